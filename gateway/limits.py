@@ -1,0 +1,68 @@
+"""Every limit of the core, finite and named, and the token bucket.
+
+Owns: the numbers and why they are what they are. Must not know: who is limited.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one gateway process. Settings of the same names change them."""
+
+    frame: int = 65_536
+    """Bytes of one incoming frame; a larger one closes 1009. An utterance is a few hundred."""
+    text: int = 2_000
+    """Characters of one utterance: two minutes of speech."""
+    inflight: int = 16
+    """Utterances of one socket that have not ended."""
+    targets: int = 16
+    """Languages one socket may read."""
+    rate: float = 50.0
+    """Frames a second from one socket, sustained. Partials come three to ten a second."""
+    burst: int = 100
+    """Frames at once, before ``rate`` holds."""
+    bad_frames: int = 10
+    """Unreadable frames in a row before the socket is closed with 4400."""
+    outbox_bytes: int = 1_048_576
+    """Bytes waiting for one slow reader before it is closed with 4008."""
+    outbox_s: float = 60.0
+    """Seconds the oldest waiting frame may be old before the reader is closed with 4008."""
+    log: int = 10_000
+    """Durable events kept per room: a long day's meeting."""
+    log_bytes: int = 8_388_608
+    """Bytes (of text) of durable events kept per room."""
+    utterances: int = 1_000
+    """Utterances a room remembers for ``get``, ``cancel`` and late revisions."""
+    queue: int = 256
+    """Jobs waiting for the engine, over all rooms; more answers ``busy``."""
+    job_s: float = 30.0
+    """Seconds from submission to the end of one translation; then ``failed`` with ``timeout``."""
+    sessions: int = 2_000
+    """Open sockets; one more is closed with 4029."""
+    rooms: int = 2_000
+    """Rooms in memory; a new one beyond that is refused with 4029."""
+    room_s: float = 600.0
+    """Seconds a named room stays after its last socket left."""
+
+
+class TokenBucket:
+    """``rate`` tokens a second, at most ``burst`` saved up."""
+
+    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+
+    def __init__(self, rate: float, burst: int, now: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take one token: 0 where there is one, else the seconds until there will be."""
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
+        self._at = max(self._at, now)  # time that comes twice is not paid twice
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return 0.0
+        return (1 - self._tokens) / self._rate
