@@ -1,0 +1,250 @@
+"""Language tags: what a client may write, which of a model's languages it means, what it is called.
+
+Owns: BCP 47 (RFC 5646) parsing and matching, and the names of languages. Must not know: models,
+sessions, or which languages are offered: those are passed in.
+
+A tag has three lives. `normalise` spells what was asked for correctly (``pt_BR`` -> ``pt-BR``) and
+refuses what is not a language. `match` finds the one of a model's languages that serves it
+(``de-AT`` -> ``de``), and nothing where none does. `same` tells whether a reader of one needs no
+translation from the other.
+
+`match` and `same` have one rule: the language and the script must agree, the region need not. So
+``zh``, ``zh-CN``, ``zh-Hans`` are one (Simplified), ``zh-Hant``, ``zh-TW``, ``zh-HK`` another; a
+reader of ``pt-PT`` needs no translation of ``pt-BR``, a reader of ``sr-Latn`` does need one of
+``sr`` (Cyrillic). A tag that names no script has the likely one (CLDR, as langcodes knows it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from langcodes import Language, standardize_tag, tag_distance
+
+from gateway.errors import ClientFault, ErrorCode
+
+MAX_TAG = 35
+"""Characters read of a tag. RFC 5646 section 4.4.1: no sensible tag is longer."""
+
+_CACHE = 4096
+"""Tags, and pairs of tag and language list, remembered: normalising costs 10 us, a hit 0.1."""
+
+# ISO 639-3 codes of the standard form of a language that everybody writes with two letters.
+# FLORES and NLLB write them so. `yue`, `nan`, `arz` and the like are languages of their own.
+_STANDARD = {
+    "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv",
+    "npi": "ne", "ory": "or", "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi",
+    "zsm": "ms",
+}  # fmt: skip
+
+# Codes that are in the registry, and no language one could translate (RFC 5646 section 4.1).
+_NOT_A_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
+
+# English name, and the name in the language itself. Every language of a bundled profile is here,
+# and a region only where models tell it apart.
+_NAMES = {
+    "af": ("Afrikaans", "Afrikaans"),
+    "am": ("Amharic", "አማርኛ"),
+    "ar": ("Arabic", "العربية"),
+    "as": ("Assamese", "অসমীয়া"),
+    "ast": ("Asturian", "Asturianu"),
+    "az": ("Azerbaijani", "Azərbaycan dili"),
+    "ba": ("Bashkir", "Башҡорт теле"),
+    "be": ("Belarusian", "Беларуская"),
+    "bg": ("Bulgarian", "Български"),
+    "bn": ("Bengali", "বাংলা"),
+    "bo": ("Tibetan", "བོད་སྐད་"),
+    "bs": ("Bosnian", "Bosanski"),
+    "ca": ("Catalan", "Català"),
+    "ceb": ("Cebuano", "Cebuano"),
+    "ckb": ("Central Kurdish", "کوردیی ناوەندی"),
+    "cs": ("Czech", "Čeština"),
+    "cy": ("Welsh", "Cymraeg"),
+    "da": ("Danish", "Dansk"),
+    "de": ("German", "Deutsch"),
+    "el": ("Greek", "Ελληνικά"),
+    "en": ("English", "English"),
+    "en-GB": ("British English", "English (UK)"),
+    "en-US": ("American English", "English (US)"),
+    "eo": ("Esperanto", "Esperanto"),
+    "es": ("Spanish", "Español"),
+    "es-419": ("Latin American Spanish", "Español (Latinoamérica)"),
+    "et": ("Estonian", "Eesti"),
+    "eu": ("Basque", "Euskara"),
+    "fa": ("Persian", "فارسی"),
+    "fi": ("Finnish", "Suomi"),
+    "fil": ("Filipino", "Filipino"),
+    "fo": ("Faroese", "Føroyskt"),
+    "fr": ("French", "Français"),
+    "fr-CA": ("Canadian French", "Français (Canada)"),
+    "ga": ("Irish", "Gaeilge"),
+    "gd": ("Scottish Gaelic", "Gàidhlig"),
+    "gl": ("Galician", "Galego"),
+    "gu": ("Gujarati", "ગુજરાતી"),
+    "ha": ("Hausa", "Hausa"),
+    "he": ("Hebrew", "עברית"),
+    "hi": ("Hindi", "हिन्दी"),
+    "hr": ("Croatian", "Hrvatski"),
+    "ht": ("Haitian Creole", "Kreyòl ayisyen"),
+    "hu": ("Hungarian", "Magyar"),
+    "hy": ("Armenian", "Հայերեն"),
+    "id": ("Indonesian", "Bahasa Indonesia"),
+    "ig": ("Igbo", "Igbo"),
+    "is": ("Icelandic", "Íslenska"),
+    "it": ("Italian", "Italiano"),
+    "ja": ("Japanese", "日本語"),
+    "jv": ("Javanese", "Basa Jawa"),
+    "ka": ("Georgian", "ქართული"),
+    "kk": ("Kazakh", "Қазақ тілі"),
+    "km": ("Khmer", "ខ្មែរ"),
+    "kn": ("Kannada", "ಕನ್ನಡ"),
+    "ko": ("Korean", "한국어"),
+    "ky": ("Kyrgyz", "Кыргызча"),
+    "lb": ("Luxembourgish", "Lëtzebuergesch"),
+    "lo": ("Lao", "ລາວ"),
+    "lt": ("Lithuanian", "Lietuvių"),
+    "lv": ("Latvian", "Latviešu"),
+    "mg": ("Malagasy", "Malagasy"),
+    "mi": ("Māori", "Māori"),
+    "mk": ("Macedonian", "Македонски"),
+    "ml": ("Malayalam", "മലയാളം"),
+    "mn": ("Mongolian", "Монгол"),
+    "mr": ("Marathi", "मराठी"),
+    "ms": ("Malay", "Bahasa Melayu"),
+    "mt": ("Maltese", "Malti"),
+    "my": ("Burmese", "မြန်မာဘာသာ"),
+    "nb": ("Norwegian Bokmål", "Norsk bokmål"),
+    "ne": ("Nepali", "नेपाली"),
+    "nl": ("Dutch", "Nederlands"),
+    "nn": ("Norwegian Nynorsk", "Norsk nynorsk"),
+    "no": ("Norwegian", "Norsk"),
+    "oc": ("Occitan", "Occitan"),
+    "or": ("Odia", "ଓଡ଼ିଆ"),
+    "pa": ("Punjabi", "ਪੰਜਾਬੀ"),
+    "pl": ("Polish", "Polski"),
+    "ps": ("Pashto", "پښتو"),
+    "pt": ("Portuguese", "Português"),
+    "pt-BR": ("Brazilian Portuguese", "Português (Brasil)"),
+    "pt-PT": ("European Portuguese", "Português (Portugal)"),
+    "ro": ("Romanian", "Română"),
+    "ru": ("Russian", "Русский"),
+    "rw": ("Kinyarwanda", "Ikinyarwanda"),
+    "sc": ("Sardinian", "Sardu"),
+    "scn": ("Sicilian", "Sicilianu"),
+    "sd": ("Sindhi", "سنڌي"),
+    "si": ("Sinhala", "සිංහල"),
+    "sk": ("Slovak", "Slovenčina"),
+    "sl": ("Slovenian", "Slovenščina"),
+    "sn": ("Shona", "ChiShona"),
+    "so": ("Somali", "Soomaali"),
+    "sq": ("Albanian", "Shqip"),
+    "sr": ("Serbian", "Српски"),
+    "su": ("Sundanese", "Basa Sunda"),
+    "sv": ("Swedish", "Svenska"),
+    "sw": ("Swahili", "Kiswahili"),
+    "ta": ("Tamil", "தமிழ்"),
+    "te": ("Telugu", "తెలుగు"),
+    "tg": ("Tajik", "Тоҷикӣ"),
+    "th": ("Thai", "ไทย"),
+    "tk": ("Turkmen", "Türkmen dili"),
+    "tr": ("Turkish", "Türkçe"),
+    "tt": ("Tatar", "Татар"),
+    "ug": ("Uyghur", "ئۇيغۇرچە"),
+    "uk": ("Ukrainian", "Українська"),
+    "ur": ("Urdu", "اردو"),
+    "uz": ("Uzbek", "Oʻzbek"),
+    "vi": ("Vietnamese", "Tiếng Việt"),
+    "xh": ("Xhosa", "IsiXhosa"),
+    "yi": ("Yiddish", "ייִדיש"),
+    "yo": ("Yoruba", "Yorùbá"),
+    "yue": ("Cantonese", "粵語"),
+    "zh": ("Simplified Chinese", "简体中文"),
+    "zh-Hant": ("Traditional Chinese", "繁體中文"),
+    "zu": ("Zulu", "IsiZulu"),
+}
+_NAMED = tuple(_NAMES)
+
+
+def normalise(tag: str) -> str:
+    """Return ``tag`` as canonical BCP 47, reduced to language, script and region.
+
+    Case, underscores, retired codes (``iw``), three-letter codes (``deu``) and scripts that go
+    without saying (``de-Latn``) are put right. Variants, extensions and private parts say nothing
+    that a translation could use, and are dropped. Idempotent.
+
+    Raises `ClientFault` (``lang_unsupported``) for anything that is no language.
+    """
+    tag = tag.strip()
+    if not tag or len(tag) > MAX_TAG:
+        raise _nonsense(tag)
+    return _normalise(tag)
+
+
+@lru_cache(maxsize=_CACHE)
+def _normalise(tag: str) -> str:
+    try:
+        parsed = Language.get(standardize_tag(tag))
+    except ValueError as exc:
+        raise _nonsense(tag) from exc
+    language = parsed.language or "und"
+    language = _STANDARD.get(language, language)
+    # A private `x-foo` comes back as a language of that name. Extended languages that exist have
+    # been replaced (`zh-yue` -> `yue`): what is left is something like the country in `en-USA`.
+    private = not language.isalpha()
+    if private or parsed.extlangs or language in _NOT_A_LANGUAGE or not parsed.is_valid():
+        raise _nonsense(tag)
+    plain = Language.make(language=language, script=parsed.script, territory=parsed.territory)
+    return standardize_tag(plain.to_tag())
+
+
+def _nonsense(tag: str) -> ClientFault:
+    return ClientFault(
+        ErrorCode.LANG_UNSUPPORTED,
+        f"`{tag[:MAX_TAG]}` is not a language tag." if tag else "The language tag is empty.",
+        hint="Use a BCP 47 tag, such as `en`, `pt-BR` or `zh-Hant`.",
+    )
+
+
+def match(tag: str, supported: Sequence[str]) -> str | None:
+    """Return the one of ``supported`` that serves a reader or speaker of ``tag``, or None.
+
+    Of several, the closest in region (CLDR distance), then the first. Both sides are canonical.
+    """
+    return _match(tag, tuple(supported))
+
+
+@lru_cache(maxsize=_CACHE)
+def _match(tag: str, supported: tuple[str, ...]) -> str | None:
+    if tag in supported:
+        return tag
+    able = [candidate for candidate in supported if same(candidate, tag)]
+    return min(able, key=lambda candidate: tag_distance(tag, candidate), default=None)
+
+
+def same(a: str, b: str) -> bool:
+    """Whether a reader of ``a`` can read ``b`` as it stands."""
+    return _written(a) == _written(b)
+
+
+@lru_cache(maxsize=_CACHE)
+def _written(tag: str) -> tuple[str | None, str | None]:
+    """Language and likely script. Norwegian without further word is Bokmål."""
+    full = Language.get(tag).maximize()
+    return "nb" if full.language == "no" else full.language, full.script
+
+
+def script(tag: str) -> str:
+    """Return the ISO 15924 code of the script that ``tag`` is written in: ``Latn``, ``Jpan``."""
+    return _written(tag)[1] or "Zyyy"
+
+
+def name(tag: str) -> str:
+    """Return the English name, for prompts and menus; the tag itself where we have none."""
+    found = _match(tag, _NAMED)
+    return _NAMES[found][0] if found else tag
+
+
+def endonym(tag: str) -> str:
+    """Return the language's name for itself; the tag where we have none."""
+    found = _match(tag, _NAMED)
+    return _NAMES[found][1] if found else tag
