@@ -22,7 +22,7 @@ class ErrorCode(enum.StrEnum):
     doc: str
     retry: bool
 
-    def __new__(cls, value: str, doc: str, retry: bool) -> ErrorCode:
+    def __new__(cls, value: str, doc: str = "", retry: bool = False) -> ErrorCode:
         self = str.__new__(cls, value)
         self._value_ = value
         self.doc = doc
@@ -33,7 +33,11 @@ class ErrorCode(enum.StrEnum):
     UNKNOWN_TYPE = "unknown_type", "no message of this `type`; `hint` lists those that exist", False
     EMPTY_TEXT = "empty_text", "`text` has nothing to translate in it", False
     TOO_LONG = "too_long", "`text` is longer than `limits.text` characters", False
-    LANG_UNSUPPORTED = "lang_unsupported", "not a language this engine has; `hint` lists them", False
+    LANG_UNSUPPORTED = (
+        "lang_unsupported",
+        "not a language this engine has; `hint` lists them",
+        False,
+    )
     PAIR_UNSUPPORTED = "pair_unsupported", "both languages exist, but not in this direction", False
     TOO_MANY_TARGETS = "too_many_targets", "more languages than `limits.targets`", False
     STALE = "stale", "this `rev` is older than one already said, or the utterance has ended", False
@@ -56,7 +60,7 @@ class CloseCode(enum.IntEnum):
 
     doc: str
 
-    def __new__(cls, value: int, doc: str) -> CloseCode:
+    def __new__(cls, value: int, doc: str = "") -> CloseCode:
         self = int.__new__(cls, value)
         self._value_ = value
         self.doc = doc

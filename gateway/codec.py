@@ -1,0 +1,163 @@
+"""Frames to messages and back: JSON, MessagePack, and plain lines for people.
+
+Owns: the sub-protocol names, decoding with a named fault for any bytes, encoding once per event.
+Must not know: what a message causes, sockets.
+
+Invariant (``tests/test_codec.py``): any bytes either decode to a message or raise `ClientFault`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.messages import (
+    REQUESTS,
+    RESERVED,
+    ClientMessage,
+    Error,
+    Failed,
+    Final,
+    Say,
+    ServerMessage,
+    Welcome,
+)
+
+
+class Codec(enum.Enum):
+    """How a socket's frames are written. The value is the WebSocket sub-protocol."""
+
+    JSON = "gw.v1.json"
+    MSGPACK = "gw.v1.msgpack"
+    PLAIN = "plain"
+
+    def encode(self, message: ServerMessage) -> str | bytes | None:
+        """One frame: `str` goes out as text, `bytes` as binary, None is not shown at all."""
+        if self is Codec.JSON:
+            return _to_json(message).decode()
+        if self is Codec.MSGPACK:
+            return _to_msgpack(message)
+        return plain(message)
+
+
+def negotiate(offered: Sequence[str]) -> Codec | None:
+    """The first offered sub-protocol the gateway speaks, or None."""
+    for name in offered:
+        if name in (Codec.JSON.value, Codec.MSGPACK.value):
+            return Codec(name)
+    return None
+
+
+def decode(frame: str | bytes) -> ClientMessage:
+    """Read a client's frame. Text that does not begin with ``{`` is said as it stands.
+
+    Raises `ClientFault` (``bad_frame``, ``unknown_type``) with what was wrong and where.
+    """
+    try:
+        if isinstance(frame, bytes):
+            return _from_msgpack(frame)
+        if not frame.startswith("{"):
+            return Say(text=frame)
+        return _from_json(frame)
+    except _UNREADABLE as exc:
+        raise _explain(frame, exc) from exc
+
+
+def reference(frame: str | bytes) -> tuple[str | None, str | None]:
+    """(ref, id) of a frame that could not be read, as far as they can be made out."""
+    head = _peek(frame)
+    return (head.get("ref"), head.get("id"))
+
+
+def plain(message: ServerMessage) -> str | None:
+    """A line for a person at a terminal, or None for what only programs need."""
+    match message:
+        case Final():
+            return f"[{message.lang}] {message.text}"
+        case Failed():
+            return f"[{message.lang}] (not translated: {message.code})"
+        case Error():
+            return f"! {message.msg}" + (f" {message.hint}" if message.hint else "")
+        case Welcome():
+            return f"# {message.hint}" if message.hint else None
+        case _:
+            return None
+
+
+class Envelope:
+    """One event on its way to many readers: encoded once per codec, the same object for all."""
+
+    __slots__ = ("_frames", "message")
+
+    def __init__(self, message: ServerMessage) -> None:
+        self.message = message
+        self._frames: dict[Codec, str | bytes | None] = {}
+
+    def frame(self, codec: Codec) -> str | bytes | None:
+        """The encoded frame; see `Codec.encode`."""
+        try:
+            return self._frames[codec]
+        except KeyError:
+            frame = self._frames[codec] = codec.encode(self.message)
+            return frame
+
+
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What msgspec raises for bytes that are no message: invalid UTF-8 is a `ValueError`, a key that is
+itself a list a `TypeError`."""
+
+_to_json = msgspec.json.Encoder().encode
+_to_msgpack = msgspec.msgpack.Encoder().encode
+_from_json: Callable[[str], ClientMessage] = msgspec.json.Decoder(ClientMessage).decode
+_from_msgpack: Callable[[bytes], ClientMessage] = msgspec.msgpack.Decoder(ClientMessage).decode
+_TYPES = tuple(str(request.__struct_config__.tag) for request in REQUESTS)
+
+
+class _Head(msgspec.Struct):
+    """The fields that tell what a frame was about; any other is skipped unread."""
+
+    type: object = None
+    id: object = None
+    ref: object = None
+
+
+_head_of_json = msgspec.json.Decoder(_Head).decode
+_head_of_msgpack = msgspec.msgpack.Decoder(_Head).decode
+
+
+def _peek(frame: str | bytes) -> dict[str, str]:
+    """The strings among type, id and ref, from a frame that may be anything."""
+    try:
+        head = _head_of_msgpack(frame) if isinstance(frame, bytes) else _head_of_json(frame)
+    except _UNREADABLE:
+        return {}
+    fields = (("type", head.type), ("id", head.id), ("ref", head.ref))
+    return {key: value[:128] for key, value in fields if isinstance(value, str)}
+
+
+def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
+    kind = _peek(frame).get("type")
+    if kind in RESERVED:
+        return ClientFault(
+            ErrorCode.UNKNOWN_TYPE,
+            f"This gateway does not serve {kind!r} yet ({RESERVED[kind]}).",
+            "It knows: " + ", ".join(_TYPES) + ".",
+        )
+    if kind is not None and kind not in _TYPES:
+        return ClientFault(
+            ErrorCode.UNKNOWN_TYPE,
+            f"There is no message of type {kind[:32]!r}.",
+            "It knows: " + ", ".join(_TYPES) + ".",
+        )
+    if isinstance(exc, RecursionError):
+        what = "it is nested too deeply"
+    else:
+        what = str(exc)[:200]
+    if isinstance(frame, str):
+        hint = 'A line that begins with { is read as JSON, e.g. {"type":"say","text":"hello"}.'
+    else:
+        hint = "A binary frame is read as one MessagePack map with string keys."
+    return ClientFault(ErrorCode.BAD_FRAME, f"The frame could not be read: {what}.", hint)

@@ -1,0 +1,362 @@
+"""Wire protocol, version 1: every message as a frozen struct.
+
+Owns: names, types and shapes of all frames (``docs/protocol.md`` is checked against this file).
+Must not know: encodings, sockets, what any message causes.
+
+Rules of evolution: a new field has a default; an unknown field is ignored; a field never changes
+its type or meaning; a removed name is never used again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+VERSION = 1
+
+Id = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
+]
+Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision, rising.")]
+Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
+Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
+Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
+Name = Annotated[str, Meta(max_length=128, description="Display name.")]
+Term = Annotated[str, Meta(min_length=1, max_length=200)]
+
+View = Literal["live", "stable", "final"]
+Was = Literal["queued", "running", "done", "none"]
+By = Literal["mt", "human", "same", "cache"]
+
+
+# --- client to server -------------------------------------------------------------------------
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    ref: Ref | None = None
+
+
+class Say(_Request, frozen=True, kw_only=True, tag="say"):
+    """A new utterance, or a newer revision of one: the whole text so far."""
+
+    text: str
+    id: Id | None = None
+    rev: Rev | None = None
+    final: bool = True
+    lang: Tag | None = None
+    speaker: Name | None = None
+    t0: Seconds | None = None
+    t1: Seconds | None = None
+
+
+class Cancel(_Request, frozen=True, kw_only=True, tag="cancel"):
+    """Stop work on an utterance now. Always answered by ``cancelled``."""
+
+    id: Id
+    langs: tuple[Tag, ...] | None = None
+
+
+class Want(_Request, frozen=True, kw_only=True, tag="want"):
+    """What this socket reads from now on."""
+
+    langs: tuple[Tag, ...]
+    view: View | None = None
+
+
+class Set(_Request, frozen=True, kw_only=True, tag="set"):
+    """Change settings of the room or of this speaker. Answered by ``settings``."""
+
+    context: Annotated[str, Meta(max_length=4000)] | None = None
+    glossary: Annotated[dict[Term, Term], Meta(max_length=500)] | None = None
+    from_: Tag | None = field(name="from", default=None)
+    speaker: Name | None = None
+    style: Annotated[str, Meta(max_length=32)] | None = None
+
+
+class Get(_Request, frozen=True, kw_only=True, tag="get"):
+    """Ask for the full snapshot of one utterance. Answered by ``snapshot``."""
+
+    id: Id
+
+
+class AskStats(_Request, frozen=True, kw_only=True, tag="stats"):
+    """Ask for the counters of this socket. Answered by ``stats``."""
+
+
+class AskHelp(_Request, frozen=True, kw_only=True, tag="help"):
+    """Ask for the list of message types, one line each. Answered by ``help``."""
+
+
+class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
+    """Finish what is in flight, send ``stats``, close 1000."""
+
+
+ClientMessage = Say | Cancel | Want | Set | Get | AskStats | AskHelp | Bye
+REQUESTS: tuple[type[ClientMessage], ...] = (Say, Cancel, Want, Set, Get, AskStats, AskHelp, Bye)
+
+
+# --- server to client -------------------------------------------------------------------------
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    pass
+
+
+class _Durable(_Event, frozen=True, kw_only=True):
+    """Kept in the room's log. ``seq`` rises by one per room, without holes."""
+
+    seq: int
+
+
+class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What this socket may send: bytes, characters, utterances, languages, frames a second."""
+
+    frame: int
+    text: int
+    inflight: int
+    targets: int
+    rate: float
+
+
+class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
+    """First frame of every socket. ``resume`` is null where the server cannot resume."""
+
+    v: int
+    session: str
+    room: str
+    epoch: str
+    seq: int
+    resume: str | None
+    engine: str
+    languages: tuple[str, ...]
+    limits: LimitsInfo
+    hint: str | None = None
+
+
+class Ack(_Event, frozen=True, kw_only=True, tag="ack"):
+    """The utterance was accepted; ``ord`` is its position in the room."""
+
+    id: str
+    rev: int
+    ord: int
+    ref: str | None = None
+
+
+class Source(_Durable, frozen=True, kw_only=True, tag="source"):
+    """The finished original."""
+
+    id: str
+    rev: int
+    ord: int
+    lang: str
+    text: str
+    speaker: str | None = None
+    t0: float | None = None
+    t1: float | None = None
+
+
+class Delta(_Event, frozen=True, kw_only=True, tag="delta", gc=False):
+    """More of a caption. A caption is its stable text followed by its draft.
+
+    ``add`` is appended to the stable text; ``draft``, where present, replaces the unstable tail;
+    ``reset`` empties the stable text first; ``n`` is the length of the stable text in code points.
+    """
+
+    id: str
+    rev: int
+    lang: str
+    add: str = ""
+    draft: str | None = None
+    reset: bool = False
+    n: int
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Milliseconds since the utterance was said: work began, first text, finished."""
+
+    queue: int
+    first: int
+    total: int
+
+
+class Final(_Durable, frozen=True, kw_only=True, tag="final"):
+    """The finished caption, whole: a client may ignore every ``delta``."""
+
+    id: str
+    rev: int
+    ord: int
+    lang: str
+    text: str
+    by: By
+    ms: Timing
+    flags: tuple[str, ...] = ()
+
+
+class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
+    """There is no caption. The reader sees the original, marked."""
+
+    id: str
+    rev: int
+    ord: int
+    lang: str
+    code: str
+    retry: bool
+
+
+class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
+    """A barrier: after it nothing of (``id``, ``rev`` or older) comes.
+
+    Without ``lang`` it covers every language that had not ended. It carries a ``seq`` only where it
+    ended something: the answer for an utterance that had ended, or never was, decides nothing.
+    """
+
+    seq: int | None = None
+    id: str
+    rev: int
+    lang: str | None = None
+    was: Was
+    ref: str | None = None
+
+
+class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
+    """What changed in the room's settings, and their version after it."""
+
+    version: int
+    context: str | None = None
+    glossary: dict[str, str] | None = None
+    style: str | None = None
+    from_: str | None = field(name="from", default=None)
+    speaker: str | None = None
+    session: str | None = None
+    ref: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One language of a snapshot; ``state`` is that of the caption, ``text`` its stable text."""
+
+    lang: str
+    state: str
+    text: str
+    draft: str | None = None
+    by: By | None = None
+
+
+class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
+    """One utterance as it stands now. Answer to ``get``."""
+
+    id: str
+    rev: int
+    ord: int
+    lang: str
+    text: str
+    final: bool
+    lines: tuple[Line, ...]
+    speaker: str | None = None
+    ref: str | None = None
+
+
+class Stats(_Event, frozen=True, kw_only=True, tag="stats"):
+    """Counters of this socket since it was opened."""
+
+    said: int
+    finals: int
+    failed: int
+    cancelled: int
+    errors: int
+    frames_in: int
+    frames_out: int
+    bytes_out: int
+    merged: int
+    inflight: int
+    seconds: float
+    ref: str | None = None
+
+
+class Help(_Event, frozen=True, kw_only=True, tag="help"):
+    """One line for each message a client can send."""
+
+    types: dict[str, str]
+    ref: str | None = None
+
+
+class Tick(_Event, frozen=True, kw_only=True, tag="tick"):
+    """Heartbeat for clients that cannot see pings (``hb=`` in the query)."""
+
+    seq: int
+
+
+class Goaway(_Event, frozen=True, kw_only=True, tag="goaway"):
+    """A planned close is coming: open the next socket, then leave."""
+
+    in_ms: int
+    why: str
+
+
+class Error(_Event, frozen=True, kw_only=True, tag="error"):
+    """A request that was not done. ``fatal`` means that a close follows."""
+
+    code: str
+    fatal: bool
+    retry: bool
+    retry_ms: int | None = None
+    id: str | None = None
+    ref: str | None = None
+    msg: str
+    hint: str | None = None
+
+
+ServerMessage = (
+    Welcome
+    | Ack
+    | Source
+    | Delta
+    | Final
+    | Failed
+    | Cancelled
+    | Settings
+    | Snapshot
+    | Stats
+    | Help
+    | Tick
+    | Goaway
+    | Error
+)
+EVENTS: tuple[type[ServerMessage], ...] = (
+    Welcome,
+    Ack,
+    Source,
+    Delta,
+    Final,
+    Failed,
+    Cancelled,
+    Settings,
+    Snapshot,
+    Stats,
+    Help,
+    Tick,
+    Goaway,
+    Error,
+)
+
+DURABLE = (Source, Final, Failed, Cancelled, Settings)
+
+RESERVED: dict[str, str] = {
+    "edit": "correct a caption (moderators)",
+    "retract": "take an utterance back",
+    "sync": "replay what this room decided after a `seq`",
+    "auth": "renew a key before it expires",
+}
+"""Types of protocol version 1 that this version of the gateway does not serve yet."""
+
+HELP: dict[str, str] = {
+    "say": '{"type":"say","text":"good morning"}  say a line (or just type it, without JSON)',
+    "cancel": '{"type":"cancel","id":"u1"}  stop the work on it now',
+    "want": '{"type":"want","langs":["de","fr"],"view":"live"}  what this socket reads',
+    "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  room and speaker settings',
+    "get": '{"type":"get","id":"u1"}  one utterance as it stands',
+    "stats": '{"type":"stats"}  counters of this socket',
+    "help": '{"type":"help"}  this list',
+    "bye": '{"type":"bye"}  finish what is in flight, then close',
+}

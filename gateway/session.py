@@ -1,0 +1,449 @@
+"""One socket's conversation with the gateway.
+
+Owns: what a client's frame means, its limits, and the answers to the client's mistakes.
+Must not know: sockets, tasks, clocks, engines. Frames come in through `Session.receive`, everything
+that goes out lies in the outbox, work for the engine lies in the dispatcher.
+
+Invariant (``tests/test_session.py``): any sequence of any frames leads to events or to a named
+``error``, never to an exception, and nothing that was accepted is left without its end.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import unicodedata
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from gateway import languages
+from gateway.codec import decode, reference
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.limits import Limits, TokenBucket
+from gateway.messages import (
+    HELP,
+    VERSION,
+    AskHelp,
+    AskStats,
+    Bye,
+    Cancel,
+    ClientMessage,
+    Error,
+    Get,
+    Help,
+    LimitsInfo,
+    Say,
+    Set,
+    Stats,
+    Tick,
+    View,
+    Want,
+    Welcome,
+)
+from gateway.outbox import Outbox
+from gateway.profiles import Profile
+from gateway.room import Member, Role, Room
+
+log = logging.getLogger("gateway.session")
+
+AUTO = "auto"
+"""The language of a speaker who leaves it to a detector."""
+
+Detect = Callable[[str], str | None]
+"""The tag of a text among the engine's languages, or None where it cannot be told."""
+
+
+class State(enum.Enum):
+    """Life of a session. Changed in `Session._enter` alone."""
+
+    OPEN = "open"
+    LEAVING = "leaving"  # after `bye`, or while the server drains: ends when nothing is in flight
+    CLOSED = "closed"
+
+
+class Session(Member):
+    """A member of one room, driven by the frames of one socket."""
+
+    __slots__ = (
+        "_bad",
+        "_bucket",
+        "_bye",
+        "_detect",
+        "_engine",
+        "_heard",
+        "_limits",
+        "_opened",
+        "_profile",
+        "errors",
+        "frames_in",
+        "lang",
+        "room",
+        "said",
+        "speaker",
+        "state",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        role: Role,
+        room: Room,
+        outbox: Outbox,
+        profile: Profile,
+        engine: str,
+        limits: Limits,
+        lang: str,
+        now: float,
+        speaker: str | None = None,
+        view: View = "live",
+        detect: Detect | None = None,
+    ) -> None:
+        super().__init__(id, role, outbox)
+        self.room = room
+        self.lang = lang
+        self.speaker = clean(speaker or "") or None
+        self.view = view
+        self.state = State.OPEN
+        self.said = self.errors = self.frames_in = 0
+        self._profile = profile
+        self._engine = engine
+        self._limits = limits
+        self._detect = detect
+        self._bucket = TokenBucket(limits.rate, limits.burst, now)
+        self._bad = 0
+        self._bye: str | None = None
+        self._heard = usual(profile)
+        self._opened = now
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.state.value} in {self.room.name}, {self.outbox!r}>"
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def open(self, langs: tuple[str, ...], now: float) -> None:
+        """Join the room and send ``welcome``; languages that do not exist are named in an error."""
+        hint = None
+        if not langs:
+            hint = (
+                "This socket reads no language yet: connect with ?to=de,fr "
+                'or send {"type":"want","langs":["de","fr"]}.'
+            )
+        self.room.join(self)
+        self.outbox.send(
+            Welcome(
+                v=VERSION,
+                session=self.id,
+                room=self.room.name,
+                epoch=self.room.epoch,
+                seq=self.room.seq,
+                resume=None,
+                engine=self._engine,
+                languages=self._profile.targets,
+                limits=LimitsInfo(
+                    frame=self._limits.frame,
+                    text=self._limits.text,
+                    inflight=self._limits.inflight,
+                    targets=self._limits.targets,
+                    rate=self._limits.rate,
+                ),
+                hint=hint,
+            ),
+            now,
+        )
+        if langs:
+            try:
+                self._want(Want(langs=langs), now)
+            except ClientFault as fault:
+                self._refuse(fault, now)
+
+    def close(self, now: float) -> None:
+        """The socket is gone: leave the room, whatever was in flight is aborted."""
+        if self.state is not State.CLOSED:
+            self._enter(State.CLOSED)
+            self.room.leave(self, now)
+            self.outbox.discard()
+
+    def drain(self, now: float) -> None:
+        """The server is stopping: take nothing new, end when what is in flight has ended."""
+        if self.state is State.OPEN:
+            self._enter(State.LEAVING)
+            self.ended(now)
+
+    def expel(self, now: float) -> None:
+        """The server stops now: what has not ended is cancelled, visibly, and the socket closed."""
+        for id in sorted(self.inflight):
+            self.room.cancel(self, id, None, None, now)
+        self.outbox.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+
+    def ended(self, now: float) -> None:
+        if self.state is State.LEAVING and not self.inflight:
+            if self._bye is None:
+                self.outbox.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+            else:
+                self.outbox.send(self.stats(now, self._bye or None), now)
+                self.outbox.close(CloseCode.DONE)
+
+    def tick(self, now: float) -> None:
+        """Send a heartbeat."""
+        self.outbox.send(Tick(seq=self.room.seq), now)
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def receive(self, frame: str | bytes, now: float) -> None:
+        """Do what one frame asks for, completely, now."""
+        if self.state is State.CLOSED or self.outbox.closing is not None:
+            return
+        self.frames_in += 1
+        wait = self._bucket.take(now)
+        if wait:
+            fault = ClientFault(
+                ErrorCode.RATE, f"More than {self._limits.rate:g} frames a second; it was not read."
+            )
+            self._refuse(fault, now, retry_ms=math.ceil(wait * 1000))
+            return
+        try:
+            message = decode(frame)
+        except ClientFault as fault:
+            ref, id = reference(frame)
+            self._bad = self._bad + 1 if fault.code is ErrorCode.BAD_FRAME else 0
+            fatal = self._bad >= self._limits.bad_frames
+            self._refuse(fault, now, ref=ref, id=id, fatal=fatal)
+            if fatal:
+                self.outbox.close(
+                    CloseCode.PROTOCOL_ERROR, f"{self._bad} unreadable frames in a row."
+                )
+            return
+        self._bad = 0
+        try:
+            self._do(message, now)
+        except ClientFault as fault:
+            retry_ms = 1000 if fault.code is ErrorCode.BUSY else None
+            id = getattr(message, "id", None)
+            self._refuse(fault, now, ref=message.ref, id=id, retry_ms=retry_ms)
+
+    def _do(self, message: ClientMessage, now: float) -> None:
+        match message:
+            case Say():
+                self._say(message, now)
+            case Cancel():
+                langs = None if message.langs is None else self._tags(message.langs)
+                self.room.cancel(self, message.id, langs, message.ref, now)
+            case Want():
+                self._want(message, now)
+            case Set():
+                self._set(message, now)
+            case Get():
+                self.outbox.send(self.room.snapshot(message.id, message.ref), now)
+            case AskStats():
+                self.outbox.send(self.stats(now, message.ref), now)
+            case AskHelp():
+                self.outbox.send(Help(types=HELP, ref=message.ref), now)
+            case Bye():
+                if self._bye is None:
+                    self._bye = message.ref or ""
+                self._enter(State.LEAVING)
+                self.room.hush(self, now)
+                self.ended(now)
+
+    def _say(self, say: Say, now: float) -> None:
+        self._may_speak("say")
+        if self.state is State.LEAVING and say.id not in self.inflight:
+            raise ClientFault(ErrorCode.BUSY, "This socket is closing; open a new one.")
+        if len(say.text) > self._limits.text:
+            raise ClientFault(
+                ErrorCode.TOO_LONG,
+                f"The text has {len(say.text)} characters; {self._limits.text} are allowed.",
+                "Say it in several utterances.",
+            )
+        text = clean(say.text)
+        if not text:
+            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
+        if len(self.inflight) >= self._limits.inflight and say.id not in self.inflight:
+            raise ClientFault(
+                ErrorCode.BUSY,
+                f"{len(self.inflight)} utterances of this socket have not ended yet.",
+                "Wait for their captions, or cancel one.",
+            )
+        lang = self._spoken(say.lang, text)
+        speaker = clean(say.speaker or "") or self.speaker
+        self.room.say(self, replace(say, speaker=speaker), text, lang, now)
+        self.said += 1
+
+    def _want(self, want: Want, now: float) -> None:
+        unknown = []
+        langs: dict[str, None] = {}
+        if len(want.langs) > self._limits.targets:
+            raise ClientFault(
+                ErrorCode.TOO_MANY_TARGETS,
+                f"{len(want.langs)} languages; one socket may read {self._limits.targets}.",
+            )
+        for lang in want.langs:
+            try:
+                tag = languages.normalise(lang)
+            except ClientFault:
+                unknown.append(lang)
+                continue
+            if languages.match(tag, self._profile.targets) is None and not _spoken_here(
+                tag, self._profile
+            ):
+                unknown.append(lang)
+            else:
+                langs[tag] = None
+        if not unknown or langs:
+            self.room.want(self, tuple(langs), want.view, now)
+        if unknown:
+            raise _unsupported(unknown, self._profile.targets)
+
+    def _set(self, change: Set, now: float) -> None:
+        self._may_speak("set")
+        if change.from_ is not None:
+            self.lang = self._speakable(change.from_)
+            change = replace(change, from_=self.lang)
+        if change.speaker is not None:
+            change = replace(change, speaker=clean(change.speaker))
+            self.speaker = change.speaker or None
+        if change.context is not None:
+            change = replace(change, context=clean(change.context))
+        if change.glossary is not None:
+            terms = ((clean(term), clean(text)) for term, text in change.glossary.items())
+            change = replace(change, glossary={term: text for term, text in terms if term and text})
+        self.room.change(self, change, now)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def stats(self, now: float, ref: str | None = None) -> Stats:
+        """The counters of this socket."""
+        return Stats(
+            said=self.said,
+            finals=self.finals,
+            failed=self.failed,
+            cancelled=self.cancelled,
+            errors=self.errors,
+            frames_in=self.frames_in,
+            frames_out=self.outbox.frames,
+            bytes_out=self.outbox.sent,
+            merged=self.outbox.merged,
+            inflight=len(self.inflight),
+            seconds=round(now - self._opened, 3),
+            ref=ref,
+        )
+
+    def _refuse(
+        self,
+        fault: ClientFault,
+        now: float,
+        *,
+        ref: str | None = None,
+        id: str | None = None,
+        retry_ms: int | None = None,
+        fatal: bool = False,
+    ) -> None:
+        self.errors += 1
+        self.outbox.send(
+            Error(
+                code=fault.code.value,
+                fatal=fatal,
+                retry=fault.code.retry,
+                retry_ms=retry_ms,
+                id=id,
+                ref=ref,
+                msg=str(fault),
+                hint=fault.hint,
+            ),
+            now,
+        )
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    def _may_speak(self, what: str) -> None:
+        if self.role is Role.VIEW:
+            raise ClientFault(
+                ErrorCode.FORBIDDEN,
+                f"A socket with role=view only reads; it cannot {what}.",
+                "Connect with role=speak.",
+            )
+
+    def _tags(self, tags: tuple[str, ...]) -> tuple[str, ...]:
+        if len(tags) > self._limits.targets:
+            raise ClientFault(
+                ErrorCode.TOO_MANY_TARGETS,
+                f"{len(tags)} languages; one socket may name {self._limits.targets}.",
+            )
+        return tuple(dict.fromkeys(map(_tag, tags)))
+
+    def _speakable(self, tag: str) -> str:
+        """A language a speaker may use, normalised, or `AUTO`. Raises `ClientFault`."""
+        return speakable(tag, self._profile, self._detect)
+
+    def _spoken(self, tag: str | None, text: str) -> str:
+        lang = self.lang if tag is None else self._speakable(tag)
+        if lang != AUTO:
+            return lang
+        assert self._detect is not None, "a session is auto only where there is a detector"
+        self._heard = self._detect(text) or self._heard
+        return self._heard
+
+    def _enter(self, state: State) -> None:
+        log.debug("%s %s -> %s", self.id, self.state.value, state.value)
+        self.state = state
+
+
+def speakable(tag: str, profile: Profile, detect: Detect | None) -> str:
+    """The normalised tag of a language the engine can translate from, or `AUTO`.
+
+    Raises `ClientFault` (``lang_unsupported``) with the languages there are.
+    """
+    if tag == AUTO:
+        if detect is None:
+            raise ClientFault(
+                ErrorCode.LANG_UNSUPPORTED,
+                "This gateway has no language detector, so 'auto' is not possible.",
+                "Name the language, or install the gateway with the 'detect' extra.",
+            )
+        return AUTO
+    lang = languages.normalise(tag)
+    if languages.match(lang, profile.sources) is None:
+        raise _unsupported([tag], profile.sources)
+    return lang
+
+
+def usual(profile: Profile) -> str:
+    """The language of a speaker of whom nothing is known: English where the model has it."""
+    return "en" if "en" in profile.sources else profile.sources[0]
+
+
+def clean(text: str) -> str:
+    """NFC, control characters as spaces, outer white space gone; "" where nothing is to be said."""
+    text = unicodedata.normalize("NFC", text)
+    if not text.isprintable():
+        text = "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
+    text = text.strip()
+    return text if any(unicodedata.category(c)[0] not in "ZC" for c in text) else ""
+
+
+def _tag(tag: str) -> str:
+    """The tag normalised; one that is no language stays as it is, and matches nothing."""
+    try:
+        return languages.normalise(tag)
+    except ClientFault:
+        return tag
+
+
+_BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
+
+
+def _spoken_here(tag: str, profile: Profile) -> bool:
+    """A language that is only spoken can be read too, as it was said."""
+    return languages.match(tag, profile.sources) is not None
+
+
+def _unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:
+    some = ", ".join(repr(tag[:32]) for tag in tags[:5])
+    return ClientFault(
+        ErrorCode.LANG_UNSUPPORTED,
+        f"This engine does not have {some}.",
+        "It has: " + ", ".join(there) + ".",
+    )

@@ -1,0 +1,140 @@
+"""However late a reader is, it ends with what a prompt one shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway import outbox as module
+from gateway.codec import Codec, Envelope
+from gateway.limits import Limits
+from gateway.messages import (
+    Ack,
+    Cancelled,
+    Delta,
+    Failed,
+    Final,
+    Line,
+    ServerMessage,
+    Snapshot,
+    Timing,
+)
+from gateway.outbox import Outbox
+from tests.helpers import NOW, Screen, read
+
+PIECES = ("a", " bc", "", "\U0001f600")
+
+
+def script(tape: Sequence[int]) -> list[ServerMessage]:
+    """What a room might say of two utterances in two languages, in any order."""
+    source = iter(tape)
+    stable: dict[tuple[str, str], str] = {}
+    ended: set[tuple[str, str]] = set()
+    said: list[ServerMessage] = []
+    for n in source:
+        key = id, lang = ("u1", "u2")[n % 2], ("de", "fr")[n // 2 % 2]
+        what = n // 4 % 16
+        if what == 15:
+            said.append(Ack(id=id, rev=1, ord=1))
+        elif key in ended:
+            continue
+        elif what == 14:
+            text = stable.get(key, "")
+            ended.add(key)
+            said.append(
+                Final(
+                    seq=len(said),
+                    id=id,
+                    rev=1,
+                    ord=1,
+                    lang=lang,
+                    text=text,
+                    by="mt",
+                    ms=Timing(queue=0, first=0, total=0),
+                )
+            )
+        elif what == 13:
+            ended.add(key)
+            said.append(
+                Failed(seq=len(said), id=id, rev=1, ord=1, lang=lang, code="busy", retry=True)
+            )
+        elif what == 12:
+            ended.add(key)
+            said.append(Cancelled(seq=len(said), id=id, rev=0, lang=lang, was="running"))
+        elif what == 11:
+            line = Line(lang=lang, state="running", text=stable.get(key, ""))
+            said.append(
+                Snapshot(id=id, rev=1, ord=1, lang="en", text="", final=True, lines=(line,))
+            )
+        else:
+            reset = what == 10
+            add = PIECES[n // 64 % 4]
+            stable[key] = ("" if reset else stable.get(key, "")) + add
+            draft = (None, "", "d", "dd")[what % 4]
+            said.append(
+                Delta(
+                    id=id,
+                    rev=1,
+                    lang=lang,
+                    add=add,
+                    draft=draft,
+                    reset=reset,
+                    n=len(stable[key]),
+                )
+            )
+    return said
+
+
+tapes = st.lists(st.integers(0, 255), max_size=80)
+
+
+@given(tapes, st.lists(st.integers(1, 20), max_size=20), st.sampled_from([0, 200, 4096]))
+def test_merged_or_not_the_same_text_is_shown(
+    tape: list[int], takes: list[int], late: int
+) -> None:
+    prompt, tardy = Screen(), Screen()
+    outbox = Outbox(Codec.JSON, Limits())
+    pauses = iter(takes)
+    pause = next(pauses, 1000)
+    try:
+        module.LATE_BYTES, kept = late, module.LATE_BYTES
+        for event in script(tape):
+            prompt.show(event)
+            outbox.push(Envelope(event), NOW)
+            pause -= 1
+            if pause == 0:
+                pause = next(pauses, 1000)
+                for frame in outbox.take():
+                    tardy.show(read(frame))
+                look = {k: (c.text, c.end) for k, c in tardy.captions.items() if c.end is None}
+                assert look == {
+                    k: (c.text, c.end) for k, c in prompt.captions.items() if c.end is None
+                }
+    finally:
+        module.LATE_BYTES = kept
+    for frame in outbox.take():
+        tardy.show(read(frame))
+    for key, caption in prompt.captions.items():
+        other = tardy.captions[key]
+        assert other.end == caption.end
+        if caption.end is None or isinstance(caption.end, Final):
+            assert (other.stable, other.draft) == (caption.stable, caption.draft)
+
+
+@given(tapes, st.integers(100, 2000))
+def test_the_bytes_waiting_are_those_of_the_frames_and_never_over_the_bound(
+    tape: list[int], bound: int
+) -> None:
+    outbox = Outbox(Codec.JSON, Limits(outbox_bytes=bound))
+    for event in script(tape):
+        outbox.push(Envelope(event), NOW)
+        waiting = outbox.bytes
+        assert waiting <= bound
+        assert waiting == sum(len(str(f).encode()) for _, f in outbox._queue.values())
+        assert outbox._deltas.keys() <= {
+            (e.message.id, e.message.lang)
+            for e, _ in outbox._queue.values()
+            if isinstance(e.message, Delta)
+        }
