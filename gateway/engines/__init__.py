@@ -1,0 +1,146 @@
+"""The rim towards models: which engine the settings ask for, wrapped in what every engine needs.
+
+Owns: from `Settings` to one `Engine`, and the sentences for a missing model or package. Must not
+know: how an engine works, who uses it. An engine is imported only when it is asked for: vLLM takes
+seconds and need not be installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.errors import EngineFault
+
+if TYPE_CHECKING:
+    from gateway.engines.base import Engine
+    from gateway.profiles import Profile
+    from gateway.settings import Settings
+
+EMBEDDED = Path(__file__).resolve().parent.parent / "model"
+"""Where a wheel has its own model."""
+
+
+def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | None = None) -> Engine:
+    """Construct the engine of ``settings``; nothing is loaded before `Engine.start`.
+
+    ``guards`` counts what the guards stopped, see `gateway.engines.guarded`. Raises `EngineFault`
+    with a sentence that says what is missing.
+    """
+    from gateway.engines.guarded import GuardedEngine
+    from gateway.engines.supervisor import Supervisor
+
+    make = partial(_made, _MAKERS[settings.engine], settings)
+    # The server behind `openai` is not ours to restart: that engine waits for it by itself.
+    engine = make() if settings.engine == "openai" else Supervisor(make)
+    # Nor is the scripted one a model: what it repeats of the source is its whole output.
+    if settings.guards and settings.engine != "scripted":
+        engine = GuardedEngine(engine, guards if guards is not None else Counter())
+    return engine
+
+
+def _made(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:
+    from gateway import profiles
+
+    try:
+        profile = profiles.load(settings.profile) if settings.profile else None
+        return make(settings, profile)
+    except (profiles.UnknownProfile, ValueError, OSError) as exc:
+        raise EngineFault(str(exc)) from exc
+
+
+def _scripted(settings: Settings, profile: Profile | None) -> Engine:
+    from gateway.engines.scripted import ScriptedEngine
+
+    return ScriptedEngine(
+        capacity=settings.max_num_seqs, delay=settings.scripted_delay, pace=settings.scripted_pace
+    )
+
+
+def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
+    from gateway.engines.ctranslate2 import CTranslate2Engine
+
+    return CTranslate2Engine(
+        _directory(settings.model),
+        profile,
+        compute_type=settings.compute_type,
+        inter_threads=settings.inter_threads,
+        intra_threads=settings.intra_threads,
+        cache_dir=Path(settings.cache_dir).expanduser() if settings.cache_dir else None,
+    )
+
+
+def _openai(settings: Settings, profile: Profile | None) -> Engine:
+    from gateway.engines.openai import OpenAIEngine
+
+    if settings.openai_url is None:
+        raise EngineFault(
+            "The openai engine needs the address of a server:"
+            " --openai-url http://HOST:PORT/v1 or GATEWAY_OPENAI_URL."
+        )
+    return OpenAIEngine(
+        settings.openai_url,
+        settings.model,
+        api_key=settings.openai_api_key,
+        profile=profile,
+        api=settings.openai_api,
+        capacity=settings.max_num_seqs,
+        vllm_extras=settings.openai_extras,
+    )
+
+
+def _vllm(settings: Settings, profile: Profile | None) -> Engine:
+    from gateway.engines.vllm import VllmEngine
+
+    if importlib.util.find_spec("vllm") is None:
+        raise EngineFault("The vllm engine needs vLLM: pip install '.[vllm]'.")
+    model = settings.model
+    if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
+        model = str(_directory(model))
+    return VllmEngine(
+        model,
+        profile,
+        dtype=settings.dtype,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        gpu_memory_utilization=settings.gpu_memory_utilization,
+        max_model_len=settings.max_model_len,
+        enforce_eager=settings.enforce_eager,
+        load_format=settings.load_format,
+        extra=settings.vllm,
+    )
+
+
+_MAKERS: dict[str, Callable[[Settings, Profile | None], Engine]] = {
+    "ctranslate2": _ctranslate2,
+    "openai": _openai,
+    "scripted": _scripted,
+    "vllm": _vllm,
+}
+
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+"""``owner/name``, which may also be a directory."""
+
+
+def _directory(model: str | None) -> Path:
+    """The model's directory, the embedded one by default. Raises `EngineFault` if there is none."""
+    if model is None:
+        if not (EMBEDDED / "config.json").is_file():
+            raise EngineFault(
+                "No embedded model is installed. Name one with --model DIR or GATEWAY_MODEL,"
+                " or try the gateway without a model: --engine scripted."
+            )
+        return EMBEDDED
+    path = Path(model).expanduser()
+    if not path.is_dir():
+        raise EngineFault(
+            f"There is no model directory {path}. Name one that exists with --model DIR"
+            " or GATEWAY_MODEL."
+        )
+    return path

@@ -1,0 +1,78 @@
+"""What the gateway asks of a model, whatever runs it.
+
+Owns: the `Engine` protocol. Must not know: any particular engine, any client.
+
+Contract (``tests/engines/test_contract.py`` runs it against every engine):
+
+1. ``translate`` is an async generator and is always consumed inside `contextlib.aclosing`: a
+   ``break`` without it leaves the generator, and the work behind it, alive.
+2. Chunks joined in order are the whole translation. Ending normally means the model ended it (or
+   it reached the length limit); any other end raises `EngineFault`. A job that was aborted by
+   `abort` ends by raising `asyncio.CancelledError`-free `Aborted`, never by a short normal end.
+3. Closing the generator, cancelling its task, or ``abort(job.id)`` stops the work inside the
+   engine; ``unfinished`` falls accordingly. ``abort`` is synchronous, idempotent, safe for
+   unknown ids, and takes effect in the turn of the event loop in which it is called.
+4. Nothing here blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from gateway.errors import EngineFault, ErrorCode
+from gateway.job import Chunk, Job
+from gateway.profiles import Profile
+
+
+class Health(enum.Enum):
+    """Life of an engine; ``readyz`` answers 200 only in READY."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DEAD = "dead"
+    CLOSED = "closed"
+
+
+class Aborted(EngineFault):
+    """The job ended because `Engine.abort` was called for it."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id} was aborted.", ErrorCode.INTERNAL)
+
+
+class Engine(Protocol):
+    """A translator. One instance serves the whole process."""
+
+    @property
+    def name(self) -> str:
+        """Short name of engine and model for people, e.g. ``ctranslate2:pilot-model``."""
+
+    @property
+    def profile(self) -> Profile:
+        """How the model is prompted and what languages it has."""
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs it should be given at once. More would only slow each other down."""
+
+    @property
+    def health(self) -> Health:
+        """Cheap and local: no round trip."""
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs the engine itself is still working on, as the engine counts them."""
+
+    async def start(self) -> None:
+        """Load the model off the event loop. Raises `EngineFault` with a sentence if it cannot."""
+
+    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        """Stream the translation of ``job``. Raises `EngineFault`."""
+
+    def abort(self, job_id: str) -> None:
+        """Stop the job now. No-op for an id that is not running."""
+
+    async def aclose(self) -> None:
+        """Stop everything and free the model. Idempotent."""

@@ -1,0 +1,225 @@
+"""A deterministic engine without a model: for tests, demos and load generation.
+
+Owns: visibly fake translations, streamed word by word, and the faults a test wants to see (hold,
+step, fail, die). Must not know: clients, rooms, real models. It is public: anyone who writes
+against the gateway can test with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+from gateway.engines.base import Aborted, Health
+from gateway.errors import EngineFault, EngineGone
+from gateway.job import Chunk, Job
+from gateway.profiles import Profile
+
+LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "uk", "zh")
+"""What it offers when not told otherwise. It "translates" any of them into any other."""
+
+CAPACITY = 16
+"""Jobs at once, the same as the default of the real engines."""
+
+HISTORY = 10_000
+"""How many ids `started` and `aborted` remember: enough for any test, bounded for long demos."""
+
+WORD = re.compile(r"\s*\S+")
+
+
+class Run:
+    """One job at work: what it waits for, and the fault that ends it from outside."""
+
+    def __init__(self) -> None:
+        self.fault: EngineFault | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """Let the job go on, unless it is awake or cancelled already."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    def stop(self, fault: EngineFault) -> None:
+        """End the job with ``fault``, wherever it waits."""
+        self.fault = fault
+        self.wake()
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Wait ``seconds`` (None: for ever), or until somebody calls `wake`."""
+        loop = asyncio.get_running_loop()
+        self.waiter = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        try:
+            await self.waiter
+        finally:
+            self.waiter = None
+            if timer is not None:
+                timer.cancel()
+
+
+class ScriptedEngine:
+    """An `Engine` whose output is known beforehand.
+
+    ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
+    ``(text, target)`` to other pieces, yielded as they stand.
+
+    :param script: pieces of the output for some (text, target)
+    :param languages: canonical tags it offers, from any to any
+    :param capacity: jobs at once, as `Engine.capacity`; more are not refused
+    :param delay: seconds before the first chunk
+    :param pace: seconds between chunks; 0 only yields to the event loop
+    :param fault: called as ``fault(job, n)`` before chunk ``n`` (from 0); what it raises ends the
+        job. See `failing` for the usual one.
+    """
+
+    def __init__(
+        self,
+        script: Mapping[tuple[str, str], Sequence[str]] | None = None,
+        *,
+        languages: tuple[str, ...] = LANGUAGES,
+        capacity: int = CAPACITY,
+        delay: float = 0.0,
+        pace: float = 0.0,
+        fault: Callable[[Job, int], None] | None = None,
+    ) -> None:
+        self.script = {} if script is None else script
+        self.delay = delay
+        self.pace = pace
+        self.fault = fault
+        self.started: deque[str] = deque(maxlen=HISTORY)
+        """Ids of the jobs whose work began, oldest first; a second attempt counts again."""
+        self.aborted: deque[str] = deque(maxlen=HISTORY)
+        """Ids of the jobs stopped before their end: by `abort`, by closing, by cancelling."""
+        self._profile = Profile(name="scripted", kind="raw", languages=languages)
+        self._capacity = capacity
+        self._health = Health.STARTING
+        self._running: dict[str, Run] = {}
+        self._held = False
+        self._gate: deque[Run] = deque()  # no more entries than there are running jobs
+        self._arrival = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return "scripted"
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def health(self) -> Health:
+        return self._health
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._running)
+
+    async def start(self) -> None:
+        self._health = Health.READY
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        if self._health is not Health.READY:
+            raise EngineGone(f"The scripted engine is {self._health.value} and takes no jobs.")
+        run = self._running[job.id] = Run()
+        self.started.append(job.id)
+        try:
+            for n, piece in enumerate(self.pieces(job)):
+                await self._turn(run, self.pace if n else self.delay)
+                if self.fault is not None:
+                    self.fault(job, n)
+                yield Chunk(piece)
+                if run.fault is not None:  # stopped while the caller had the chunk in hand
+                    raise run.fault
+        except (GeneratorExit, asyncio.CancelledError):
+            if run.fault is None:  # else `abort` has noted it
+                self.aborted.append(job.id)
+            raise
+        finally:
+            # A stopped job has been taken out already, and its id may be in use again.
+            if self._running.get(job.id) is run:
+                del self._running[job.id]
+
+    def pieces(self, job: Job) -> list[str]:
+        """The chunks of ``job``; a forced prefix is left out, as a model only continues it."""
+        script = self.script.get((job.text, job.target))
+        pieces = WORD.findall(f"[{job.target}] {job.text}") if script is None else list(script)
+        text = "".join(pieces)
+        if job.prefix and text.startswith(job.prefix):
+            pieces = WORD.findall(text[len(job.prefix) :])
+        return [piece for piece in pieces if piece]
+
+    async def _turn(self, run: Run, seconds: float) -> None:
+        """Wait for the clock, then at the gate. Raises the fault of a job that was stopped."""
+        if seconds > 0:
+            await run.wait(seconds)
+        else:
+            await asyncio.sleep(0)
+        if self._held and run.fault is None:
+            self._gate.append(run)
+            self._arrival.set()
+            try:
+                await run.wait()
+            finally:
+                if run in self._gate:
+                    self._gate.remove(run)
+        if run.fault is not None:
+            raise run.fault
+
+    def abort(self, job_id: str) -> None:
+        run = self._running.pop(job_id, None)
+        if run is not None:
+            self.aborted.append(job_id)
+            run.stop(Aborted(job_id))
+
+    async def aclose(self) -> None:
+        self._end(Health.CLOSED, "The scripted engine was closed while the job ran.")
+
+    def hold(self) -> None:
+        """From now on every job stops before its next chunk, until `step` or `release`."""
+        self._held = True
+
+    async def step(self) -> None:
+        """Let the job that waits longest at the gate yield one chunk; wait for one if none does.
+
+        Returns after the task that reads the job has had a turn with the chunk.
+        """
+        while not self._gate:
+            self._arrival.clear()
+            await self._arrival.wait()
+        self._gate.popleft().wake()
+        await asyncio.sleep(0)
+
+    def release(self) -> None:
+        """Undo `hold`."""
+        self._held = False
+        while self._gate:
+            self._gate.popleft().wake()
+
+    def die(self) -> None:
+        """Die as a crashed model process does: every job ends in `EngineGone`, health is DEAD."""
+        self._end(Health.DEAD, "The scripted engine died while the job ran.")
+
+    def _end(self, health: Health, message: str) -> None:
+        self._health = health
+        for run in self._running.values():
+            run.stop(EngineGone(message))
+        self._running.clear()
+
+
+def failing(error: Exception, *, at: int = 0, times: int = 1) -> Callable[[Job, int], None]:
+    """A ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs."""
+    left = times
+
+    def fault(job: Job, n: int) -> None:
+        nonlocal left
+        if n == at and left > 0:
+            left -= 1
+            raise error
+
+    return fault

@@ -1,0 +1,202 @@
+"""An engine around an engine: notices that it died, and builds a new one.
+
+Owns: the life of the current engine, and when the next one is tried. Must not know: any particular
+engine, the guards, who waits for captions. Jobs of a dead engine fail visibly and are not repeated
+here: whoever asked for them knows whether they are still wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from gateway.engines.base import Engine, Health
+from gateway.errors import EngineFault, EngineGone
+from gateway.job import Chunk, Job
+from gateway.profiles import Profile
+
+logger = logging.getLogger(__name__)
+
+POLL = 1.0
+"""Seconds between looks at the engine's health. Jobs that fail make it look at once."""
+
+BACKOFF, BACKOFF_MOST = 1.0, 60.0
+"""Seconds before a rebuild: random between 0 and 1, doubling with every try in a row up to 60. The
+random part ("full jitter") keeps many gateways from asking for one GPU at once."""
+
+STABLE = 60.0
+"""Seconds an engine must have lived for the tries to be counted anew."""
+
+CLOSING = 10.0
+"""Seconds a dead engine is given to close; it may hang where it died."""
+
+
+class Supervisor:
+    """Wraps the engines that ``build`` makes, one after the other, as an `Engine` itself.
+
+    ``build`` only constructs, it must not block: loading is `Engine.start`. The first engine is
+    constructed here, so that name and profile are known before anything is loaded.
+
+    :param insist: also keep trying when the very first start fails; otherwise `start` raises
+    :param poll: seconds between looks at the engine's health
+    :param sleep, clock, chance: the passing of time and chance (0 to 1); tests bring their own
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Engine],
+        *,
+        insist: bool = False,
+        poll: float = POLL,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.build = build
+        self.insist = insist
+        self.poll = poll
+        self.sleep = sleep
+        self.clock = clock
+        self.chance = chance
+        self.restarts = 0
+        """Engines built after the first one was ready."""
+        self._engine = build()
+        self._health = Health.STARTING  # DEAD while waiting to rebuild
+        self._tries = 0  # rebuilds since an engine was stable
+        self._since = 0.0  # when the engine became ready
+        self._alarm = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    @property
+    def profile(self) -> Profile:
+        return self._engine.profile
+
+    @property
+    def capacity(self) -> int:
+        return self._engine.capacity
+
+    @property
+    def health(self) -> Health:
+        return self._engine.health if self._health is Health.READY else self._health
+
+    @property
+    def unfinished(self) -> int:
+        return self._engine.unfinished
+
+    async def start(self) -> None:
+        """Start the first engine. Raises what it raises, unless told to insist."""
+        try:
+            await self._load()
+        except EngineFault as fault:
+            if not self.insist:
+                raise
+            logger.warning("engine %s: %s Trying again.", self.name, fault)
+        self._task = asyncio.create_task(self._supervise(), name="supervisor")
+        self._task.add_done_callback(report)
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        engine = self._engine
+        if self._health is Health.CLOSED:
+            raise EngineGone("The engine was closed; the gateway is shutting down.")
+        if self._health is not Health.READY or engine.health is not Health.READY:
+            self._alarm.set()
+            raise EngineFault(
+                "The engine is not ready.",
+                hint="It is starting or restarting by itself; try again in a few seconds.",
+            )
+        try:
+            async with aclosing(engine.translate(job)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except EngineGone:
+            self._alarm.set()
+            raise
+
+    def abort(self, job_id: str) -> None:
+        self._engine.abort(job_id)
+
+    async def aclose(self) -> None:
+        if self._health is Health.CLOSED:
+            return
+        self._health = Health.CLOSED
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))  # `report` has logged what it ended with
+        await self._close()
+
+    async def _supervise(self) -> None:
+        while True:
+            while self.health is Health.READY:
+                await self._pause()
+            if self._health is Health.READY:  # else the first start failed
+                logger.error("engine %s died; building a new one", self.name)
+                self._health = Health.DEAD
+                if self.clock() - self._since >= STABLE:
+                    self._tries = 0
+                await self._close()  # this ends the jobs that still wait for it
+            await self.sleep(self.chance() * backoff(self._tries))
+            self._tries += 1
+            try:
+                self._engine = self.build()
+                await self._load()
+            except EngineFault as fault:
+                logger.warning("engine %s: %s Trying again.", self.name, fault)
+            except Exception:
+                logger.exception("engine %s could not be built; trying again", self.name)
+            else:
+                self.restarts += 1
+                logger.info("engine %s is ready again", self.name)
+
+    async def _load(self) -> None:
+        """Start the current engine. Raises what its `start` raises, having closed it."""
+        self._health = Health.STARTING
+        try:
+            await self._engine.start()
+        except Exception:
+            self._health = Health.DEAD
+            await self._close()
+            raise
+        self._health = Health.READY
+        self._since = self.clock()
+
+    async def _pause(self) -> None:
+        """Wait until it is time to look at the engine: the next poll, or an alarm."""
+        self._alarm.clear()
+        waits = [
+            asyncio.create_task(self.sleep(self.poll)),
+            asyncio.create_task(self._alarm.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _close(self) -> None:
+        """Close the current engine, whatever state it is in."""
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self._engine.aclose()
+        except Exception:
+            # It is given up in any case: what is left of it must not keep a new one from coming.
+            logger.exception("engine %s did not close", self.name)
+
+
+def backoff(tries: int) -> float:
+    """Longest wait in seconds before another try, after so many."""
+    return min(BACKOFF_MOST, BACKOFF * 2.0 ** min(tries, 30))
+
+
+def report(task: asyncio.Task[None]) -> None:
+    """Log why the supervising task ended, unless it was cancelled: it never ends by itself."""
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        logger.critical("the engine is no longer supervised", exc_info=fault)

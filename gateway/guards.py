@@ -1,0 +1,598 @@
+"""Output guards: what a model may show to a reader, and when its output is no translation.
+
+Owns: the rules, each with a name, its limits and its languages. Must not know: engines, retries,
+metrics, asyncio. A false alarm costs a good caption, so every rule lets pass what it is not sure
+of; ``docs/design/guards.md`` has the measured rates.
+
+One `Watch` follows one output as it streams. It *strips* what surrounds a translation (thinking,
+"Here is the translation:", quotes, a restarted prefix), *cuts* what follows it (chatter after the
+line, invented ends of unfinished sentences), *flags* what a reader should check (numbers,
+addresses), and *rejects* the rest by raising `Rejected`.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import unicodedata
+from collections import Counter, deque
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+from gateway.errors import Rejected
+from gateway.job import Job
+from gateway.languages import endonym, name, script
+
+
+class Guard(enum.StrEnum):
+    """Every rule by name: the ``guard`` of `Rejected` and of the counters, a flag of captions."""
+
+    # Stripped
+    THINKING = "thinking"
+    PREAMBLE = "preamble"
+    QUOTES = "quotes"
+    RESTART = "restart"
+    # Cut
+    LINES = "lines"
+    INVENTION = "invention"
+    # Rejected
+    EMPTY = "empty"
+    LOOP = "loop"
+    LENGTH = "length"
+    SHORT = "short"
+    COPY = "copy"
+    SCRIPT = "script"
+    REFUSAL = "refusal"
+    NOTE = "note"
+    # Flagged
+    NUMBERS = "numbers"
+    URL = "url"
+
+
+# Limits. Lengths are in `weight`: characters, where one of a dense script counts for more.
+
+DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Kana and Han: no spaces between words, and one character says as much as 2.5 Latin ones."""
+
+DENSITY = 2.5
+LENGTH_MOST, LENGTH_SLACK = 3.5, 20
+"""Longest output: 3.5 times the source and 20 more. References stay under 2.8 times."""
+
+SHORT_LEAST, SHORT_FROM = 0.25, 40
+"""Shortest output of a finished source that weighs 40 or more. References stay over 0.26."""
+
+WORDS_MOST, WORDS_SLACK = 2.0, 3
+"""Most words of the output while the source is partial; two dense characters are one word."""
+
+NGRAM = 8
+"""Longest repeated phrase looked for, in words (or dense characters)."""
+
+LOOP_LEAST, LOOP_WORDS, LOOP_DENSE, LOOP_MORE = 3, 6, 12, 2
+"""A loop is a phrase three times in a row and at least 6 words (12 dense characters) in all:
+people do say "no, no, no" and 哈哈哈. Two times more than the source has it are always allowed."""
+
+COPY_LIKE, COPY_WORDS, COPY_DENSE = 0.8, 4, 8
+"""Share of the source's plain words (no names, no numbers) that stand in the output in the same
+order when the source was copied; judged from 4 plain words, or 8 dense characters, on."""
+
+COPY_SPAN = 300
+"""Words compared: the work is quadratic in them and runs on the event loop."""
+
+SCRIPT_LEAST, SCRIPT_PARTIAL, SCRIPT_SHARE = 16, 40, 0.5
+"""Weight of letters (not of words taken from the source) needed to judge the script, more of them
+while the source is partial (names may come first), and the share that must be in the target's."""
+
+KANA_LEAST, KANA_SHARE, HAN_ONLY = 4, 0.2, 20
+"""Kana, and their share, that make a text not Chinese; Han without any that make it no Japanese."""
+
+HEAD_MOST = 120
+"""Characters held back while they may be a preamble."""
+
+THINKING_MOST = 4000
+"""Characters of thinking waited for."""
+
+RESTART_LEAST = 4
+"""Shortest overlap with the forced prefix that counts as its restart, in characters."""
+
+# What models say around translations, in the languages they do it in.
+
+TRANSLATION = frozenset(
+    "translation translations translated translate übersetzung übersetzt übersetzungen traduction"
+    " traduit traduite traducción traducido traducida tradução traduzido traduzione tradotto"
+    " vertaling перевод переклад tłumaczenie çeviri 翻译 翻译结果 译文 翻譯 譯文 번역"
+    " 翻訳 翻訳文 訳 訳文 日本語訳 中文翻译 翻译如下"
+    " 以下是翻译 以下是译文 以下は翻訳です 以下が翻訳です".split()
+)
+"""A head is a preamble only with one of these in it, and only if the source has none."""
+
+OPENERS = TRANSLATION | frozenset(
+    "sure certainly absolutely of here here's hier gerne natürlich voici aquí claro вот 好的 当然"
+    " 當然 以下".split()
+)
+"""Words such a head begins with. Few and telling: the reader waits as long as it may be one."""
+
+AROUND = OPENERS | frozenset(
+    "a an the your in into to from for is are as it text sentence line version following course"
+    " requested i'll happily english german french spanish italian portuguese dutch russian chinese"
+    " japanese korean ist die der das deine ihre folgende ins auf von deutsch deutsche englische"
+    " französische spanische la le votre en de du française anglaise allemande está tienes su al"
+    " español inglés francés перевод на русский は です".split()
+)
+"""What else it is made of. Any other word ends it: then it is the translation itself."""
+
+QUOTES = {
+    '"': '"',
+    "“": "”",
+    "„": "“”",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+}
+QUOTED = re.compile(r"[\"“”„«»‹›「」『』‘]|(?:^|\s)'")
+
+NOTES = re.compile(
+    r"[(\[（【]\W*(?:(?:translator'?s?|the)\s+)?"
+    r"(?:note\b|translation\b|translated\b|literally\b|lit\.|anmerkung|hinweis:|übersetz|wörtlich"
+    r"|remarque|traduction|traduit|littéralement|ndt\b|nota\b|traducción|traducido|literalmente"
+    r"|примечание|перевод|译注|注[：:]|注意[：:]|翻译|訳注|注釈|翻訳)",
+    re.IGNORECASE,
+)
+BRACKET = re.compile(r"[(\[（【]")
+
+REFUSALS = re.compile(
+    r"\bI(?:'m| am)(?: very| so)? sorry,? (?:but )?I"
+    r"(?: can(?:no|')t|'m (?:not able|unable)| am unable)"
+    r"|\bI can(?:no|')t (?:help (?:you|with)|assist|comply|fulfil|provide|translate)\b"
+    r"|\bI(?:'m| am) (?:unable|not able) to (?:help|assist|comply|fulfil|provide|translate)\b"
+    r"|\bEs tut mir leid,? aber (?:ich kann|dabei|das kann ich)"
+    r"|\bIch kann (?:dir|Ihnen) (?:dabei|damit) (?:leider )?nicht helfen"
+    r"|\bJe suis (?:vraiment )?désolée?,? mais je ne (?:peux|suis) pas"
+    r"|\bLo siento,? pero no puedo|\bno puedo ayudarte con eso"
+    r"|申し訳(?:ありません|ございません)が.{0,30}(?:できません|できかねます)"
+    r"|(?:对不起|抱歉)，(?:但)?我(?:不能|无法)",
+    re.IGNORECASE,
+)
+ASSISTANTS = re.compile(
+    r"\bas an (?:AI|artificial intelligence|language model)\b|\bas a (?:large )?language model\b"
+    r"|\bals (?:eine? )?(?:KI|Sprachmodell)\b|\ben tant qu(?:'IA|e modèle)\b|\bcomo (?:una )?IA\b"
+    r"|\bcomo modelo de lenguaje\b|AI(?:アシスタント|言語モデル)?として"
+    r"|作为(?:一个|一名)?(?:AI|人工智能|(?:大型)?语言模型)",
+    re.IGNORECASE,
+)
+
+REFUSING = {
+    tag: re.compile(pattern, re.IGNORECASE)
+    for tag, pattern in {
+        "en": r"\b(?:not?|cannot|cant|\w+n['’]t|never|unable|sorry|afraid|unfortunate\w*|regret)\b",
+        "de": r"\b(?:nicht|kein\w*|nichts|nie\w*|leid\w*|leider|entschuld\w*|bedau\w*|unmöglich)\b",
+        "fr": r"\b(?:ne|n['’]\w+|pas|jamais|désolée?s?|malheur\w+|regret\w*|pardon|incapa\w+)\b",
+        "es": r"\b(?:no|nunca|nada|siento|sentimos|lament\w+|perd[oó]n\w*|disculp\w*|imposible)\b",
+        "ja": r"ない|ません|ん|なく|無|不|ず|申し訳|すみま|すいま|ごめん|残念|失礼|悪い",
+        "zh": r"不|没|無|无|别|抱歉|遗憾|恐怕|难",
+    }.items()
+}
+"""Signs, by language of the source, that it may itself refuse something. Others are not judged."""
+
+MODELS = re.compile(
+    r"(?<![^\W_])(?:AI|IA|KI|LLMs?|ИИ)(?![a-z])|(?i:mod[eè]l)|artific|künstlich|人工|モデル|模型"
+)
+
+NEAR = (
+    frozenset(("da", "nb", "nn", "no", "sv")),
+    frozenset(("ast", "ca", "es", "gl", "oc", "pt")),
+    frozenset(("be", "bg", "mk", "ru", "uk")),
+    frozenset(("bs", "hr", "sh", "sl", "sr")),
+    frozenset(("cs", "sk")),
+    frozenset(("id", "jv", "ms", "su")),
+    frozenset(("af", "nl", "fy", "nds", "li")),
+    frozenset(("de", "lb", "gsw", "nds")),
+    frozenset(("yue", "wuu", "zh", "lzh")),
+    frozenset(("hi", "mr", "ne", "mai", "bho")),
+    frozenset(("az", "tk", "tr", "crh")),
+    frozenset(("et", "fi")),
+    frozenset(("fa", "prs", "tg")),
+)
+"""Languages in which a whole sentence can be the same: copies between them are not judged."""
+
+LETTERS = {
+    "Arab": ("ARABIC",),
+    "Armn": ("ARMENIAN",),
+    "Beng": ("BENGALI",),
+    "Cyrl": ("CYRILLIC",),
+    "Deva": ("DEVANAGARI",),
+    "Ethi": ("ETHIOPIC",),
+    "Geor": ("GEORGIAN",),
+    "Grek": ("GREEK",),
+    "Gujr": ("GUJARATI",),
+    "Guru": ("GURMUKHI",),
+    "Hans": ("CJK",),
+    "Hant": ("CJK",),
+    "Hebr": ("HEBREW",),
+    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
+    "Khmr": ("KHMER",),
+    "Knda": ("KANNADA",),
+    "Kore": ("HANGUL", "CJK"),
+    "Laoo": ("LAO",),
+    "Latn": ("LATIN",),
+    "Mlym": ("MALAYALAM",),
+    "Mymr": ("MYANMAR",),
+    "Sinh": ("SINHALA",),
+    "Taml": ("TAMIL",),
+    "Telu": ("TELUGU",),
+    "Thai": ("THAI",),
+}
+"""ISO 15924 script to the first word of its letters' Unicode names. Others are not judged."""
+
+DENSE_LETTERS = frozenset(("CJK", "HIRAGANA", "KATAKANA"))
+KNOWN = frozenset(name for names in LETTERS.values() for name in names)
+
+LINE = re.compile(r"[^\n]+|\n")
+COLON = re.compile("[:：]")
+DENSE_CHAR = re.compile(f"[{DENSE}]")
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+TOKEN = re.compile(rf"[{DENSE}]|[^\W_{DENSE}]+(?:['’.,-][^\W_{DENSE}]+)*")
+ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'，。、）)]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
+"""A number with its thousands separators."""
+SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
+
+
+class Watch:
+    """Follows the output of one job.
+
+    ``text``   the translation so far, with the forced prefix
+    ``done``   the translation is over, whatever else the model would say: stop it
+    ``hits``   what was stripped or cut, for the counters
+    ``flags``  after `end`: what a reader should check; goes out with the caption
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.text = job.prefix
+        self.done = False
+        self.hits: list[Guard] = []
+        self.flags: tuple[Guard, ...] = ()
+        self._head = ""  # the output until it is known where the translation begins
+        self._open = False
+        self._close = ""  # the quotes that may close a stripped opening one
+        self._space = ""  # white space at the end, held back: nothing may follow it
+        self._token = ""  # the last word, which may still grow
+        self._runs = Runs()
+        self._lines = lines(job.prefix)
+        self._lines_most = max(1, lines(job.text))
+        self._broken = not job.prefix or job.prefix.endswith("\n")
+        self._weight = weight(job.prefix)
+        self._weight_most = LENGTH_MOST * weight(job.text) + LENGTH_SLACK
+        self._words = words(job.prefix)
+        self._words_most = WORDS_MOST * words(job.text) + WORDS_SLACK
+
+    def feed(self, text: str) -> str:
+        """Take a piece of the output, return what may be shown now. Raises `Rejected`."""
+        if self.done:
+            return ""
+        if not self._open:
+            self._head += text
+            body = self._opened(final=False)
+            if body is None:
+                return ""
+            text = body
+        return self._take(text)
+
+    def end(self) -> str:
+        """The model has ended: judge the whole, return what was held back. Raises `Rejected`."""
+        rest = ""
+        if not self._open:
+            rest = self._take(self._opened(final=True) or "")
+        if self._token:
+            self._say(self._token)
+        self._judge()
+        return rest
+
+    def _opened(self, *, final: bool) -> str | None:
+        """The output without what precedes the translation; None while that is not decided."""
+        text = self._head.lstrip()
+        space = self._head[: len(self._head) - len(text)]
+        hits = []
+        if text.startswith("<think>"):
+            _, closed, text = text.partition("</think>")
+            if not closed:
+                if final or len(self._head) > THINKING_MOST:
+                    raise rejected(Guard.THINKING, "never came to an end of its thinking")
+                return None
+            text = text.lstrip()
+            hits.append(Guard.THINKING)
+        if not final and "<think>".startswith(text):  # nothing yet, or not enough to tell
+            return None
+        at = preamble(text, self.job, final=final)
+        if at is None and not final and len(text) <= HEAD_MOST:
+            return None
+        if at:
+            text = text[at:].lstrip(" \n\u00a0*")
+            hits.append(Guard.PREAMBLE)
+        if text[:1] in QUOTES and not QUOTED.search(self.job.text):
+            self._close = QUOTES[text[0]]
+            text = text[1:].lstrip()
+            hits.append(Guard.QUOTES)
+        if not text and not final:
+            return None
+        if self.job.prefix:
+            length = restart(self.job.prefix, text, final=final)
+            if length is None:
+                return None
+            if length:
+                text = text[length:]
+                hits.append(Guard.RESTART)
+            else:  # a continuation brings its own space, unless it was lost before a preamble
+                text = (" " if hits and not is_dense(text) else space) + text
+        self._open = True
+        self.hits += hits
+        return text
+
+    def _take(self, text: str) -> str:
+        """Text of the translation itself: cut, checked, without white space at its end."""
+        if self._close:
+            text = self._unquoted(text)
+        text = self._space + self._line(text)
+        self._space = ""
+        text = self._spoken(text)
+        shown = text.rstrip()
+        self._space = text[len(shown) :]
+        self.text += shown
+        if "</think>" in self.text[-len(shown) - 8 :] and "think>" not in self.job.text:
+            raise rejected(Guard.THINKING, "showed its thinking")
+        self._weight += weight(shown)
+        if self._weight > self._weight_most:
+            raise rejected(Guard.LENGTH, "is far longer than the source")
+        return shown
+
+    def _unquoted(self, text: str) -> str:
+        for at, char in enumerate(text):
+            if char in self._close:
+                self._close = ""
+                return text[:at] + text[at + 1 :]
+        return text
+
+    def _line(self, text: str) -> str:
+        """``text`` up to the end of the last line that the source has."""
+        for match in LINE.finditer(text):
+            if match.group() == "\n":
+                if self._lines >= self._lines_most:
+                    self._stop(Guard.LINES)
+                    return text[: match.start()]
+                self._broken = True
+            elif self._broken and match.group().strip():
+                self._lines += 1
+                self._broken = False
+        return text
+
+    def _spoken(self, text: str) -> str:
+        """``text`` up to the last word that an unfinished source can account for."""
+        known = len(self._token)
+        text = self._token + text
+        self._token = ""
+        for match in TOKEN.finditer(text):
+            token = match.group()
+            dense = is_dense(token)
+            if match.start() >= known:  # else it was counted when it began
+                self._words += 0.5 if dense else 1
+                if self.job.partial and self._words > self._words_most:
+                    self._stop(Guard.INVENTION)
+                    return text[known : match.start()]
+            if dense or match.end() < len(text):
+                self._say(token)
+            else:
+                self._token = token
+        return text[known:]
+
+    def _say(self, token: str) -> None:
+        """A word is complete. Raises `Rejected` when it closes a loop."""
+        phrase, times = self._runs.say(token)
+        if times >= loop_limit(phrase, is_dense(token)):
+            own = Runs()
+            said = max((own.say(word)[1] for word in TOKEN.findall(self.job.text)), default=1)
+            if times > said + LOOP_MORE:
+                raise rejected(Guard.LOOP, "repeats itself without end")
+
+    def _stop(self, guard: Guard) -> None:
+        self.done = True
+        self.hits.append(guard)
+
+    def _judge(self) -> None:
+        """Everything that only the whole output can tell."""
+        job, text = self.job, self.text.strip()
+        if not job.partial:
+            if has_words(job.text) and not has_words(text):
+                raise rejected(Guard.EMPTY, "has no words")
+            if SHORT_FROM <= weight(job.text) and weight(text) < SHORT_LEAST * weight(job.text):
+                raise rejected(Guard.SHORT, "is far shorter than the source")
+        if copied(job.text, text, job.source, job.target):
+            raise rejected(Guard.COPY, "is the source itself")
+        least = SCRIPT_PARTIAL if job.partial else SCRIPT_LEAST
+        if foreign(job.text, text, job.target, least):
+            raise rejected(Guard.SCRIPT, "is not in the script of the target language")
+        if refused(job.text, text, job.source):
+            raise rejected(Guard.REFUSAL, "answers instead of translating")
+        if NOTES.search(text) and not BRACKET.search(job.text):
+            raise rejected(Guard.NOTE, "comments on the translation")
+        if not job.partial:
+            self.flags = flagged(job.text, text)
+
+
+class Runs:
+    """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens."""
+
+    def __init__(self) -> None:
+        self._last: deque[str] = deque(maxlen=NGRAM)
+        self._same = [0] * (NGRAM + 1)  # by n: how many tokens in a row equal the one n before
+
+    def say(self, token: str) -> tuple[int, int]:
+        """Take the next token. Return the phrase's length in tokens and how often it was said."""
+        token = token.casefold()
+        best = (1, 1)
+        for n in range(1, len(self._last) + 1):
+            self._same[n] = self._same[n] + 1 if self._last[-n] == token else 0
+            times = self._same[n] // n + 1
+            if times > best[1]:
+                best = (n, times)
+        self._last.append(token)
+        return best
+
+
+def loop_limit(phrase: int, dense: bool) -> int:
+    """Repetitions of a phrase of ``phrase`` tokens that make a loop."""
+    return max(LOOP_LEAST, -(-(LOOP_DENSE if dense else LOOP_WORDS) // phrase))
+
+
+def preamble(text: str, job: Job, *, final: bool) -> int | None:
+    """Length of the preamble that ``text`` begins with, 0 for none, None if more must be seen."""
+    telling, known, around = preamble_words(job.target)
+    said = set(map(str.casefold, WORD.findall(job.text)))
+    if said & telling:  # "The translation: ..." may then be the translation
+        return 0
+    if COLON.search(job.text):
+        telling = TRANSLATION
+    told = False
+    at = 0
+    while at < len(text):
+        if text[at] in ":：" and told:
+            # What is left must be seen too: it may be the other half of a bold face.
+            return at + 1 if final or text[at + 1 :].strip("* \n") else None
+        if match := WORD.match(text, at):
+            word = match.group().casefold()
+            at = match.end()
+            if at == len(text) and any(other.startswith(word) for other in known):
+                return None
+            if word not in known:
+                return 0
+            known = around
+            told = told or word in telling
+        elif text[at] in " *,.!#_-(\n'’，。！":
+            at += 1
+        else:
+            return 0
+    return None
+
+
+@lru_cache(maxsize=256)
+def preamble_words(target: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """`TRANSLATION`, `OPENERS` and `AROUND`, with the names of the target language."""
+    names = frozenset(map(str.casefold, WORD.findall(f"{name(target)} {endonym(target)}")))
+    return TRANSLATION | names, OPENERS | names, AROUND | names
+
+
+def restart(prefix: str, text: str, *, final: bool) -> int | None:
+    """Length of the end of ``prefix`` that ``text`` says again, None if more must be seen."""
+    for match in TOKEN.finditer(prefix):
+        again = prefix[match.start() :].rstrip()
+        if len(again) < RESTART_LEAST:
+            break
+        if text.startswith(again):
+            after = text[len(again) : len(again) + 1]
+            if not after and not final:
+                return None
+            if is_dense(again[-1]) or not (after.isalnum() and again[-1].isalnum()):
+                return len(again)
+        elif again.startswith(text) and not final:
+            return None
+    return 0
+
+
+def copied(source: str, text: str, spoken: str, wanted: str) -> bool:
+    """Whether the output is the source, in a language where it cannot be."""
+    a, b = spoken.split("-")[0], wanted.split("-")[0]
+    if a == b or any(a in family and b in family for family in NEAR):
+        return False
+    plain = [  # neither names nor numbers, nor words that are spelt out
+        token.casefold()
+        for token in TOKEN.findall(ADDRESS.sub(" ", source))[:COPY_SPAN]
+        if is_dense(token) or (len(token) > 1 and token[0].isalpha() and not token[0].isupper())
+    ]
+    dense = sum(map(is_dense, plain))
+    if len(plain) - dense < COPY_WORDS and dense < COPY_DENSE:
+        return False
+    output = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
+    if len(set(plain).intersection(output)) <= COPY_LIKE * len(set(plain)) / 2:
+        return False  # cheap, and nearly always so
+    matcher = SequenceMatcher(None, plain, output, autojunk=False)
+    return sum(block.size for block in matcher.get_matching_blocks()) > COPY_LIKE * len(plain)
+
+
+def foreign(source: str, text: str, target: str, least: float = SCRIPT_LEAST) -> bool:
+    """Whether most letters are not of the target's script, but for words taken from the source."""
+    code = script(target)
+    wanted = LETTERS.get(code)
+    if wanted is None:
+        return False
+    given = {token for token in TOKEN.findall(source) if not is_dense(token)}
+    own = (token for token in TOKEN.findall(ADDRESS.sub(" ", text)) if token not in given)
+    found: Counter[str] = Counter()
+    for char, count in Counter("".join(own)).items():
+        found[letter(char)] += count
+    kana = found["HIRAGANA"] + found["KATAKANA"]
+    if code == "Jpan" and not kana and found["CJK"] >= HAN_ONLY:
+        return True
+    if code in ("Hans", "Hant") and kana > KANA_SHARE * (kana + found["CJK"]):
+        return kana >= KANA_LEAST
+    known = {name: found[name] * (DENSITY if name in DENSE_LETTERS else 1) for name in KNOWN}
+    total = sum(known.values())
+    return total >= least and sum(known[name] for name in wanted) < SCRIPT_SHARE * total
+
+
+@lru_cache(maxsize=8192)
+def letter(char: str) -> str:
+    """The first word of a character's Unicode name, which for letters is the script."""
+    return unicodedata.name(char, "").split(" ")[0]
+
+
+def refused(source: str, text: str, spoken: str) -> bool:
+    """Whether the model speaks for itself, and the speaker cannot have said it."""
+    if ASSISTANTS.search(text) and not MODELS.search(source):
+        return True
+    own = REFUSING.get(spoken.split("-")[0])
+    return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
+
+
+def flagged(source: str, text: str) -> tuple[Guard, ...]:
+    """What is in the source and not found in the translation: long numbers, addresses."""
+    flags = []
+    said = digits(text)
+    numbers = NUMBER.findall(unicodedata.normalize("NFKC", ADDRESS.sub(" ", source)))
+    if any(len(number) >= 3 and number not in said for number in map(digits, numbers)):
+        flags.append(Guard.NUMBERS)
+    addresses = (address.rstrip(".,;:!?") for address in ADDRESS.findall(source.casefold()))
+    if any(address not in text.casefold() for address in addresses):
+        flags.append(Guard.URL)
+    return tuple(flags)
+
+
+def digits(text: str) -> str:
+    """``text`` in ASCII digits, without what separates thousands and decimals."""
+    return SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
+
+
+def weight(text: str) -> float:
+    """Length in Latin characters, about: a dense one says as much as `DENSITY` of them."""
+    return len(text) + (DENSITY - 1) * len(DENSE_CHAR.findall(text))
+
+
+def words(text: str) -> float:
+    """Words, about: two dense characters are one."""
+    return sum(0.5 if is_dense(token) else 1 for token in TOKEN.findall(text))
+
+
+def lines(text: str) -> int:
+    """Lines that are not blank."""
+    return sum(1 for line in text.split("\n") if line.strip())
+
+
+def is_dense(token: str) -> bool:
+    return DENSE_CHAR.match(token) is not None
+
+
+def has_words(text: str) -> bool:
+    return any(char.isalnum() for char in text)
+
+
+def rejected(guard: Guard, what: str) -> Rejected:
+    return Rejected(guard, f"The model's output {what}.")

@@ -1,0 +1,137 @@
+"""Every engine there is, each started once for all the tests of the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from gateway.engines.base import Engine, Health
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.supervisor import Supervisor
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds until a test of the contract is taken to hang. Starting vLLM is not counted in."""
+
+
+class Subject:
+    """A started engine, and the event loop it lives in: longer than one test."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Engine]], start: float) -> None:
+        self.make = make
+        self.start = start
+        self.runner = asyncio.Runner()
+        self.stack = ExitStack()
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """Ready for use; built anew when the last test closed it."""
+        if self._engine is None or self._engine.health is not Health.READY:
+            self.close()
+            self._engine = self.stack.enter_context(self.make())
+            self.run(self._engine.start(), self.start)
+        return self._engine
+
+    @property
+    def engine_as_it_is(self) -> Engine:
+        """Closed perhaps: for tests that close it anyway."""
+        return self._engine or self.engine
+
+    def run(self, work: Coroutine[Any, Any, T], patience: float = PATIENCE) -> T:
+        async def limited() -> T:
+            async with asyncio.timeout(patience):
+                return await work
+
+        return self.runner.run(limited())
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self.run(self._engine.aclose())
+        self.stack.close()
+
+
+class Backwards(dict[tuple[str, str], list[str]]):
+    """A script that says each word backwards: no guard takes that for a copy of the source."""
+
+    def get(self, key: tuple[str, str], default: Any = None) -> Any:
+        words = [word[::-1] for word in key[0].split()]
+        return [words[0], *(f" {word}" for word in words[1:])]
+
+
+@contextmanager
+def scripted(dir: Path) -> Iterator[Engine]:
+    yield ScriptedEngine(pace=0.001)
+
+
+@contextmanager
+def guarded(dir: Path) -> Iterator[Engine]:
+    yield GuardedEngine(ScriptedEngine(Backwards(), pace=0.001), Counter())
+
+
+@contextmanager
+def supervised(dir: Path) -> Iterator[Engine]:
+    yield Supervisor(lambda: ScriptedEngine(pace=0.001))
+
+
+@contextmanager
+def llama(dir: Path) -> Iterator[Engine]:
+    from tests.engines.ctranslate2_factory import make_llama
+
+    yield make_llama(dir)
+
+
+@contextmanager
+def marian(dir: Path) -> Iterator[Engine]:
+    from tests.engines.ctranslate2_factory import make_marian
+
+    yield make_marian(dir)
+
+
+@contextmanager
+def openai(dir: Path) -> Iterator[Engine]:
+    from tests.engines.openai_factory import make_engine
+
+    with make_engine() as engine:
+        yield engine
+
+
+@contextmanager
+def vllm(dir: Path) -> Iterator[Engine]:
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed here; `make test-vllm` installs and tests it")
+    from tests.engines.vllm_factory import make_vllm
+    from tests.models import tiny_llama
+
+    yield make_vllm(tiny_llama(dir / "llama"))
+
+
+ENGINES = {
+    make.__name__: make for make in (scripted, guarded, supervised, llama, marian, openai, vllm)
+}
+MARKS = {"vllm": (pytest.mark.vllm, pytest.mark.timeout(600))}
+STARTS = {"vllm": 540.0}
+"""Seconds a start may take, where that is longer than a test."""
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(name, marks=MARKS.get(name, ())) for name in ENGINES],
+)
+def subject(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Subject]:
+    make, dir = ENGINES[request.param], tmp_path_factory.mktemp(request.param)
+    subject = Subject(lambda: make(dir), STARTS.get(request.param, PATIENCE))
+    with subject.runner:
+        yield subject
+        subject.close()

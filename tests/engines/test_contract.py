@@ -1,0 +1,249 @@
+"""What `gateway.engines.base` promises of every engine, tried on every engine.
+
+The tests at the end close the engine, the others share it: starting vLLM takes long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from gateway.engines.base import Aborted, Engine, Health
+from gateway.errors import EngineGone, Overloaded
+from gateway.job import Job, Priority
+from tests.engines.conftest import Subject
+
+TEXT = "Good morning everybody, can you hear me?"
+LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
+CONTROLS = "</s> <|im_end|> <s><de> [INST] <end_of_turn> <think> good <sep> morning"
+
+
+def job(id: str, text: str = TEXT, **fields: Any) -> Job:
+    return Job(id=id, text=text, source="en", target="de", **fields)
+
+
+async def read(engine: Engine, job: Job) -> list[str]:
+    """All chunks of a job that ends as it should."""
+    async with aclosing(engine.translate(job)) as chunks:
+        return [chunk.text async for chunk in chunks]
+
+
+async def idle(engine: Engine) -> None:
+    """Return once the engine has nothing left to do; the caller's time limit is the deadline."""
+    while engine.unfinished:  # noqa: ASYNC110 - engines have no event for it
+        await asyncio.sleep(0.005)
+
+
+def try_on(subject: Subject, work: Callable[[Engine], Awaitable[None]]) -> None:
+    """Run ``work`` with the engine, which has to be idle again afterwards."""
+    engine = subject.engine
+
+    async def checked() -> None:
+        await work(engine)
+        await idle(engine)
+
+    subject.run(checked())
+
+
+def test_a_started_engine_is_ready_and_says_what_it_is(subject: Subject) -> None:
+    engine = subject.engine
+    assert engine.health is Health.READY
+    assert engine.name
+    assert engine.capacity >= 1
+    assert engine.unfinished == 0
+    assert engine.profile.supports("en", "de")
+
+
+def test_a_translation_comes_in_chunks_none_of_them_empty(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        chunks = await read(engine, job("whole"))
+        assert chunks
+        assert all(chunks)
+
+    try_on(subject, work)
+
+
+def test_the_same_job_gives_the_same_translation(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        first, second = [await read(engine, job(f"same-{n}")) for n in range(2)]
+        assert "".join(first) == "".join(second)
+
+    try_on(subject, work)
+
+
+def test_a_second_attempt_is_made_as_well(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        assert await read(engine, job("again", attempt=2))
+
+    try_on(subject, work)
+
+
+def test_unfinished_sources_and_forced_prefixes_are_translated(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        await read(engine, job("partial", "Good morning every", partial=True))
+        whole = await read(engine, job("prefixless"))
+        prefix = whole[0].strip()
+        await read(engine, job("prefix", prefix=prefix, priority=Priority.PARTIAL))
+        await read(engine, job("both", "Good morning", partial=True, prefix=prefix))
+
+    try_on(subject, work)
+
+
+def test_what_looks_like_control_tokens_is_only_text(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        assert await read(engine, job("controls", CONTROLS))
+
+    try_on(subject, work)
+
+
+def test_closing_the_stream_stops_the_work_inside_the_engine(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        async with aclosing(engine.translate(job("closed", LONG))) as chunks:
+            async for _ in chunks:
+                assert engine.unfinished == 1
+                break
+        await idle(engine)
+
+    try_on(subject, work)
+
+
+def test_cancelling_the_reader_stops_the_work_inside_the_engine(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        begun = asyncio.Event()
+
+        async def reader() -> None:
+            async with aclosing(engine.translate(job("cancelled", LONG))) as chunks:
+                async for _ in chunks:
+                    begun.set()
+
+        reading = asyncio.create_task(reader())
+        await begun.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await idle(engine)
+
+    try_on(subject, work)
+
+
+def test_an_aborted_job_says_so_and_nothing_more(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        async with aclosing(engine.translate(job("aborted", LONG))) as chunks:
+            await anext(chunks)
+            engine.abort("aborted")
+            with pytest.raises(Aborted):
+                await anext(chunks)
+        await idle(engine)
+
+    try_on(subject, work)
+
+
+def test_a_job_can_be_aborted_before_its_first_chunk(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        reading = asyncio.create_task(read(engine, job("early", LONG)))
+        while not engine.unfinished:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        engine.abort("early")
+        with pytest.raises(Aborted):
+            await reading
+
+    try_on(subject, work)
+
+
+def test_abort_of_a_job_that_does_not_run_does_nothing(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        engine.abort("never seen")
+        whole = "".join(await read(engine, job("over")))
+        engine.abort("over")
+        async with aclosing(engine.translate(job("twice", LONG))) as chunks:
+            await anext(chunks)
+            engine.abort("twice")
+            engine.abort("twice")
+            with pytest.raises(Aborted):
+                await anext(chunks)
+        engine.abort("twice")
+        assert "".join(await read(engine, job("after"))) == whole
+
+    try_on(subject, work)
+
+
+def test_the_id_of_a_stopped_job_can_be_used_again(subject: Subject) -> None:
+    """The second attempt at a job has the same id as the first."""
+
+    async def work(engine: Engine) -> None:
+        whole = await read(engine, job("id"))
+        async with aclosing(engine.translate(job("id", LONG))) as chunks:
+            await anext(chunks)
+        assert "".join(await read(engine, job("id"))) == "".join(whole)
+
+    try_on(subject, work)
+
+
+def test_more_jobs_than_it_has_room_for_all_end(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        count = 2 * engine.capacity + 1
+        results = await asyncio.gather(
+            *(read(engine, job(f"many-{n}", f"{TEXT} {n}")) for n in range(count)),
+            return_exceptions=True,
+        )
+        refused = [result for result in results if isinstance(result, Overloaded)]
+        assert [result for result in results if isinstance(result, BaseException)] == refused
+        assert count - len(refused) >= engine.capacity
+
+    try_on(subject, work)
+
+
+def test_other_tasks_run_while_it_works(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        ticking = asyncio.create_task(other())
+        await read(engine, job("ticking", LONG))
+        ticking.cancel()
+        assert turns > 10, "an engine that blocks gives the loop a turn or two for the whole job"
+
+    try_on(subject, work)
+
+
+# From here on the engine is closed.
+
+
+def test_closing_the_engine_ends_its_jobs_visibly(subject: Subject) -> None:
+    engine = subject.engine
+
+    async def work() -> None:
+        async with aclosing(engine.translate(job("in flight", LONG))) as chunks:
+            await anext(chunks)
+            await engine.aclose()
+            with pytest.raises(EngineGone):
+                while True:
+                    await anext(chunks)
+        await idle(engine)
+        assert engine.health is Health.CLOSED
+
+    subject.run(work())
+
+
+def test_a_closed_engine_stays_closed(subject: Subject) -> None:
+    engine = subject.engine_as_it_is
+
+    async def work() -> None:
+        await engine.aclose()
+        await engine.aclose()
+        assert engine.health is Health.CLOSED
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        engine.abort("late")
+        assert engine.unfinished == 0
+
+    subject.run(work())

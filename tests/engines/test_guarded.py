@@ -1,0 +1,254 @@
+"""The second attempt and the counting. What is rejected and why: ``tests/test_guards.py``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from gateway.engines.base import Aborted, Health
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.errors import EngineGone, Rejected
+from gateway.guards import Guard
+from gateway.job import Chunk, Job
+
+LOOP = ["Guten ", "Morgen ", *["sehr "] * 9, "spät"]
+GOOD = ["Guten", " Morgen"]
+
+
+class TwoMinds(ScriptedEngine):
+    """Says one thing at the first attempt, and another at the second."""
+
+    def __init__(self, *attempts: list[str]) -> None:
+        super().__init__()
+        self.attempts = attempts
+        self.jobs: list[Job] = []
+
+    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        self.jobs.append(job)
+        self.script = {(job.text, job.target): self.attempts[job.attempt - 1]}
+        return super().translate(job)
+
+
+def job(text: str = "good morning", *, prefix: str = "", partial: bool = False) -> Job:
+    return Job(id="j1", text=text, source="en", target="de", prefix=prefix, partial=partial)
+
+
+async def read(engine: GuardedEngine, job: Job, into: list[Chunk] | None = None) -> list[Chunk]:
+    seen = [] if into is None else into
+    async with aclosing(engine.translate(job)) as chunks:
+        async for chunk in chunks:
+            seen.append(chunk)
+    return seen
+
+
+def run(engine: GuardedEngine, work: Callable[[], Awaitable[None]]) -> None:
+    async def started() -> None:
+        async with asyncio.timeout(20):
+            await engine.start()
+            await work()
+            await engine.aclose()
+
+    asyncio.run(started())
+
+
+def test_a_good_output_passes_chunk_by_chunk_and_uncounted() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(GOOD), counts)
+
+    async def work() -> None:
+        assert await read(engine, job()) == [Chunk("Guten"), Chunk(" Morgen")]
+        assert not counts
+
+    run(engine, work)
+
+
+def test_a_rejected_output_is_voided_and_made_again() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = TwoMinds(LOOP, GOOD)
+    engine = GuardedEngine(inner, counts)
+
+    async def work() -> None:
+        chunks = await read(engine, job())
+        at = [chunk.reset for chunk in chunks].index(True)
+        assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Morgen"
+        assert sum(chunk.reset for chunk in chunks) == 1
+        assert counts == {(Guard.LOOP, "retried"): 1}
+        assert [made.attempt for made in inner.jobs] == [1, 2]
+
+    run(engine, work)
+
+
+def test_nothing_is_voided_when_nothing_was_shown() -> None:
+    engine = GuardedEngine(TwoMinds(["<think>", "so", "</think>", " "], GOOD), Counter())
+
+    async def work() -> None:
+        assert await read(engine, job()) == [Chunk("Guten"), Chunk(" Morgen")]
+
+    run(engine, work)
+
+
+def test_the_work_on_a_rejected_output_is_stopped_before_the_second_begins() -> None:
+    inner = TwoMinds(LOOP, GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async def work() -> None:
+        await read(engine, job())
+        assert list(inner.aborted) == ["j1"]
+        assert list(inner.started) == ["j1", "j1"]
+        assert engine.unfinished == 0
+
+    run(engine, work)
+
+
+def test_the_second_rejection_is_raised() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(LOOP, ["..."]), counts)
+
+    async def work() -> None:
+        with pytest.raises(Rejected) as caught:
+            await read(engine, job())
+        assert caught.value.guard == Guard.EMPTY
+        assert counts == {(Guard.LOOP, "retried"): 1, (Guard.EMPTY, "rejected"): 1}
+
+    run(engine, work)
+
+
+def test_a_second_attempt_with_nothing_to_show_still_voids_the_first() -> None:
+    engine = GuardedEngine(TwoMinds(["gut ", "so", "</think>"], []), Counter())
+
+    async def work() -> None:
+        chunks = await read(engine, job("good", partial=True))
+        assert chunks[-1] == Chunk("", tokens=0, reset=True)
+
+    run(engine, work)
+
+
+def test_a_cut_output_ends_the_work_and_not_the_job() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = TwoMinds([*GOOD, "\n", "Das", " ist"])
+    engine = GuardedEngine(inner, counts)
+
+    async def work() -> None:
+        chunks = await read(engine, job())
+        assert "".join(chunk.text for chunk in chunks) == "Guten Morgen"
+        assert list(inner.aborted) == ["j1"]
+        assert counts == {(Guard.LINES, "trimmed"): 1}
+
+    run(engine, work)
+
+
+def test_a_restarted_prefix_is_not_repeated() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = ScriptedEngine({("good morning everybody", "de"): ["Morgen", " zusammen"]})
+    engine = GuardedEngine(inner, counts)
+
+    async def work() -> None:
+        chunks = await read(engine, job("good morning everybody", prefix="Guten Morgen"))
+        assert "".join(chunk.text for chunk in chunks) == " zusammen"
+        assert counts == {(Guard.RESTART, "trimmed"): 1}
+
+    run(engine, work)
+
+
+def test_flags_come_on_the_last_chunk() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(["Es kostet", " viel"]), counts)
+
+    async def work() -> None:
+        chunks = await read(engine, job("It costs 1200"))
+        assert chunks[-1] == Chunk("", tokens=0, flags=(Guard.NUMBERS,))
+        assert counts == {(Guard.NUMBERS, "flagged"): 1}
+
+    run(engine, work)
+
+
+def test_what_was_held_back_comes_at_the_end_with_all_its_tokens() -> None:
+    engine = GuardedEngine(TwoMinds(["Natürlich", ", ", "hier"]), Counter())
+
+    async def work() -> None:
+        assert await read(engine, job("sure, here")) == [Chunk("Natürlich, hier", tokens=3)]
+
+    run(engine, work)
+
+
+def test_faults_of_the_engine_are_not_retried() -> None:
+    inner = ScriptedEngine(fault=failing(EngineGone("It died.")))
+    engine = GuardedEngine(inner, Counter())
+
+    async def work() -> None:
+        with pytest.raises(EngineGone):
+            await read(engine, job())
+        assert list(inner.started) == ["j1"]
+
+    run(engine, work)
+
+
+def test_abort_reaches_the_engine() -> None:
+    inner = TwoMinds(GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async def work() -> None:
+        inner.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await inner.step()
+        engine.abort("j1")
+        assert engine.unfinished == 0
+        with pytest.raises(Aborted):
+            await reading
+
+    run(engine, work)
+
+
+class Slow(TwoMinds):
+    """Its generators take their time to close: there, no job of theirs runs, and none is over."""
+
+    def __init__(self, *attempts: list[str]) -> None:
+        super().__init__(*attempts)
+        self.closing = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        try:
+            async with aclosing(super().translate(job)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            self.closing.set()
+            await self.closed.wait()
+
+
+@pytest.mark.parametrize("output", [LOOP, [*GOOD, "\n", "Das"]], ids=["rejected", "cut"])
+def test_abort_also_ends_a_job_that_the_engine_does_not_have_at_the_moment(
+    output: list[str],
+) -> None:
+    inner = Slow(output, GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async def work() -> None:
+        reading = asyncio.create_task(read(engine, job()))
+        await inner.closing.wait()
+        engine.abort("j1")
+        inner.closed.set()
+        with pytest.raises(Aborted):
+            await reading
+        assert len(inner.jobs) == 1
+
+    run(engine, work)
+
+
+def test_it_is_the_engine_it_wraps_in_everything_else() -> None:
+    inner = ScriptedEngine(capacity=3)
+    engine = GuardedEngine(inner, Counter())
+    assert (engine.name, engine.profile, engine.capacity) == ("scripted", inner.profile, 3)
+    assert engine.health is Health.STARTING
+
+    async def work() -> None:
+        assert engine.health is inner.health is Health.READY
+
+    run(engine, work)
+    assert engine.health is inner.health is Health.CLOSED

@@ -1,0 +1,244 @@
+"""What the scripted engine does on purpose; what it does as any engine is in `test_contract`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from gateway.engines.base import Aborted, Health
+from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
+from gateway.errors import EngineFault, EngineGone
+from gateway.job import Chunk, Job
+
+
+def job(id: str = "j1", text: str = "good morning", *, target: str = "de", prefix: str = "") -> Job:
+    return Job(id=id, text=text, source="en", target=target, prefix=prefix)
+
+
+async def read(engine: ScriptedEngine, job: Job, into: list[str] | None = None) -> list[str]:
+    pieces = [] if into is None else into
+    async with aclosing(engine.translate(job)) as chunks:
+        async for chunk in chunks:
+            pieces.append(chunk.text)
+    return pieces
+
+
+def run(engine: ScriptedEngine, work: Callable[[], Awaitable[None]]) -> None:
+    async def started() -> None:
+        async with asyncio.timeout(20):
+            await engine.start()
+            await work()
+
+    asyncio.run(started())
+
+
+def test_a_translation_is_the_tagged_source_word_by_word() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        assert await read(engine, job()) == ["[de]", " good", " morning"]
+
+    run(engine, work)
+
+
+def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
+    engine = ScriptedEngine({("good morning", "de"): ["Guten", "", " Morgen"]})
+
+    async def work() -> None:
+        assert await read(engine, job()) == ["Guten", " Morgen"]
+        assert await read(engine, job(target="fr")) == ["[fr]", " good", " morning"]
+
+    run(engine, work)
+
+
+def test_a_forced_prefix_is_not_repeated() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        assert await read(engine, job(prefix="[de] good")) == [" morning"]
+        assert await read(engine, job(prefix="Guten")) == ["[de]", " good", " morning"]
+
+    run(engine, work)
+
+
+def test_it_offers_any_pair_of_its_languages() -> None:
+    profile = ScriptedEngine(languages=("en", "de")).profile
+    assert profile.sources == profile.targets == ("en", "de")
+    assert profile.supports("de", "en")
+    assert not profile.supports("en", "fr")
+
+
+def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        engine.hold()
+        pieces: list[str] = []
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read(engine, job(), pieces))
+            await engine.step()  # waits for the job to come
+            assert pieces == ["[de]"]
+            await engine.step()
+            assert pieces == ["[de]", " good"]
+            assert engine.unfinished == 1
+            engine.release()
+        assert pieces == ["[de]", " good", " morning"]
+        assert engine.unfinished == 0
+
+    run(engine, work)
+
+
+def test_release_lets_everything_go() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        engine.hold()
+        async with asyncio.TaskGroup() as group:
+            reads = [group.create_task(read(engine, job(str(n)))) for n in range(3)]
+            await engine.step()
+            engine.release()
+        assert [len(task.result()) for task in reads] == [3, 3, 3]
+
+    run(engine, work)
+
+
+def test_abort_ends_a_held_job_in_the_same_turn() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        engine.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await engine.step()
+        engine.abort("j1")
+        assert engine.unfinished == 0
+        engine.abort("j1")
+        with pytest.raises(Aborted):
+            await reading
+        assert list(engine.aborted) == ["j1"]
+
+    run(engine, work)
+
+
+def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
+    engine = ScriptedEngine(delay=3600)
+
+    async def work() -> None:
+        reading = asyncio.create_task(read(engine, job()))
+        await asyncio.sleep(0)
+        engine.abort("j1")
+        with pytest.raises(Aborted):
+            await reading
+
+    run(engine, work)
+
+
+def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        chunks = engine.translate(job())
+        assert await anext(chunks) == Chunk("[de]")
+        engine.abort("j1")
+        with pytest.raises(Aborted):
+            await anext(chunks)
+        chunks = engine.translate(job("j2"))
+        await anext(chunks)
+        engine.abort("j2")
+        await chunks.aclose()
+        assert list(engine.aborted) == ["j1", "j2"]
+
+    run(engine, work)
+
+
+def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        old, new = engine.translate(job()), engine.translate(job())
+        await anext(old)
+        engine.abort("j1")
+        await anext(new)
+        with pytest.raises(Aborted):
+            await anext(old)
+        assert engine.unfinished == 1
+        await new.aclose()
+        assert engine.unfinished == 0
+
+    run(engine, work)
+
+
+def test_a_cancelled_held_job_leaves_the_gate() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        engine.hold()
+        first = asyncio.create_task(read(engine, job("j1")))
+        pieces: list[str] = []
+        second = asyncio.create_task(read(engine, job("j2"), pieces))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await engine.step()
+        assert pieces == ["[de]"]
+        assert list(engine.aborted) == ["j1"]
+        engine.release()
+        await second
+        assert list(engine.started) == ["j1", "j2"]
+
+    run(engine, work)
+
+
+def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
+    engine = ScriptedEngine(fault=failing(EngineFault("Out of memory."), at=1))
+
+    async def work() -> None:
+        pieces: list[str] = []
+        with pytest.raises(EngineFault, match="Out of memory"):
+            await read(engine, job(), pieces)
+        assert pieces == ["[de]"]
+        assert engine.unfinished == 0
+        assert not engine.aborted
+        assert len(await read(engine, job())) == 3, "only the first job was to fail"
+
+    run(engine, work)
+
+
+def test_death_ends_every_job_and_refuses_new_ones() -> None:
+    engine = ScriptedEngine()
+
+    async def work() -> None:
+        engine.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await engine.step()
+        engine.die()
+        assert engine.health is Health.DEAD
+        assert engine.unfinished == 0
+        with pytest.raises(EngineGone):
+            await reading
+        with pytest.raises(EngineGone):
+            await read(engine, job())
+
+    run(engine, work)
+
+
+def test_a_pace_is_kept_by_the_clock() -> None:
+    engine = ScriptedEngine(delay=0.001, pace=0.001)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        assert len(await read(engine, job())) == 3
+        assert loop.time() - start >= 0.0025, "the loop's clock may not run fast"
+
+    run(engine, work)
+
+
+def test_its_memory_of_jobs_is_bounded() -> None:
+    engine = ScriptedEngine(capacity=2)
+    assert engine.capacity == 2
+    assert engine.started.maxlen == engine.aborted.maxlen == HISTORY

@@ -1,0 +1,418 @@
+"""Deaths and rebuilds, on a clock that only the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from gateway.engines import supervisor
+from gateway.engines.base import Engine, Health
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.supervisor import BACKOFF, BACKOFF_MOST, POLL, STABLE, Supervisor, backoff
+from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.job import Job
+
+
+class Time:
+    """Sleepers wait until the test says how far the clock goes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sleepers.append((self.now + seconds, waiter))
+        await waiter
+
+    async def pass_(self, seconds: float) -> None:
+        """Move the clock, and let everything happen that now can."""
+        self.now += seconds
+        due = [entry for entry in self.sleepers if entry[0] <= self.now]
+        self.sleepers = [entry for entry in self.sleepers if entry[0] > self.now]
+        for _, waiter in due:
+            if not waiter.done():
+                waiter.set_result(None)
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Broken(ScriptedEngine):
+    """Cannot be started."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error or EngineFault("There is no such model.")
+
+    async def start(self) -> None:
+        raise self.error
+
+
+class Loading(ScriptedEngine):
+    """Starts when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = asyncio.Event()
+
+    async def start(self) -> None:
+        await self.loaded.wait()
+        await super().start()
+
+
+class Workshop:
+    """Hands out engines in the given order, then plain ones, and keeps what it handed out."""
+
+    def __init__(self, *engines: ScriptedEngine | Exception) -> None:
+        self.engines = list(engines)
+        self.built: list[ScriptedEngine] = []
+
+    def __call__(self) -> Engine:
+        engine = self.engines.pop(0) if self.engines else ScriptedEngine()
+        if isinstance(engine, Exception):
+            raise engine
+        self.built.append(engine)
+        return engine
+
+
+def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:
+    """Without chance: the waits are as long as they can be."""
+    return Supervisor(build, insist=insist, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0)
+
+
+async def read(engine: Engine, id: str = "j1") -> list[str]:
+    job = Job(id=id, text="good morning", source="en", target="de")
+    async with aclosing(engine.translate(job)) as chunks:
+        return [chunk.text async for chunk in chunks]
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(20):
+            await work()
+
+    asyncio.run(limited())
+
+
+def test_it_translates_as_the_engine_does() -> None:
+    async def work() -> None:
+        engine = supervised(ScriptedEngine, Time())
+        assert (engine.name, engine.capacity, engine.health) == ("scripted", 16, Health.STARTING)
+        await engine.start()
+        assert engine.health is Health.READY
+        assert await read(engine) == ["[de]", " good", " morning"]
+        assert engine.profile.supports("en", "de")
+        assert engine.unfinished == 0
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_first_start_that_fails_is_the_callers_to_report() -> None:
+    async def work() -> None:
+        engine = supervised(Broken, Time())
+        with pytest.raises(EngineFault, match="There is no such model"):
+            await engine.start()
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    run(work)
+
+
+def test_told_to_insist_it_keeps_trying_from_the_first_start_on() -> None:
+    async def work() -> None:
+        time = Time()
+        engine = supervised(Workshop(Broken(), Broken()), time, insist=True)
+        await engine.start()
+        assert engine.health is Health.DEAD
+        await settle()
+        await time.pass_(BACKOFF)
+        await time.pass_(BACKOFF * 2)
+        assert engine.health is Health.READY
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_death_is_noticed_by_the_poll_and_a_new_engine_built() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        await time.pass_(POLL)
+        assert len(workshop.built) == 1, "it lives: nothing to do"
+        workshop.built[0].die()
+        assert engine.health is Health.DEAD
+        await time.pass_(POLL)
+        assert workshop.built[0].health is Health.CLOSED
+        assert engine.health is Health.DEAD
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.READY
+        assert engine.restarts == 1
+        assert await read(engine) == ["[de]", " good", " morning"]
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_that_finds_the_engine_gone_makes_it_look_at_once() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].hold()
+        reading = asyncio.create_task(read(engine))
+        await workshop.built[0].step()
+        workshop.built[0].die()
+        with pytest.raises(EngineGone):
+            await reading
+        await settle()
+        await time.pass_(BACKOFF)
+        assert len(workshop.built) == 2, "without a poll"
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_lost_by_a_living_engine_is_no_death() -> None:
+    async def work() -> None:
+        time = Time()
+        workshop = Workshop(ScriptedEngine(fault=failing(EngineGone("It ended the job."))))
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        with pytest.raises(EngineGone):
+            await read(engine)
+        await settle()
+        assert engine.health is Health.READY
+        assert len(workshop.built) == 1
+        await engine.aclose()
+
+    run(work)
+
+
+def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
+    class Silent(ScriptedEngine):
+        """Dies without telling its jobs."""
+
+        @property
+        def health(self) -> Health:
+            return Health.DEAD if self.gone else super().health
+
+        gone = False
+
+    async def work() -> None:
+        time, silent = Time(), Silent()
+        engine = supervised(Workshop(silent), time)
+        await engine.start()
+        await settle()
+        silent.hold()
+        reading = asyncio.create_task(read(engine))
+        await silent.step()
+        silent.gone = True
+        await time.pass_(POLL)
+        with pytest.raises(EngineGone):
+            await reading
+        await engine.aclose()
+
+    run(work)
+
+
+def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
+    async def work() -> None:
+        time, loading = Time(), Loading()
+        workshop = Workshop(ScriptedEngine(), loading)
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        with pytest.raises(EngineFault) as dead:
+            await read(engine)
+        await settle()
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.STARTING
+        with pytest.raises(EngineFault) as starting:
+            await read(engine)
+        for caught in (dead, starting):
+            assert caught.value.code is ErrorCode.ENGINE_UNAVAILABLE
+            assert caught.value.hint
+        loading.loaded.set()
+        await settle()
+        assert engine.health is Health.READY
+        await engine.aclose()
+
+    run(work)
+
+
+def test_every_try_waits_longer_until_an_engine_was_stable() -> None:
+    async def work() -> None:
+        time = Time()
+        workshop = Workshop(ScriptedEngine(), Broken(), Broken())
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+
+        async def die() -> float:
+            workshop.built[-1].die()
+            with pytest.raises(EngineFault):
+                await read(engine)
+            await settle()
+            return time.slept[-1]
+
+        assert await die() == BACKOFF
+        await time.pass_(BACKOFF)  # the first broken one
+        await time.pass_(BACKOFF * 2)  # the second
+        await time.pass_(BACKOFF * 4)
+        assert engine.health is Health.READY
+        assert await die() == BACKOFF * 8, "it was there, but not for long"
+        await time.pass_(BACKOFF * 8)
+        await time.pass_(STABLE)
+        assert await die() == BACKOFF
+        await engine.aclose()
+
+    run(work)
+
+
+def test_the_backoff_is_bounded() -> None:
+    assert [backoff(tries) for tries in (0, 1, 2, 10_000)] == [1.0, 2.0, 4.0, BACKOFF_MOST]
+
+
+def test_an_error_nobody_foresaw_is_logged_with_its_traceback_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work() -> None:
+        time = Time()
+        workshop = Workshop(ScriptedEngine(), RuntimeError("no memory"), Broken(OSError("no file")))
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        await time.pass_(BACKOFF * 2)
+        await time.pass_(BACKOFF * 4)
+        assert engine.health is Health.READY
+        assert engine.restarts == 1
+        await engine.aclose()
+
+    run(work)
+    traced = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert traced == [RuntimeError, OSError]
+
+
+def test_an_engine_that_cannot_be_closed_does_not_keep_a_new_one_from_coming(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(ScriptedEngine):
+        async def aclose(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(supervisor, "CLOSING", 0)
+
+    async def work() -> None:
+        time, stuck = Time(), Stuck()
+        engine = supervised(Workshop(stuck), time)
+        await engine.start()
+        await settle()
+        stuck.die()
+        await time.pass_(POLL)
+        while engine.health is not Health.READY:
+            await time.pass_(BACKOFF)
+        await engine.aclose()
+
+    run(work)
+    assert "did not close" in caplog.text
+
+
+def test_abort_reaches_the_engine_of_the_day() -> None:
+    async def work() -> None:
+        workshop = Workshop()
+        engine = supervised(workshop, Time())
+        await engine.start()
+        workshop.built[0].hold()
+        reading = asyncio.create_task(read(engine))
+        await workshop.built[0].step()
+        engine.abort("j1")
+        assert engine.unfinished == 0
+        with pytest.raises(EngineFault):
+            await reading
+        await engine.aclose()
+
+    run(work)
+
+
+def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        await engine.aclose()
+        await engine.aclose()
+        assert engine.health is workshop.built[0].health is Health.CLOSED
+        with pytest.raises(EngineGone):
+            await read(engine)
+        await time.pass_(POLL)
+        assert len(workshop.built) == 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(work)
+
+
+def test_closing_during_a_rebuild_closes_what_is_being_built() -> None:
+    async def work() -> None:
+        time, loading = Time(), Loading()
+        workshop = Workshop(ScriptedEngine(), loading)
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.STARTING
+        await engine.aclose()
+        assert engine.health is loading.health is Health.CLOSED
+
+    run(work)
+
+
+def test_closing_before_the_start_is_allowed() -> None:
+    async def work() -> None:
+        engine = supervised(ScriptedEngine, Time())
+        await engine.aclose()
+        assert engine.health is Health.CLOSED
+
+    run(work)
+
+
+def test_a_fault_in_the_watch_itself_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(ScriptedEngine):
+        @property
+        def health(self) -> Health:
+            raise ValueError("a fault of the engine's own code")
+
+    async def work() -> None:
+        engine = supervised(Odd, Time())
+        await engine.start()
+        await settle()
+        await engine.aclose()
+
+    with caplog.at_level(logging.CRITICAL):
+        run(work)
+    assert "no longer supervised" in caplog.text
