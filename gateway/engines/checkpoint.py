@@ -1,0 +1,224 @@
+"""Model directories on disk, made into something that decodes token by token.
+
+Owns: which layouts are known, how each wants its input, and the calls into CTranslate2. Must not
+know: event loops, threads, streams. Everything here blocks.
+
+    config.json with LlamaForCausalLM, *.safetensors, tokenizer.json    Hugging Face: is converted
+    model.bin of a decoder, tokenizer.json                              the same, converted
+    model.bin of an encoder-decoder, source.spm, target.spm             OPUS-MT
+    model.bin of an encoder-decoder, sentencepiece.bpe.model            NLLB-200
+    model.bin of an encoder-decoder, tokenizer.json                     NLLB-200
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from gateway.engines import conversion
+from gateway.engines.vocabulary import Pieces, Vocabulary, sentencepiece
+from gateway.errors import EngineFault, ErrorCode
+from gateway.job import Job
+from gateway.profiles import Profile
+
+Step = Callable[[str], bool]
+"""Takes the text that a token completed (often empty); answers whether to stop.
+
+Neither it nor the callback around it may hold the model: CTranslate2 drops them in one of the
+model's threads, a little after the result is there, and a model freed there ends the process.
+"""
+
+LOOP = 4
+"""A second attempt may not repeat this many tokens in a row: a loop is what most first attempts
+are rejected for, and sampling alone can fall into it again."""
+
+KNOWN = (
+    "Known are: a Hugging Face directory of a Llama model (config.json, *.safetensors,"
+    " tokenizer.json); a CTranslate2 directory (model.bin) with a tokenizer.json for decoders,"
+    " source.spm and target.spm for OPUS-MT, and either sentencepiece.bpe.model or tokenizer.json"
+    " for NLLB. Other models are made into one by ct2-transformers-converter --model NAME"
+    " --output_dir DIR --quantization int8."
+)
+
+
+class Model(Protocol):
+    """A loaded model. Thread-safe; freed with its last reference."""
+
+    def decode(self, job: Job, profile: Profile, step: Step) -> str:
+        """Translate, calling ``step`` for each token. Returns what was withheld at the end.
+
+        Raises `EngineFault` for a job that this model cannot be given.
+        """
+
+
+def load(path: Path, cache: Path, options: Mapping[str, Any]) -> Model:
+    """The model in ``path``, converted into ``cache`` where that is needed.
+
+    ``options`` are CTranslate2's own (``compute_type``, ``inter_threads``, ...). Raises
+    `EngineFault` with a sentence that says what was found and what is known.
+    """
+    try:
+        import ctranslate2
+    except ImportError as exc:
+        raise EngineFault(
+            "The package ctranslate2 is not installed.", hint="pip install ctranslate2"
+        ) from exc
+
+    if (path / "model.bin").is_file():
+        kind = _kind(path / "model.bin")
+    elif (path / "config.json").is_file():
+        path = conversion.converted(path, cache)
+        kind = "TransformerDecoderSpec"
+    else:
+        raise EngineFault(f"There is no model in {path}.", hint=KNOWN)
+    try:
+        match kind:
+            case "TransformerDecoderSpec":
+                vocabulary = Vocabulary.load(path)
+                return Decoder(ctranslate2.Generator(str(path), **options), vocabulary)
+            case "TransformerSpec":
+                translator = ctranslate2.Translator(str(path), **options)
+                config = json.loads((path / "config.json").read_bytes())
+                return EncoderDecoder(translator, _pieces(path), config)
+    except (RuntimeError, ValueError) as exc:
+        raise EngineFault(f"CTranslate2 could not load {path}: {exc}") from exc
+    raise EngineFault(f"{path} holds a {kind}, which is no translation model.", hint=KNOWN)
+
+
+class Decoder:
+    """A decoder-only model. The profile writes the prompt, the forced prefix is its end."""
+
+    def __init__(self, generator: Any, vocabulary: Vocabulary) -> None:
+        self._generator = generator
+        self._vocabulary = vocabulary
+
+    def decode(self, job: Job, profile: Profile, step: Step) -> str:
+        vocabulary = self._vocabulary
+        prompt = profile.prompt(job)
+        if not prompt.parts:
+            raise EngineFault(
+                f"The profile {profile.name} leaves the prompt to a server's chat template.",
+                hint="Choose the profile that belongs to this model.",
+            )
+        prefix = list(job.prefix_ids) or vocabulary.text(prompt.prefix)
+        ids = vocabulary.encode(prompt, prefix_ids=prefix)
+        limit = _limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
+        text = vocabulary.detokenizer(prefix)
+        stop = {id for token in profile.stop if (id := vocabulary.control(token)) is not None}
+
+        # Coverage does not see the threads that call this.
+        def callback(result: Any) -> bool:  # pragma: no cover
+            # The end is reported like any other token.
+            return result.token_id not in stop and step(text.push(result.token_id))
+
+        self._generator.generate_batch(
+            [[vocabulary.token(id) for id in ids]],
+            include_prompt_in_result=False,
+            end_token=list(stop) or None,
+            max_length=limit,
+            callback=callback,
+            **_sampling(profile, job),
+        )
+        return text.flush()
+
+
+class EncoderDecoder:
+    """A sequence-to-sequence model. The forced prefix goes where decoding starts."""
+
+    def __init__(self, translator: Any, pieces: Pieces, config: Mapping[str, Any]) -> None:
+        self._translator = translator
+        self._pieces = pieces
+        self._end = config.get("eos_token", "</s>")
+        self._adds_end = config.get("add_source_eos", False)
+
+    def decode(self, job: Job, profile: Profile, step: Step) -> str:
+        pieces = self._pieces
+        prompt = profile.prompt(job)
+        source = pieces.encode(prompt.parts)
+        if source[-1:] == [self._end]:
+            source.pop()
+        prefix = [pieces.tokens[id] for id in job.prefix_ids] or pieces.target(prompt.prefix)
+        start = [*pieces.encode(prompt.start), *prefix]
+        limit = _limit(profile, len(source), len(source), len(prefix))
+        if not self._adds_end:  # what Marian's own converter has the model do, others leave to us
+            source.append(self._end)
+        text, end = pieces.detokenizer(prefix), self._end
+
+        # Coverage does not see the threads that call this.
+        def callback(result: Any) -> bool:  # pragma: no cover
+            # The forced tokens are reported too, as the first steps, and so is the end.
+            forced = result.step < len(start)
+            return not forced and result.token != end and step(text.push(result.token))
+
+        self._translator.translate_batch(
+            [source],
+            target_prefix=[start],
+            beam_size=1,  # with more, nothing is reported before the end
+            max_input_length=0,  # 1024 by default, and the rest would be cut off silently
+            max_decoding_length=len(start) + limit,
+            disable_unk=True,
+            callback=callback,
+            **_sampling(profile, job),
+        )
+        return ""
+
+
+def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
+    """How many tokens may come, given the tokens of source, whole prompt and forced prefix."""
+    room = profile.max_input - prompt
+    if room < 1:
+        raise EngineFault(
+            f"The text takes {prompt} tokens and the model has room for {profile.max_input}.",
+            ErrorCode.TOO_LONG,
+            hint="Send it sentence by sentence.",
+        )
+    return max(1, min(room, profile.max_tokens(source) - prefix))
+
+
+def _sampling(profile: Profile, job: Job) -> dict[str, Any]:
+    """CTranslate2's options. Its random numbers have one seed per process, so ours is unused."""
+    sampling = profile.sampling(job)
+    greedy = sampling.temperature <= 0
+    return {
+        "sampling_topk": 1 if greedy else sampling.top_k,
+        "sampling_topp": 1.0 if greedy else sampling.top_p,
+        "sampling_temperature": 1.0 if greedy else sampling.temperature,
+        "repetition_penalty": sampling.repetition_penalty,
+        "no_repeat_ngram_size": LOOP if job.attempt > 1 else 0,
+    }
+
+
+def _kind(path: Path) -> str:
+    """Name of the specification in the head of a ``model.bin``: version, length, name."""
+    with path.open("rb") as file:
+        head = file.read(128)
+    length = int.from_bytes(head[4:6], "little")
+    return head[6 : 6 + length].rstrip(b"\0").decode("ascii", "replace")
+
+
+def _pieces(path: Path) -> Pieces:
+    both, pair = path / "sentencepiece.bpe.model", (path / "source.spm", path / "target.spm")
+    if all(file.is_file() for file in pair):
+        source, target = map(sentencepiece, pair)
+    elif both.is_file():
+        source = target = sentencepiece(both)
+    elif (path / "tokenizer.json").is_file():
+        source = target = Vocabulary.load(path).cut
+    else:
+        raise EngineFault(
+            f"{path} holds an encoder-decoder model without its tokenizer.",
+            hint="Copy source.spm and target.spm, or sentencepiece.bpe.model, or tokenizer.json"
+            " from the model that it was converted from.",
+        )
+    return Pieces(source, target, _tokens(path))
+
+
+def _tokens(path: Path) -> list[str]:
+    """The target vocabulary of a model that CTranslate2 has loaded, so it is there."""
+    for name in ("target_vocabulary", "shared_vocabulary"):
+        if (path / f"{name}.json").is_file():
+            return list(json.loads((path / f"{name}.json").read_bytes()))
+    # Before CTranslate2 3.17 it was text.
+    return (path / "shared_vocabulary.txt").read_text("utf-8").split("\n")

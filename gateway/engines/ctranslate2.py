@@ -1,0 +1,287 @@
+"""The embedded engine: translation models on the CPU, in this process, through CTranslate2.
+
+Owns: the life of the model, the threads its decodes run in, streaming and cancelling. Must not
+know: clients, rooms, how a model is read or prompted (`gateway.engines.checkpoint`).
+
+A decode blocks the thread that asks for it, so each runs in one of ``capacity`` threads of the
+engine's own. CTranslate2 calls back for every token; the callback hands its text to the event loop
+and answers whether to go on. That answer is the only way to stop a decode: an aborted job ends at
+its next token and counts as unfinished until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway import profiles
+from gateway.engines.base import Aborted, Health
+from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
+from gateway.job import Chunk, Job
+from gateway.profiles import Profile
+
+if TYPE_CHECKING:
+    from gateway.engines.checkpoint import Model
+
+logger = logging.getLogger(__name__)
+
+WAITING = 256
+"""Jobs that may wait for a thread; one more is refused with `Overloaded`. The dispatcher gives no
+more than `capacity`, so only a caller without one ever sees this."""
+
+CLOSING = 10.0
+"""Seconds `aclose` waits for the running decodes to reach their next token."""
+
+
+class Stream:
+    """What one job's decode and its consumer share.
+
+    The decode only appends to ``texts`` and reads ``stopped``; the rest is the event loop's. Texts
+    wait here while the consumer is busy, one for each token, so no more than the length limit.
+
+    It must not lead to the engine. A thread of CTranslate2 drops the last reference to it, and a
+    model that is freed in a thread of its own ends the process.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.texts: deque[str] = deque()
+        self.stopped = False
+        self.fault: EngineFault | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def step(self, text: str) -> bool:
+        """Called for each token, in a thread of CTranslate2. True stops the decode."""
+        self.texts.append(text)
+        self.tell(self.wake)
+        return self.stopped
+
+    def tell(self, function: Callable[[], None]) -> None:
+        """Have the event loop call ``function``."""
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:  # the loop was closed and nobody reads on
+            self.stopped = True
+
+    def wake(self) -> None:
+        """Something came for the consumer."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait for `wake`."""
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def take(self) -> Chunk:
+        """All that has come, as one chunk; its text is empty while a character is incomplete."""
+        # Not a loop until empty: tokens come in while we count.
+        texts = [self.texts.popleft() for _ in range(len(self.texts))]
+        return Chunk("".join(texts), len(texts))
+
+
+class CTranslate2Engine:
+    """An `Engine` around one CTranslate2 model.
+
+    :param model: a directory; `gateway.engines.checkpoint` lists the known layouts
+    :param profile: None: found by the directory's name and ``config.json``
+    :param compute_type: as in CTranslate2
+    :param inter_threads: decodes at once, and `capacity`. None: one for each CPU
+    :param intra_threads: threads inside one decode. 1 is fastest for models of the embedded one's
+        size, where handing work out costs more than the work; ``docs/design/embedded.md``
+    :param cache_dir: where converted models are kept. None: ``gateway`` in the user's cache
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        profile: Profile | None = None,
+        *,
+        compute_type: str = "int8",
+        inter_threads: int | None = None,
+        intra_threads: int = 1,
+        cache_dir: Path | None = None,
+    ) -> None:
+        self._path = model
+        self._profile = profile or _matched(model)
+        self._capacity = inter_threads or _cpus()
+        self._options = {
+            "compute_type": compute_type,
+            "inter_threads": self._capacity,
+            "intra_threads": intra_threads,
+        }
+        self._cache = cache_dir or _user_cache()
+        self._health = Health.STARTING
+        self._model: Model | None = None
+        self._threads = ThreadPoolExecutor(self._capacity, "ctranslate2")
+        self._streams: dict[Stream, Future[str]] = {}  # with a consumer
+        self._decoding: set[Stream] = set()  # in a thread, or waiting for one
+
+    @property
+    def name(self) -> str:
+        return f"ctranslate2:{self._path.resolve().name}"
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def health(self) -> Health:
+        return self._health
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._decoding)
+
+    async def start(self) -> None:
+        self._require(Health.STARTING)
+        loop = asyncio.get_running_loop()
+        try:
+            model = await loop.run_in_executor(self._threads, self._load)
+        except EngineFault:
+            self._become(Health.DEAD)
+            raise
+        self._require(Health.STARTING)  # `aclose` may have come meanwhile
+        self._model = model
+        atexit.register(self._free)  # for a process that ends without `aclose`
+        self._become(Health.READY)
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        self._require(Health.READY)
+        if len(self._decoding) >= self._capacity + WAITING:
+            raise Overloaded(f"{self.name} has {WAITING} jobs waiting already.")
+        stream = Stream(job)
+        decode = self._streams[stream] = self._threads.submit(self._decode, stream)
+        self._decoding.add(stream)
+        decode.add_done_callback(lambda _: stream.tell(lambda: self._ended(stream)))
+        tokens = 0  # without text so far; they are counted with the next that has some
+        try:
+            while True:
+                # In this order, or what came between the two would be lost.
+                ended = decode.done()
+                chunk = stream.take()
+                tokens += chunk.tokens
+                if stream.fault is not None:
+                    raise stream.fault
+                if chunk.text:
+                    yield Chunk(chunk.text, tokens)
+                    tokens = 0
+                elif ended:
+                    break
+                else:
+                    await stream.wait()
+            if rest := decode.result():
+                yield Chunk(rest, tokens)
+        finally:
+            self._stop(stream)
+            del self._streams[stream]
+
+    def abort(self, job_id: str) -> None:
+        for stream in self._streams:
+            if stream.job.id == job_id:
+                self._stop(stream, Aborted(job_id))
+
+    async def aclose(self) -> None:
+        if self._health is Health.CLOSED:
+            return
+        self._become(Health.CLOSED)
+        for stream in self._streams:
+            self._stop(stream, EngineGone(f"{self.name} was closed."))
+        try:
+            async with asyncio.timeout(CLOSING):
+                await asyncio.to_thread(self._free)
+            self._decoding.clear()  # those whose event loop was closed could not say it
+        except TimeoutError:
+            logger.warning("%s still decodes after %g s; not waiting for it", self.name, CLOSING)
+
+    def _stop(self, stream: Stream, fault: EngineFault | None = None) -> None:
+        """End a stream: with ``fault`` for its consumer now, for the model at its next token."""
+        stream.stopped = True
+        stream.fault = stream.fault or fault
+        stream.wake()
+        # One that still waits for a thread is taken back; one that runs is not impressed.
+        decode = self._streams[stream]
+        if decode.cancel() or decode.done():
+            self._decoding.discard(stream)
+
+    def _ended(self, stream: Stream) -> None:
+        self._decoding.discard(stream)
+        stream.wake()
+
+    def _require(self, health: Health) -> None:
+        if self._health is not health:
+            raise EngineGone(f"{self.name} is {self._health.value}, not {health.value}.")
+
+    def _become(self, health: Health) -> None:
+        logger.debug("%s is %s", self.name, health.value)
+        self._health = health
+
+    # What follows runs in threads.
+
+    def _load(self) -> Model:
+        from gateway.engines import checkpoint
+
+        try:
+            return checkpoint.load(self._path, self._cache, self._options)
+        except OSError as exc:
+            raise EngineFault(f"The model {self._path} could not be loaded: {exc}") from exc
+
+    def _decode(self, stream: Stream) -> str:
+        assert self._model is not None, "there are no streams before the model"
+        try:
+            return self._model.decode(stream.job, self._profile, stream.step)
+        except GatewayError:
+            raise
+        except Exception as exc:
+            raise EngineFault(f"CTranslate2 failed: {type(exc).__name__}: {exc}") from exc
+
+    def _free(self) -> None:
+        """Wait for the decodes, then for CTranslate2's own threads.
+
+        They must be gone before the interpreter is: a callback into a finalising interpreter
+        crashes it.
+        """
+        self._threads.shutdown(cancel_futures=True)
+        self._model = None
+        atexit.unregister(self._free)
+
+
+def _matched(model: Path) -> Profile:
+    """The profile that fits ``model``. Raises `EngineFault`."""
+    try:
+        config = json.loads((model / "config.json").read_bytes())
+        return profiles.match(model.resolve().name, config)
+    except FileNotFoundError as exc:
+        raise EngineFault(f"There is no model in {model}: it has no config.json.") from exc
+    except profiles.UnknownProfile as exc:
+        raise EngineFault(str(exc)) from exc
+    except ValueError as exc:
+        raise EngineFault(f"The config.json of {model} is of no use: {exc}") from exc
+
+
+def _cpus() -> int:
+    """CPUs this process may run on, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _user_cache() -> Path:
+    """https://specifications.freedesktop.org/basedir-spec/latest/"""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gateway"

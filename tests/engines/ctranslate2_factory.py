@@ -1,0 +1,32 @@
+"""Unstarted `CTranslate2Engine` objects around tiny models, for this engine's tests and others.
+
+All translate English into German. None of them is told its profile by default, so that the rules
+by which profiles are found are used as they are for real models.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gateway.engines.ctranslate2 import CTranslate2Engine
+from gateway.profiles import Profile
+from tests import models
+
+
+def make_llama(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
+    """The embedded model in small; ``dir`` gets the model and the cache of its conversion."""
+    model = models.tiny_llama(dir / "embedded")
+    return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)
+
+
+def make_marian(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
+    """An OPUS-MT model in small."""
+    model = models.tiny_marian(dir / "opus-mt-en-de")
+    return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)
+
+
+def make_nllb(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
+    """An NLLB model in small."""
+    model = models.tiny_nllb(dir / "nllb")
+    return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)

@@ -1,0 +1,163 @@
+"""Every known layout of a model directory loads; of any other it is said what was missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as kinds
+
+from gateway import profiles
+from gateway.engines import checkpoint, conversion
+from gateway.errors import EngineFault
+from gateway.job import Job
+from gateway.profiles import Block, Profile
+from tests import models
+
+pytest.importorskip("ctranslate2")
+pytest.importorskip("sentencepiece")
+
+OPTIONS = {"compute_type": "int8", "inter_threads": 1, "intra_threads": 1}
+EMBEDDED = profiles.load("embedded")
+MARIAN = profiles.match("opus-mt-en-de", {})
+NLLB = profiles.load("nllb")
+JOB = Job(id="1", text="Good morning everybody", source="en", target="de")
+
+
+@pytest.fixture(scope="module")
+def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+def load(path: Path, cache: Path) -> checkpoint.Model:
+    return checkpoint.load(path, cache, OPTIONS)
+
+
+def output(model: checkpoint.Model, profile: Profile, stop_after: int | None = None) -> list[str]:
+    texts: list[str] = []
+
+    def step(text: str) -> bool:
+        texts.append(text)
+        return len(texts) == stop_after
+
+    rest = model.decode(JOB, profile, step)
+    return [*texts, rest] if rest else texts
+
+
+def converted_llama(dir: Path) -> Path:
+    if not (target := dir / "converted").exists():
+        target.mkdir()
+        conversion.convert(models.tiny_llama(dir / "llama"), target)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("build", "profile"),
+    [
+        (lambda dir: models.tiny_llama(dir / "llama"), EMBEDDED),
+        (converted_llama, EMBEDDED),
+        (lambda dir: models.tiny_marian(dir / "marian"), MARIAN),
+        (lambda dir: models.tiny_nllb(dir / "nllb"), NLLB),
+    ],
+    ids=["llama", "converted", "marian", "nllb"],
+)
+def test_a_known_layout_loads_decodes_and_stops_when_told(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    whole = output(model, profile)
+    assert len(whole) > 3
+    assert output(model, profile, stop_after=3) == whole[:3]
+
+
+def test_a_model_converted_beforehand_gives_the_same_output(dir: Path) -> None:
+    one = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    other = load(converted_llama(dir), dir / "cache")
+    assert output(one, EMBEDDED) == output(other, EMBEDDED)
+
+
+@pytest.mark.parametrize("adds_end", [True, False])
+@pytest.mark.parametrize("said", ["{text}", "{text}</s>"])
+def test_the_source_ends_once_whoever_adds_the_end(
+    adds_end: bool, said: str, dir: Path, tmp_path: Path
+) -> None:
+    expected = output(load(models.tiny_marian(dir / "marian"), dir), MARIAN)
+    model = shutil.copytree(dir / "marian", tmp_path / "marian")
+    config = json.loads((model / "config.json").read_bytes())
+    (model / "config.json").write_text(json.dumps(config | {"add_source_eos": adds_end}))
+    profile = msgspec.structs.replace(MARIAN, template=(Block(said),))
+    assert output(load(model, dir), profile) == expected
+
+
+def test_an_encoder_decoder_may_have_a_tokenizer_json_instead(dir: Path, tmp_path: Path) -> None:
+    model = damaged(models.tiny_nllb(dir / "nllb"), tmp_path / "nllb", "sentencepiece.bpe.model")
+    tokens = json.loads((model / "shared_vocabulary.json").read_bytes())
+    tokenizer = Tokenizer(kinds.Unigram([(token, -1.0) for token in tokens], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.save(str(model / "tokenizer.json"))
+    assert len(output(load(model, dir), NLLB)) > 3
+
+
+def test_a_vocabulary_as_text_is_read_too(dir: Path, tmp_path: Path) -> None:
+    expected = output(load(models.tiny_nllb(dir / "nllb"), dir), NLLB)
+    model = damaged(dir / "nllb", tmp_path / "nllb")
+    tokens = json.loads((model / "shared_vocabulary.json").read_bytes())
+    (model / "shared_vocabulary.json").unlink()
+    (model / "shared_vocabulary.txt").write_text("\n".join(tokens), "utf-8")
+    assert output(load(model, dir), NLLB) == expected
+
+
+def damaged(model: Path, target: Path, *missing: str) -> Path:
+    shutil.copytree(model, target)
+    for name in missing:
+        (target / name).unlink()
+    return target
+
+
+@pytest.mark.parametrize(
+    ("build", "missing", "said"),
+    [
+        (models.tiny_marian, ("source.spm",), "without its tokenizer"),
+        (models.tiny_nllb, ("sentencepiece.bpe.model",), "without its tokenizer"),
+        (models.tiny_marian, ("shared_vocabulary.json",), "could not load"),
+        (models.tiny_marian, ("model.bin",), "could not be converted"),
+        (models.tiny_marian, ("model.bin", "config.json"), "There is no model"),
+    ],
+)
+def test_an_incomplete_directory_is_a_fault_that_names_what_is_missing(
+    build: Callable[[Path], Path], missing: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    model = damaged(build(tmp_path / "model"), tmp_path / "damaged", *missing)
+    with pytest.raises(EngineFault, match=said):
+        load(model, tmp_path / "cache")
+
+
+def test_a_broken_model_is_a_fault(tmp_path: Path) -> None:
+    model = models.tiny_marian(tmp_path / "model")
+    (model / "model.bin").write_bytes((model / "model.bin").read_bytes()[:500])
+    with pytest.raises(EngineFault, match="could not load"):
+        load(model, tmp_path)
+
+
+def test_a_model_that_does_not_translate_is_a_fault_that_names_its_kind(tmp_path: Path) -> None:
+    name = b"WhisperSpec\0"
+    head = (6).to_bytes(4, "little") + len(name).to_bytes(2, "little") + name
+    (tmp_path / "model.bin").write_bytes(head)
+    with pytest.raises(EngineFault, match="WhisperSpec") as caught:
+        load(tmp_path, tmp_path)
+    assert "OPUS-MT" in (caught.value.hint or "")
+
+
+def test_without_the_package_it_is_said_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(EngineFault, match="not installed"):
+        load(tmp_path, tmp_path)

@@ -1,0 +1,641 @@
+"""The embedded engine streams, stops and ends as an engine must, with real (tiny) models."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from blockbuster import blockbuster_ctx
+
+from gateway import profiles
+from gateway.engines import checkpoint, ctranslate2
+from gateway.engines.base import Aborted, Health
+from gateway.engines.checkpoint import Step
+from gateway.engines.ctranslate2 import CTranslate2Engine
+from gateway.engines.vocabulary import Vocabulary
+from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+from gateway.job import Chunk, Job
+from gateway.profiles import Output, Profile
+from tests import models
+from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
+
+pytest.importorskip("ctranslate2")
+pytest.importorskip("sentencepiece")
+
+TEXT = "Good morning everybody, can you hear me?"
+Make = Callable[..., CTranslate2Engine]
+
+
+@pytest.fixture(scope="session")
+def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+def job(id: str = "1", text: str = TEXT, **fields: Any) -> Job:
+    return Job(id=id, text=text, source="en", target="de", **fields)
+
+
+def run(engine: CTranslate2Engine, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run ``test`` with ``engine`` started, and close it."""
+
+    async def main() -> None:
+        await engine.start()
+        try:
+            await test()
+        finally:
+            await engine.aclose()
+
+    asyncio.run(main())
+
+
+async def chunks(engine: CTranslate2Engine, job: Job) -> list[Chunk]:
+    async with aclosing(engine.translate(job)) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def output(engine: CTranslate2Engine, job: Job) -> str:
+    return "".join(chunk.text for chunk in await chunks(engine, job))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the event loop run until something has happened in a thread."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def idle(engine: CTranslate2Engine) -> None:
+    """Until the model works on nothing."""
+    await until(lambda: engine.unfinished == 0)
+
+
+class Puppet:
+    """A `checkpoint.Model` in the test's hands: one token for each call of `token`."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.rest = ""
+        self._tokens = threading.Semaphore(0)
+        self._texts: list[str] = []
+
+    def token(self, text: str) -> None:
+        self._texts.append(text)
+        self._tokens.release()
+
+    def decode(self, job: Job, profile: Profile, step: Step) -> str:
+        self.started.append(job.id)
+        while True:
+            self._tokens.acquire()
+            text = self._texts.pop(0)
+            if step(text) or text.endswith("."):
+                return self.rest
+
+
+@pytest.fixture
+def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
+    puppet = Puppet()
+    monkeypatch.setattr(checkpoint, "load", lambda *_: puppet)
+    return puppet
+
+
+async def begun(puppet: Puppet, count: int) -> None:
+    await until(lambda: len(puppet.started) >= count)
+
+
+# --- streaming
+
+
+def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        async with aclosing(engine.translate(job())) as stream:
+            for text in ("Guten", " Morgen", "."):
+                puppet.token(text)
+                assert await anext(stream) == Chunk(text, 1)
+            assert [chunk async for chunk in stream] == []
+        assert engine.unfinished == 0
+
+    run(engine, test)
+
+
+def test_a_token_without_text_is_counted_with_the_next_that_has_some(
+    puppet: Puppet, dir: Path
+) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        for text in ("", "", "😀."):
+            puppet.token(text)
+        found = await chunks(engine, job())
+        assert found == [Chunk("😀.", 3)]
+
+    run(engine, test)
+
+
+def test_what_is_left_of_a_broken_character_comes_last(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+    puppet.rest = "\ufffd"
+
+    async def test() -> None:
+        puppet.token("Ja.")
+        assert await output(engine, job()) == "Ja.\ufffd"
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
+def test_the_same_text_is_translated_in_the_same_way_every_time(make: Make, dir: Path) -> None:
+    engine = make(dir)
+
+    async def test() -> None:
+        first = await output(engine, job())
+        assert first
+        assert await output(engine, job()) == first
+        assert engine.unfinished == 0
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
+def test_an_output_without_end_ends_normally_at_the_length_limit(make: Make, dir: Path) -> None:
+    profile = msgspec.structs.replace(make(dir).profile, output=Output(cap=7))
+    engine = make(dir, profile)
+
+    async def test() -> None:
+        assert sum(chunk.tokens for chunk in await chunks(engine, job())) == 7
+
+    run(engine, test)
+
+
+def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        import ctranslate2 as ct2
+
+        vocabulary = Vocabulary.load(dir / "embedded")
+        ids = vocabulary.encode(engine.profile.prompt(job()))
+        model = next((dir / "cache").iterdir())
+        generator = ct2.Generator(str(model), compute_type="int8")
+        result = generator.generate_batch(
+            [[vocabulary.token(id) for id in ids]], max_length=20, include_prompt_in_result=False
+        )
+        whole = result[0].sequences_ids[0]
+        prefix = tuple(whole[:5])
+        rest = await output(engine, job(prefix_ids=prefix))
+        seen = vocabulary.detokenizer(prefix)
+        assert rest.startswith("".join(map(seen.push, whole[5:])))
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
+def test_a_forced_prefix_changes_the_output_and_is_not_repeated(make: Make, dir: Path) -> None:
+    engine = make(dir)
+
+    async def test() -> None:
+        free = await output(engine, job())
+        forced = await output(engine, job(prefix="Guten Morgen"))
+        assert forced != free
+        assert "Guten Morgen" not in forced
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian])
+def test_a_second_attempt_says_something_else(make: Make, dir: Path) -> None:
+    engine = make(dir)
+
+    async def test() -> None:
+        assert await output(engine, job(attempt=2)) != await output(engine, job())
+
+    run(engine, test)
+
+
+def test_tokens_that_come_while_the_consumer_is_busy_arrive_as_one_chunk(dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        whole = await output(engine, job())
+        async with aclosing(engine.translate(job())) as stream:
+            first = await anext(stream)
+            await idle(engine)
+            rest = [chunk async for chunk in stream]
+        assert len(rest) <= 2  # the second is a character that the length limit cut in two
+        assert "".join(chunk.text for chunk in [first, *rest]) == whole
+
+    run(engine, test)
+
+
+def test_a_text_longer_than_the_model_can_hold_is_a_fault_that_says_so(dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        with pytest.raises(EngineFault, match="has room for 512") as caught:
+            await output(engine, job(text=TEXT * 100))
+        assert caught.value.code is ErrorCode.TOO_LONG
+
+    run(engine, test)
+
+
+def test_what_the_model_raises_is_a_fault_and_the_next_job_works(dir: Path) -> None:
+    engine = make_marian(dir, msgspec.structs.replace(make_marian(dir).profile, max_input=10_000))
+
+    async def test() -> None:
+        with pytest.raises(EngineFault, match="No position encodings"):
+            await output(engine, job(text=TEXT * 50))
+        assert engine.unfinished == 0
+        assert await output(engine, job())
+
+    run(engine, test)
+
+
+def test_a_profile_without_a_prompt_of_its_own_is_a_fault(dir: Path) -> None:
+    engine = make_llama(dir, profiles.load("chat"))
+
+    async def test() -> None:
+        with pytest.raises(EngineFault, match="server's chat template"):
+            await output(engine, job())
+
+    run(engine, test)
+
+
+# --- stopping
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
+def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
+    make: Make, dir: Path
+) -> None:
+    engine = make(dir)
+
+    async def test() -> None:
+        async with aclosing(engine.translate(job("a"))) as stream:
+            await anext(stream)
+            engine.abort("a")
+            engine.abort("a")
+            with pytest.raises(Aborted):
+                await anext(stream)
+        await idle(engine)
+
+    run(engine, test)
+
+
+def test_an_aborted_job_counts_until_its_decode_has_stopped(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        puppet.token("Guten")
+        async with aclosing(engine.translate(job("a"))) as stream:
+            assert (await anext(stream)).text == "Guten"
+            engine.abort("a")
+            with pytest.raises(Aborted):
+                await anext(stream)
+        assert engine.unfinished == 1
+        puppet.token(" Morgen")  # without a full stop: only the abort ends it
+        await idle(engine)
+
+    run(engine, test)
+
+
+def test_abort_of_an_unknown_job_does_nothing(dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        engine.abort("nobody")
+        assert await output(engine, job())
+
+    run(engine, test)
+
+
+def test_closing_the_stream_stops_the_work_inside_the_engine(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        puppet.token("Guten")
+        async with aclosing(engine.translate(job())) as stream:
+            await anext(stream)
+        puppet.token(" Morgen")
+        await idle(engine)
+
+    run(engine, test)
+
+
+def test_cancelling_the_task_stops_the_work_inside_the_engine(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        task = asyncio.create_task(output(engine, job()))
+        await begun(puppet, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        puppet.token("Guten")
+        await idle(engine)
+
+    run(engine, test)
+
+
+def test_a_job_aborted_while_it_waits_for_a_thread_is_never_decoded(
+    puppet: Puppet, dir: Path
+) -> None:
+    engine = make_llama(dir, inter_threads=1)
+
+    async def test() -> None:
+        running = asyncio.create_task(output(engine, job("running")))
+        await begun(puppet, 1)
+        waiting = asyncio.create_task(output(engine, job("waiting")))
+        await until(lambda: engine.unfinished == 2)
+        engine.abort("waiting")
+        assert engine.unfinished == 1
+        with pytest.raises(Aborted):
+            await waiting
+        puppet.token("Ja.")
+        assert await running == "Ja."
+        assert puppet.started == ["running"]
+
+    run(engine, test)
+
+
+def test_the_event_loop_goes_on_while_more_jobs_come_than_there_are_threads(
+    puppet: Puppet, dir: Path
+) -> None:
+    engine = make_llama(dir, inter_threads=2)
+
+    async def test() -> None:
+        # Were the loop to wait for a thread, it would never come to let the decodes go on.
+        tasks = [asyncio.create_task(output(engine, job(str(n)))) for n in range(20)]
+        await until(lambda: engine.unfinished == 20)
+        for _ in tasks:
+            puppet.token("Ja.")
+        assert await asyncio.gather(*tasks) == ["Ja."] * 20
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian])
+def test_nothing_blocks_the_event_loop_under_load(make: Make, dir: Path) -> None:
+    engine = make(dir)
+
+    async def test() -> None:
+        alone = await output(engine, job())
+        with blockbuster_ctx():
+            crowd = (output(engine, job(str(n))) for n in range(8 * engine.capacity))
+            assert set(await asyncio.gather(*crowd)) == {alone}
+        assert engine.unfinished == 0
+
+    run(engine, test)
+
+
+def test_one_job_more_than_may_wait_is_refused(
+    puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2, "WAITING", 1)
+    engine = make_llama(dir, inter_threads=1)
+
+    async def test() -> None:
+        tasks = [asyncio.create_task(output(engine, job(str(n)))) for n in range(2)]
+        await begun(puppet, 1)
+        with pytest.raises(Overloaded):
+            await output(engine, job("one too many"))
+        puppet.token("Ja.")
+        puppet.token("Ja.")
+        await asyncio.gather(*tasks)
+
+    run(engine, test)
+
+
+# --- life
+
+
+def test_capacity_is_the_number_of_decodes_at_once(
+    dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_llama(dir, inter_threads=3).capacity == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 7}, raising=False)
+    assert make_llama(dir).capacity == 2
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert make_llama(dir).capacity == 5
+
+
+def test_the_engine_is_named_after_its_model(dir: Path) -> None:
+    assert make_llama(dir).name == "ctranslate2:embedded"
+
+
+def test_health_follows_the_life_of_the_engine(dir: Path) -> None:
+    engine = make_llama(dir)
+    seen = [engine.health]
+
+    async def test() -> None:
+        seen.append(engine.health)
+
+    run(engine, test)
+    assert [*seen, engine.health] == [Health.STARTING, Health.READY, Health.CLOSED]
+
+
+def test_before_start_and_after_close_jobs_are_refused(dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def main() -> None:
+        with pytest.raises(EngineGone, match="is starting"):
+            await output(engine, job())
+        await engine.start()
+        await engine.aclose()
+        await engine.aclose()
+        with pytest.raises(EngineGone, match="is closed"):
+            await output(engine, job())
+        with pytest.raises(EngineGone, match="is closed"):
+            await engine.start()
+
+    asyncio.run(main())
+
+
+def test_closing_the_engine_ends_its_streams_and_frees_the_model(
+    monkeypatch: pytest.MonkeyPatch, dir: Path
+) -> None:
+    puppets = [Puppet()]
+    alive = weakref.ref(puppets[0])
+    monkeypatch.setattr(checkpoint, "load", lambda *_: puppets[0])
+    engine = make_llama(dir, inter_threads=1)
+
+    async def main() -> None:
+        await engine.start()
+        tasks = [asyncio.create_task(output(engine, job(str(n)))) for n in range(2)]
+        await begun(puppets[0], 1)
+        closing = asyncio.create_task(engine.aclose())
+        for task in tasks:
+            with pytest.raises(EngineGone):
+                await task
+        puppets[0].token("Guten")
+        await closing
+        assert engine.unfinished == 0
+
+    asyncio.run(main())
+    puppets.clear()
+    assert alive() is None
+
+
+def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
+    puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ctranslate2, "CLOSING", 0.0)
+    engine = make_llama(dir)
+
+    async def main() -> None:
+        await engine.start()
+        task = asyncio.create_task(output(engine, job()))
+        await begun(puppet, 1)
+        await engine.aclose()
+        with pytest.raises(EngineGone):
+            await task
+        puppet.token("Ja")
+
+    asyncio.run(main())
+    assert "not waiting" in caplog.text
+
+
+def test_a_decode_that_outlives_its_event_loop_stops(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir)
+
+    async def leave() -> None:
+        await engine.start()
+        waiting = asyncio.ensure_future(output(engine, job()))
+        await begun(puppet, 1)
+        waiting.cancel()
+
+    asyncio.run(leave())
+    puppet.token("Guten")
+    asyncio.run(engine.aclose())
+    assert engine.unfinished == 0
+
+
+def test_an_engine_closed_while_it_starts_does_not_become_ready(
+    dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_llama(dir)
+    go = threading.Event()
+    monkeypatch.setattr(checkpoint, "load", lambda *_: go.wait() and Puppet())
+
+    async def main() -> None:
+        starting = asyncio.create_task(engine.start())
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(engine.aclose())
+        await asyncio.sleep(0)
+        go.set()
+        with pytest.raises(EngineGone, match="is closed"):
+            await starting
+        await closing
+        assert engine.health is Health.CLOSED
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_cannot_load_its_model_is_dead_and_says_why(tmp_path: Path) -> None:
+    engine = make_llama(tmp_path)
+    (tmp_path / "embedded" / "model.safetensors").unlink()
+
+    async def main() -> None:
+        with pytest.raises(EngineFault, match="could not be converted"):
+            await engine.start()
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file in its place")
+    engine = make_llama(tmp_path)
+
+    async def main() -> None:
+        with pytest.raises(EngineFault, match="could not be loaded"):
+            await engine.start()
+        await engine.aclose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(make_llama, "embedded"), (make_marian, "opus-mt"), (make_nllb, "nllb")]
+)
+def test_the_profile_is_found_by_the_name_of_the_model(make: Make, name: str, dir: Path) -> None:
+    assert make(dir).profile.name == name
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (None, "no config.json"),
+        ("{", "is of no use"),
+        ('{"architectures": ["X"]}', "No profile fits"),
+    ],
+)
+def test_a_model_nobody_knows_is_a_fault_that_says_what_to_do(
+    config: str | None, said: str, tmp_path: Path
+) -> None:
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(EngineFault, match=said):
+        CTranslate2Engine(tmp_path)
+
+
+def test_converted_models_go_into_the_cache_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    engine = CTranslate2Engine(models.tiny_llama(tmp_path / "embedded"))
+
+    async def test() -> None:
+        assert [path.name[:9] for path in (tmp_path / "xdg/gateway").iterdir()] == ["embedded-"]
+
+    run(engine, test)
+
+
+def test_the_module_needs_no_ctranslate2_before_start() -> None:
+    code = "import sys, gateway.engines.ctranslate2; sys.exit('ctranslate2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+EXIT = """
+import asyncio, sys
+from pathlib import Path
+from tests.engines import test_ctranslate2 as t
+
+async def main():
+    engine = t.make_llama(Path(sys.argv[1]))
+    await engine.start()
+    stream = engine.translate(t.job())
+    await anext(stream)
+    sys.exit(7)
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_ends_without_closing_its_engine_does_not_crash(dir: Path) -> None:
+    """CTranslate2 alone crashes the interpreter that ends while it decodes."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", EXIT, str(dir)], cwd=root, check=False)
+    assert done.returncode == 7
+
+
+@pytest.mark.skipif("GATEWAY_TEST_MODEL" not in os.environ, reason="GATEWAY_TEST_MODEL is not set")
+def test_a_real_model_translates(tmp_path: Path) -> None:
+    engine = CTranslate2Engine(Path(os.environ["GATEWAY_TEST_MODEL"]), cache_dir=tmp_path)
+
+    async def test() -> None:
+        assert "Guten Morgen" in await output(engine, job())
+        assert "Guten Tag" not in await output(engine, job(prefix="Guten Tag"))
+
+    run(engine, test)
