@@ -1,0 +1,669 @@
+"""Any OpenAI-compatible server as an engine: streaming HTTP, one connection per job.
+
+Owns: the request that is sent, how its event stream is read, and what every way of ending it means.
+Must not know: clients, rooms, or which of the servers it talks to (``vllm serve``, vllm-router, Ray
+Serve LLM, llm-d, llama.cpp, Ollama), but for one thing: whether it takes vLLM's own fields.
+
+Each job has one task that reads its response. That task alone touches the response, and it is
+cancelled at most once: closing the response is what makes the server abort, and a second cancel
+would interrupt the closing. See ``docs/design/openai.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from itertools import chain
+from typing import Literal
+
+import httpx2
+import msgspec
+
+from gateway.engines.base import Aborted, Health
+from gateway.errors import EngineFault, EngineGone, Overloaded
+from gateway.job import Chunk, Job
+from gateway.profiles import Profile, match
+
+logger = logging.getLogger(__name__)
+
+CAPACITY = 16
+"""Jobs at once: the ``max_num_seqs`` this project gives vLLM. More would only share its time."""
+
+CROWD = 4
+"""Times ``capacity`` beyond which `translate` refuses a job: bounds sockets and memory."""
+
+CONNECT_TIMEOUT = 3.0
+"""Seconds to open a connection. A model server that is near answers in milliseconds."""
+
+READ_TIMEOUT = 20.0
+"""Seconds between two pieces of a response; the first includes the server's own queue."""
+
+DRAIN_TIMEOUT = 0.5
+"""Seconds to wait for the end of a response whose text is complete, to reuse its connection."""
+
+KEEPALIVE = 3.0
+"""Seconds an idle connection is kept. Less than the 5 s of uvicorn, which runs most servers: the
+side that sends the next request must be the one that gives up first."""
+
+PROBE_EVERY = 2.0
+"""Seconds between two looks at a server that was unreachable."""
+
+EVENT_LIMIT = 1 << 20
+"""Bytes of one event. A delta takes a few hundred; more is not an event stream."""
+
+OUTPUT_LIMIT = 1 << 16
+"""Characters of one translation that wait to be read or were read: a bound on memory. What is too
+long to be a translation is for the guards, and far below this."""
+
+REFUSAL_LIMIT = 1 << 16
+"""Bytes read of the body of a refusal."""
+
+QUOTE_LIMIT = 200
+"""Characters of the server's own words that go into one of our messages."""
+
+STOPS = 4
+"""Stop strings that OpenAI's API takes; some servers refuse a fifth."""
+
+
+class Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class Choice(msgspec.Struct):
+    text: str | None = None
+    delta: Delta | None = None
+    finish_reason: str | None = None
+
+
+class Usage(msgspec.Struct):
+    completion_tokens: int | None = None
+
+
+class Complaint(msgspec.Struct):
+    message: str | None = None
+    code: int | str | None = None
+
+
+class Event(msgspec.Struct):
+    """One ``data:`` of a stream, of either API. A ``reasoning_content`` is not read."""
+
+    choices: list[Choice] = []
+    usage: Usage | None = None
+    error: Complaint | str | None = None
+
+
+class Refusal(msgspec.Struct):
+    """Body of an answer that is not 200: OpenAI's, old vLLM's and FastAPI's shapes."""
+
+    error: Complaint | str | None = None
+    message: str | None = None
+    detail: str | None = None
+
+
+class Model(msgspec.Struct):
+    id: str
+    owned_by: str | None = None
+
+
+class Models(msgspec.Struct):
+    data: list[Model]
+
+
+class EventStream:
+    """The ``data`` of server-sent events, from bytes cut anywhere (WHATWG HTML, 9.2.6).
+
+    Names, ids, retry times and comments are passed over. Lines end in CR, LF or CRLF and in
+    nothing else: U+2028, which ends a line for `str.splitlines`, is ordinary text in JSON. Bytes
+    suffice, as neither CR nor LF can be part of a longer UTF-8 character.
+    """
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self.data: list[bytes] = []
+        self.half = False  # the last byte was a CR: an LF that comes next belongs to it
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the events that ``chunk`` completes. Raises `ValueError` beyond `EVENT_LIMIT`."""
+        if self.half:
+            chunk = chunk.removeprefix(b"\n")
+            self.half = not chunk
+        lines = (self.rest + chunk).splitlines(keepends=True)
+        self.rest = lines.pop() if lines and lines[-1][-1:] not in (b"\r", b"\n") else b""
+        self.half = self.half or chunk.endswith(b"\r")
+        for line in lines:
+            line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
+            if line.startswith(b"data:"):
+                self.data.append(line[5:].removeprefix(b" "))
+            elif not line and self.data:
+                event, self.data = b"\n".join(self.data), []
+                yield event
+        if len(self.rest) + sum(map(len, self.data)) > EVENT_LIMIT:
+            raise ValueError(f"an event of more than {EVENT_LIMIT} bytes")
+
+
+class Restart:
+    """Takes a forced prefix off the output of a server that can only start from nothing.
+
+    Passes everything through when ``prefix`` is empty.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix.lstrip()
+        self.held = ""
+
+    def feed(self, text: str) -> str:
+        """What of ``text`` continues the prefix. Raises `EngineFault` where it departs from it."""
+        if not self.prefix:
+            return text
+        self.held = (self.held + text).lstrip()
+        if self.held[: len(self.prefix)] != self.prefix[: len(self.held)]:
+            self.depart()
+        if len(self.held) < len(self.prefix):
+            return ""
+        rest, self.prefix = self.held[len(self.prefix) :], ""
+        return rest
+
+    def end(self) -> None:
+        """The output is complete. Raises `EngineFault` if it never got past the prefix."""
+        if self.prefix:
+            self.depart()
+
+    def depart(self) -> None:
+        raise EngineFault(
+            "The model did not keep the text it had to continue, and its server cannot be made to."
+            " If the server is vLLM behind a router, say so with vllm_extras."
+        )
+
+
+class Reply:
+    """One job at work: what has come of it, and the fault that stopped it from here."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+        self.tokens = 0
+        self.counted = 0
+        self.news = asyncio.Event()
+        self.fault: EngineFault | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.stopped = False
+
+    def add(self, text: str) -> None:
+        """Keep ``text`` for the caller. Raises `EngineFault` beyond `OUTPUT_LIMIT`."""
+        self.size += len(text)
+        if self.size > OUTPUT_LIMIT:
+            raise EngineFault("The model server sent far more text than it was asked for.")
+        self.pieces.append(text)
+        self.news.set()
+
+    def count(self, usage: Usage | None) -> None:
+        """Note how many tokens there are by now, where the server tells with each piece."""
+        if usage is not None and usage.completion_tokens is not None:
+            self.tokens = usage.completion_tokens
+
+    def take(self) -> Chunk:
+        """All that waits as one chunk: a caller who is late gets longer chunks, not a queue."""
+        chunk = Chunk("".join(self.pieces), max(0, self.tokens - self.counted))
+        self.counted = self.tokens
+        self.pieces.clear()
+        return chunk
+
+    def stop(self, fault: EngineFault | None = None) -> None:
+        """Close the response and end the job with ``fault``. Only the first call counts."""
+        if not self.stopped and self.task is not None:
+            self.stopped = True
+            self.fault = fault
+            self.task.cancel()
+            self.news.set()
+
+
+class OpenAIEngine:
+    """An `Engine` that has its work done by an OpenAI-compatible server.
+
+    :param url: the server, with or without ``/v1``. Proxies of the environment are honoured
+    :param model: name the server knows it by; None takes the only one it has
+    :param api_key: sent as bearer token, and written nowhere
+    :param profile: how to prompt the model; None chooses by its name
+    :param api: ``chat`` lets the server apply its chat template, ``completions`` sends the prompt
+        as text; ``auto`` is ``chat`` for chat profiles
+    :param capacity: jobs at once, as `Engine.capacity`
+    :param vllm_extras: send the fields only vLLM has; None does so when the server says it is vLLM
+    :param connect_timeout: seconds, see `CONNECT_TIMEOUT`
+    :param read_timeout: seconds, see `READ_TIMEOUT`
+    :param probe_every: seconds, see `PROBE_EVERY`
+
+    Raises `EngineFault` for a url or key that cannot be one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str | None = None,
+        *,
+        api_key: str | None = None,
+        profile: Profile | None = None,
+        api: Literal["auto", "chat", "completions"] = "auto",
+        capacity: int = CAPACITY,
+        vllm_extras: bool | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        read_timeout: float = READ_TIMEOUT,
+        probe_every: float = PROBE_EVERY,
+    ) -> None:
+        base = address(url)
+        # Without the login that a url may carry: this is for people and logs.
+        self._where = f"{base.scheme}://{base.netloc.decode()}{base.path}"
+        self._key = key(api_key)
+        self._model = model
+        self._chosen = profile
+        self._profile = profile or match(model or "")
+        self._api = api
+        self._capacity = capacity
+        self._extras = vllm_extras
+        self._vllm = bool(vllm_extras)
+        self._probe_every = probe_every
+        self._read_timeout = read_timeout
+        self._health = Health.STARTING
+        self._replies: dict[str, Reply] = {}
+        self._open: set[asyncio.Task[None]] = set()
+        self.revival: asyncio.Task[None] | None = None
+        """Looks for the server while it is DEAD, and ends when it is READY again."""
+        headers = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._client = httpx2.AsyncClient(
+            base_url=base,
+            headers=headers,
+            timeout=httpx2.Timeout(read_timeout, connect=connect_timeout, pool=connect_timeout),
+            limits=httpx2.Limits(
+                max_connections=CROWD * capacity + 1,  # one for the probe: nobody waits in the pool
+                max_keepalive_connections=capacity,
+                keepalive_expiry=KEEPALIVE,
+            ),
+        )
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self._model}" if self._model else "openai"
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def health(self) -> Health:
+        return self._health
+
+    @property
+    def unfinished(self) -> int:
+        """Requests whose response is open; after `abort`, until it is closed."""
+        return len(self._open)
+
+    async def start(self) -> None:
+        await self._discover()
+        if self._path() == "chat/completions" and self._profile.kind != "chat":
+            raise EngineFault(
+                f"The profile {self._profile.name} is not one of a chat model:"
+                " set api to completions, or choose another profile."
+            )
+        self._health = Health.READY
+        logger.info(
+            "%s at %s, profile %s, %s, vLLM's fields %s",
+            self.name,
+            self._where,
+            self._profile.name,
+            self._path(),
+            "on" if self._vllm else "off",
+        )
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        reply = self._send(job)
+        task = reply.task
+        assert task is not None, "_send starts it"
+        try:
+            while True:
+                if reply.fault is not None:
+                    raise reply.fault
+                if reply.pieces:
+                    yield reply.take()
+                elif task.done():
+                    break
+                else:
+                    reply.news.clear()
+                    await reply.news.wait()
+            task.result()
+        finally:
+            if self._replies.get(job.id) is reply:
+                del self._replies[job.id]
+            reply.stop()
+            # Not awaited itself: whoever cancels this wait must not cancel the closing.
+            await asyncio.wait({task})
+
+    def abort(self, job_id: str) -> None:
+        reply = self._replies.pop(job_id, None)
+        if reply is not None:
+            reply.stop(Aborted(job_id))
+
+    async def aclose(self) -> None:
+        self._health = Health.CLOSED
+        for reply in self._replies.values():
+            reply.stop(EngineGone("The engine was closed while the job ran."))
+        tasks = set(self._open)
+        if self.revival is not None:
+            self.revival.cancel()
+            tasks.add(self.revival)
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:
+            await self._client.aclose()
+
+    # The request
+
+    def _send(self, job: Job) -> Reply:
+        if self._health is not Health.READY:
+            raise EngineGone(f"The model server at {self._where} is {self._health.value}.")
+        if len(self._open) >= CROWD * self._capacity:
+            raise Overloaded(f"{len(self._open)} jobs are open at {self._where} already.")
+        assert job.id not in self._replies, f"job {job.id} runs already"
+        reply = self._replies[job.id] = Reply()
+        task = reply.task = asyncio.create_task(self._read(job, reply))
+        self._open.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._open.discard(task)
+            reply.news.set()
+            if not task.cancelled():
+                task.exception()  # seen, also when the caller has left and will not ask
+
+        task.add_done_callback(ended)
+        return reply
+
+    def _path(self) -> str:
+        chat = self._api == "chat" or (self._api == "auto" and self._profile.kind == "chat")
+        return "chat/completions" if chat else "completions"
+
+    def request(self, job: Job) -> tuple[dict[str, object], str]:
+        """The body for ``job``, and the prefix its output will repeat (see `Restart`)."""
+        profile = self._profile
+        prompt = profile.prompt(job)
+        sampling = profile.sampling(job)
+        body: dict[str, object] = {
+            "model": self._model,
+            "stream": True,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": profile.max_tokens(tokens(job.text)),
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        chat = self._path() == "chat/completions"
+        if self._vllm:
+            # Explicit even where neutral: vLLM takes what is absent from the model's own defaults.
+            body["top_k"] = sampling.top_k
+            body["repetition_penalty"] = sampling.repetition_penalty
+            body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+            if job.priority:
+                body["priority"] = int(job.priority)
+            if chat and profile.server:
+                body["chat_template_kwargs"] = profile.server  # such as thinking off
+            if not chat:
+                body["add_special_tokens"] = False
+        elif profile.stop:
+            # vLLM is not sent them. It could not find control tokens in text it has cleared of
+            # them, ends at those of the model by itself, and would hold back the last characters
+            # of every delta to look for them.
+            body["stop"] = profile.stop[:STOPS]
+        if not chat:
+            # Other servers add the BOS themselves, unasked. A forced prefix ends the text, and any
+            # server continues it.
+            body["prompt"] = prompt.text if self._vllm else prompt.text.removeprefix(profile.bos)
+            return body, ""
+        messages = [{"role": role, "content": said} for role, said in prompt.messages]
+        repeats = ""
+        if prompt.prefix and self._vllm:
+            body["add_generation_prompt"] = False
+            body["continue_final_message"] = True
+        elif prompt.prefix:
+            repeats = prompt.prefix
+            messages.pop()
+        body["messages"] = messages
+        return body, repeats
+
+    # The response
+
+    async def _read(self, job: Job, reply: Reply) -> None:
+        """Send ``job`` and collect its output. Raises `EngineFault` unless the model ended it."""
+        body, repeats = self.request(job)
+        try:
+            async with self._client.stream(
+                "POST",
+                self._path(),
+                content=msgspec.json.encode(body),
+                headers={"Content-Type": "application/json"},
+            ) as response:
+                if response.status_code != 200:
+                    raise self._fault(response.status_code, await refusal(response), job)
+                kind = response.headers.get("Content-Type", "nothing")
+                if not kind.startswith("text/event-stream"):
+                    raise EngineFault(
+                        f"{self._where} answered with {kind} instead of a stream."
+                        " Check that the url is that of an OpenAI-compatible API."
+                    )
+                await self._collect(response, reply, Restart(repeats), job)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            self._lose()
+            raise EngineGone(f"The model server at {self._where} cannot be reached.") from error
+        except httpx2.ReadTimeout as error:
+            raise EngineGone(
+                f"The model server sent nothing for {self._read_timeout:g} s. It is stuck, or has"
+                " far more to do than it can."
+            ) from error
+        except httpx2.HTTPError as error:
+            raise EngineGone("The connection to the model server broke.") from error
+
+    async def _collect(
+        self, response: httpx2.Response, reply: Reply, restart: Restart, job: Job
+    ) -> None:
+        stream = EventStream()
+        finished = False
+        try:
+            async with (
+                asyncio.timeout(None) as drain,
+                aclosing(response.aiter_bytes()) as chunks,
+            ):
+                async for chunk in chunks:
+                    for data in stream.feed(chunk):
+                        if finished or data == b"[DONE]":
+                            continue
+                        if self._take(data, reply, restart, job):
+                            restart.end()
+                            finished = True
+                            loop = asyncio.get_running_loop()
+                            drain.reschedule(loop.time() + DRAIN_TIMEOUT)
+        except ValueError as error:  # msgspec.DecodeError, UnicodeDecodeError and our own
+            raise EngineFault("The model server sent an event that could not be read.") from error
+        except (TimeoutError, httpx2.HTTPError):
+            # After the end of the text only the connection is lost, and it is closed anyway.
+            if not finished:
+                raise
+        if not finished:
+            raise EngineGone("The model server ended the stream before the end of the text.")
+
+    def _take(self, data: bytes, reply: Reply, restart: Restart, job: Job) -> bool:
+        """Read one event; True when the model ended the text with it."""
+        event = msgspec.json.decode(data, type=Event)
+        if event.error is not None:
+            code, said = complaint(event.error)
+            raise self._fault(code or 500, said, job)
+        reply.count(event.usage)
+        for choice in event.choices[:1]:
+            piece = choice.text or (choice.delta and choice.delta.content)
+            if piece and (piece := restart.feed(piece)):
+                reply.add(piece)
+            if choice.finish_reason in ("stop", "length"):
+                return True
+            if choice.finish_reason == "content_filter":
+                raise EngineFault("The content filter of the model server stopped the text.")
+            if choice.finish_reason:
+                raise EngineGone(
+                    f"The model server ended the text with {quote(choice.finish_reason)!r},"
+                    " which was not asked for."
+                )
+        return False
+
+    def _fault(self, status: int, said: str, job: Job) -> EngineFault:
+        """What an HTTP status and the server's words about it mean."""
+        # Texts of meetings are private and keys secret, but servers like to quote what they got.
+        texts = (job.text, job.prefix, *chain(*job.context, *job.glossary))
+        for secret in (self._key, *texts, *(ascii(text)[1:-1] for text in texts)):
+            if len(secret) > 3:
+                said = said.replace(secret, "…")
+        said = f": {quote(said)}" if said else "."
+        if status in (401, 403):
+            return self._unwelcome(status)
+        if status in (429, 503):
+            return Overloaded(f"The model server is full ({status}){said}")
+        if status in (502, 504):
+            return EngineGone(f"There is no model behind {self._where} now ({status}){said}")
+        return EngineFault(f"The model server refused the job ({status}){said}")
+
+    def _unwelcome(self, status: int) -> EngineFault:
+        wrong = "does not accept the API key" if self._key else "wants an API key"
+        return EngineFault(f"The model server at {self._where} {wrong} ({status}): set api_key.")
+
+    # Health
+
+    async def _discover(self) -> None:
+        """Ask the server for its models; choose model and profile. Raises `EngineFault`."""
+        try:
+            response = await self._client.get("models")
+        except httpx2.HTTPError as error:
+            raise EngineGone(
+                f"No model server answers at {self._where} ({type(error).__name__}):"
+                " start it, or correct the url."
+            ) from error
+        status = response.status_code
+        if status in (401, 403):
+            raise self._unwelcome(status)
+        if status in (404, 405) and self._model:
+            return  # some routers have no list; the first job will tell
+        try:
+            body = response.content if status == 200 else b'{"data":[]}'
+            models = msgspec.json.decode(body, type=Models).data
+        except ValueError as error:
+            raise EngineFault(
+                f"{self._where}/models is not a list of models."
+                " Check that the url is that of an OpenAI-compatible API."
+            ) from error
+        if not models:
+            raise EngineFault(
+                f"The server at {self._where} names no model (status {status})."
+                " Check the url, or name the model if you know it."
+            )
+        self._choose(models)
+
+    def _choose(self, models: list[Model]) -> None:
+        names = quote(", ".join(model.id for model in models))
+        if self._model is None:
+            if len(models) > 1:
+                raise EngineFault(f"Name the model: the server at {self._where} has {names}.")
+            self._model = models[0].id
+        # Ollama lists "name:latest" and answers to "name".
+        found = [m for m in models if m.id in (self._model, f"{self._model}:latest")]
+        if not found:
+            raise EngineFault(f"The server at {self._where} has no {self._model}, but {names}.")
+        if self._extras is None:
+            self._vllm = found[0].owned_by == "vllm"
+        if self._chosen is None:
+            self._profile = match(self._model)
+
+    def _lose(self) -> None:
+        """The server cannot be reached: take no jobs until it can."""
+        if self._health is Health.READY:
+            self._health = Health.DEAD
+            logger.warning("%s is unreachable at %s", self.name, self._where)
+            self.revival = asyncio.create_task(self._revive())
+
+    async def _revive(self) -> None:
+        while self._health is Health.DEAD:
+            await asyncio.sleep(self._probe_every)
+            try:
+                await self._discover()
+            except EngineFault as fault:
+                logger.debug("%s is not back: %s", self.name, fault)
+            else:
+                self._health = Health.READY
+                logger.info("%s is back at %s", self.name, self._where)
+
+
+def address(url: str) -> httpx2.URL:
+    """The base url of the API. Raises `EngineFault`.
+
+    >>> str(address("http://10.0.0.7:8000"))
+    'http://10.0.0.7:8000/v1'
+    """
+    try:
+        base = httpx2.URL(url.strip().rstrip("/"))
+    except httpx2.InvalidURL as error:
+        raise EngineFault(f"The url of the model server cannot be read: {error}.") from error
+    if base.scheme not in ("http", "https") or not base.host:
+        raise EngineFault(
+            "The url of the model server must look like http://host:port or https://host/v1."
+        )
+    # A version somewhere in the path says that the path is the API's already.
+    known = re.search(r"/v\d", base.path)
+    return base if known else base.copy_with(path=f"{base.path.rstrip('/')}/v1")
+
+
+def key(api_key: str | None) -> str:
+    """``api_key`` without the line end that files leave on it. Raises `EngineFault`, without it."""
+    key = (api_key or "").strip()
+    # The HTTP library would refuse it too, and quote it.
+    if not (key.isascii() and key.isprintable()):
+        raise EngineFault("The API key has characters that no key has: check where it comes from.")
+    return key
+
+
+def tokens(text: str) -> int:
+    """How many tokens ``text`` has at most, by its bytes, as the tokenizer is on the server.
+
+    Latin scripts have about four characters to a token, Cyrillic two to three, Chinese and
+    Japanese one or a little more: two bytes to a token is twice what is needed for the first two
+    and enough for the third. Generous, as it only bounds a runaway output.
+    """
+    return len(text.encode()) // 2 + 1
+
+
+def complaint(error: Complaint | str) -> tuple[int, str]:
+    """HTTP status (0 if there is none) and words of an error object."""
+    if isinstance(error, str):
+        return 0, error
+    return error.code if isinstance(error.code, int) else 0, error.message or ""
+
+
+async def refusal(response: httpx2.Response) -> str:
+    """The server's words in an answer that is not 200; empty when there are none for people."""
+    body = b""
+    async with aclosing(response.aiter_bytes()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > REFUSAL_LIMIT:
+                break
+    try:
+        told = msgspec.json.decode(body, type=Refusal)
+    except ValueError:  # a proxy's page
+        return ""
+    return complaint(told.error)[1] if told.error is not None else told.message or told.detail or ""
+
+
+def quote(said: str) -> str:
+    """``said`` on one line and no longer than `QUOTE_LIMIT`."""
+    said = " ".join(said.split())
+    return said if len(said) <= QUOTE_LIMIT else f"{said[:QUOTE_LIMIT]}…"

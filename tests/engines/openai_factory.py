@@ -1,0 +1,35 @@
+"""An unstarted `OpenAIEngine` and the server it is for, for tests that run against every engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gateway.engines.openai import OpenAIEngine
+from tests.engines.openai_server import Script, Server
+
+PACE = 0.002
+"""Seconds to a piece: a fast model, slow enough that its pieces are not all there at once."""
+
+
+def shout(body: dict[str, Any]) -> Script:
+    """A model whose translation is the source in capitals, word by word, after a forced prefix.
+
+    Like a model, it goes on after any prefix, also after one that it would not have written.
+    """
+    messages = body["messages"]
+    prefix = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
+    source = re.search(r"<source>(.*)</source>", messages[-1]["content"], re.DOTALL)
+    assert source is not None, "the generic chat profile marks the source"
+    text = source[1].upper()
+    rest = text.removeprefix(prefix) or "!"
+    return Script(pieces=re.findall(r"\s*\S+\s*$|\s*\S+", rest), pace=PACE, usage=True)
+
+
+@contextmanager
+def make_engine(**settings: Any) -> Iterator[OpenAIEngine]:
+    """The engine is the caller's to start and close. Generic chat profile, vLLM's fields on."""
+    with Server(owner="vllm", default=shout) as server:
+        yield OpenAIEngine(server.url, **settings)
