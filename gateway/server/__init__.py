@@ -1,0 +1,1 @@
+"""The rim towards clients: sockets and HTTP in, sessions and rooms behind."""

@@ -1,0 +1,125 @@
+"""The ASGI application: routes, and the life of the hub.
+
+Owns: which path is served by what. Must not know: how anything behind a path works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.detect import Detector
+from gateway.engines.base import Engine
+from gateway.limits import Limits
+from gateway.server import http, libretranslate
+from gateway.server.connection import socket
+from gateway.server.hub import Hub
+from gateway.server.metrics import Metrics
+
+log = logging.getLogger("gateway.app")
+
+SECURITY = (
+    (b"content-security-policy", b"default-src 'self'; connect-src 'self' ws: wss:"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+)
+"""Headers on every HTTP answer."""
+
+
+def create_app(
+    engine: Engine,
+    limits: Limits | None = None,
+    *,
+    lang: str | None = None,
+    guards: Counter[tuple[str, str]] | None = None,
+) -> Starlette:
+    """The gateway around an engine that somebody else starts and closes.
+
+    ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
+    is installed, else English). ``guards`` counts what the guards stopped.
+    """
+    metrics = Metrics()
+    hub = Hub(
+        engine,
+        limits if limits is not None else Limits(),
+        lang=lang,
+        detect=_detector(engine),
+        observe=metrics.observe,
+    )
+    metrics.watch(hub, guards if guards is not None else Counter())
+
+    @contextlib.asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        keeper = asyncio.create_task(hub.keep())
+        try:
+            yield
+        finally:
+            await hub.drain(0)
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    routes: list[BaseRoute] = [
+        WebSocketRoute("/v1/ws", socket),
+        *http.ROUTES,
+        *libretranslate.ROUTES,
+    ]
+    demo = _demo()
+    if demo is not None:
+        routes.append(Mount("/", StaticFiles(directory=demo, html=True)))
+    else:
+        routes.append(Route("/", http.index))
+    app = Starlette(
+        routes=routes,
+        lifespan=life,
+        middleware=[Middleware(_Headers)],
+        exception_handlers=http.EXCEPTIONS,
+    )
+    app.state.hub = hub
+    app.state.metrics = metrics
+    return app
+
+
+class _Headers:
+    """Pure ASGI: Starlette's BaseHTTPMiddleware would wrap every request in a task group."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *SECURITY]
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+def _detector(engine: Engine) -> Detector | None:
+    try:
+        return Detector(engine.profile.sources)
+    except ImportError:
+        return None
+
+
+def _demo() -> Path | None:
+    """The demo page: beside the package in a checkout, inside it in a wheel."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package.parent / "web_demo", package / "web_demo"):
+        if (folder / "index.html").is_file():
+            return folder
+    return None

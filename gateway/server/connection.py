@@ -1,0 +1,190 @@
+"""One WebSocket, from its handshake to its close.
+
+Owns: the query string, the sub-protocol, the reader and the writer of one socket. Must not know:
+what frames mean. The only module that touches `starlette.websockets`.
+
+The reader is always in ``receive``: a socket whose messages are not read cannot answer pings
+either, and would be closed for it. The writer takes everything the outbox holds each time it wakes;
+what arrives while it waits for a slow socket is merged there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Any, get_args
+
+from starlette.datastructures import QueryParams
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from gateway.codec import Codec, negotiate
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.messages import Error, View
+from gateway.room import Role
+from gateway.server.hub import Hub, Phase, Seat
+from gateway.session import Session
+
+log = logging.getLogger("gateway.connection")
+
+ROOM = re.compile(r"[A-Za-z0-9_-]{1,64}")
+HEARTBEAT_S = (1.0, 300.0)
+"""Least and most seconds between two ``tick``."""
+CLOSE_S = 1.0
+"""Seconds to get a close frame out to a socket that does not read."""
+
+
+async def socket(websocket: WebSocket) -> None:
+    """Serve one client at ``/v1/ws``."""
+    hub: Hub = websocket.app.state.hub
+    codec = negotiate(websocket.scope.get("subprotocols", ()))
+    await websocket.accept(subprotocol=codec.value if codec else None)
+    try:
+        seat, beat = read_query(websocket.query_params, codec)
+        session = hub.open(seat)
+    except ClientFault as fault:
+        await _turn_away(websocket, codec or Codec.JSON, fault, hub.phase)
+        return
+    log.info("%s open", session.id)
+    try:
+        await Connection(websocket, hub, session, beat).serve()
+    finally:
+        hub.close(session)
+        log.info("%s closed after %d frames", session.id, session.frames_in)
+
+
+class Connection:
+    """The tasks of one socket."""
+
+    def __init__(
+        self, websocket: WebSocket, hub: Hub, session: Session, beat: float | None
+    ) -> None:
+        self._websocket = websocket
+        self._hub = hub
+        self._session = session
+        self._beat = beat
+        self._work = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def serve(self) -> None:
+        """Read and write until either ends."""
+        outbox = self._session.outbox
+        outbox.wake = self._wake
+        self._work.set()  # the welcome is already there
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        if self._beat is not None:
+            self._tasks.append(asyncio.create_task(self._heart(self._beat)))
+        try:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._hub.leave(self._session)
+            for task in self._tasks:
+                task.cancel()
+            results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        code = outbox.closing
+        for result in results:
+            if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
+                log.error("%s ended by a fault", self._session.id, exc_info=result)
+                code = code or CloseCode.SERVER_ERROR
+        if code is not None:
+            await _close(self._websocket, code, outbox.reason)
+
+    def _wake(self) -> None:
+        if self._session.outbox.closing is CloseCode.TOO_SLOW:
+            self._tasks[1].cancel()  # it waits for a socket that nobody reads
+        self._work.set()
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            frame = message.get("text")
+            self._hub.receive(self._session, message["bytes"] if frame is None else frame)
+
+    async def _write(self) -> None:
+        outbox = self._session.outbox
+        send = self._websocket.send
+        while outbox.closing is None or len(outbox):
+            if not len(outbox):
+                self._work.clear()
+                await self._work.wait()
+            for frame in outbox.take():
+                await send(_event(frame))
+
+    async def _heart(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            self._session.tick(self._hub.now())
+
+
+def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | None]:
+    """The seat asked for, and the heartbeat in seconds. Raises `ClientFault` (``bad_frame``)."""
+    room = query.get("room")
+    if room is not None and not ROOM.fullmatch(room):
+        raise _bad("room", room, "1 to 64 letters, digits, '-' or '_'")
+    role = query.get("role", Role.SPEAK.value)
+    if role not in Role.__members__.values():
+        raise _bad("role", role, ", ".join(Role))
+    view = query.get("view", "live")
+    if view not in get_args(View):
+        raise _bad("view", view, ", ".join(get_args(View)))
+    beat = query.get("hb")
+    if beat is not None and not (
+        re.fullmatch(r"\d{1,6}(\.\d{1,3})?", beat) and HEARTBEAT_S[0] <= float(beat)
+    ):
+        raise _bad("hb", beat, f"seconds, at least {HEARTBEAT_S[0]:g}")
+    speaker = query.get("speaker")
+    if speaker is not None and len(speaker) > 128:
+        raise _bad("speaker", speaker, "at most 128 characters")
+    if codec is None:
+        codec = Codec.PLAIN if query.get("plain", "0") not in ("0", "") else Codec.JSON
+    seat = Seat(
+        room=room,
+        role=Role(role),
+        source=query.get("from"),
+        targets=tuple(tag.strip() for tag in query.get("to", "").split(",") if tag.strip()),
+        view=view,  # type: ignore[arg-type]  # checked above
+        speaker=speaker or None,
+        codec=codec,
+    )
+    return seat, None if beat is None else min(float(beat), HEARTBEAT_S[1])
+
+
+def _bad(name: str, value: str, allowed: str) -> ClientFault:
+    return ClientFault(
+        ErrorCode.BAD_FRAME, f"{value[:64]!r} is not a {name}.", f"Allowed: {allowed}."
+    )
+
+
+async def _turn_away(websocket: WebSocket, codec: Codec, fault: ClientFault, phase: Phase) -> None:
+    """Say why on the open socket: browsers cannot read an HTTP status."""
+    error = Error(
+        code=fault.code.value, fatal=True, retry=fault.code.retry, msg=str(fault), hint=fault.hint
+    )
+    frame = codec.encode(error)
+    assert frame is not None, "every codec shows errors"
+    try:
+        await websocket.send(_event(frame))
+    except WebSocketDisconnect:
+        return
+    code = CloseCode.PROTOCOL_ERROR
+    if fault.code is ErrorCode.BUSY:
+        code = CloseCode.TOO_MANY if phase is Phase.OPEN else CloseCode.GOAWAY
+    await _close(websocket, code, str(fault))
+
+
+async def _close(websocket: WebSocket, code: CloseCode, reason: str) -> None:
+    """Send a close frame, if the socket still takes one. A reason has at most 123 bytes."""
+    short = reason.encode()[:123].decode(errors="ignore")
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await websocket.close(code, short)
+    except (WebSocketDisconnect, RuntimeError, TimeoutError) as exc:
+        # RuntimeError: Starlette's answer to closing what the client closed a moment before.
+        log.debug("no close frame: %s", exc)
+
+
+def _event(frame: str | bytes) -> dict[str, Any]:
+    key = "text" if isinstance(frame, str) else "bytes"
+    return {"type": "websocket.send", key: frame}

@@ -1,0 +1,265 @@
+"""HTTP beside the WebSocket: one-shot translation, languages, health, metrics.
+
+Owns: requests, status codes and JSON bodies. Must not know: how a translation is made; one is asked
+for exactly as a socket asks, in a private room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Send
+
+from gateway import __version__, languages
+from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
+from gateway.messages import Final
+from gateway.server import oneshot
+from gateway.server.hub import Hub, Phase
+
+log = logging.getLogger("gateway.http")
+
+Body = TypeVar("Body")
+
+STATUS: Mapping[ErrorCode, int] = {
+    ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.TOO_LONG: 413,
+    ErrorCode.BUSY: 429,
+    ErrorCode.RATE: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.REJECTED: 502,
+    ErrorCode.ENGINE_UNAVAILABLE: 503,
+    ErrorCode.TIMEOUT: 504,
+}
+"""HTTP status of an error code; 400 for those not named."""
+
+
+class Translate(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """Body of ``POST /v1/translate``."""
+
+    text: str
+    target_lang: str
+    source_lang: str = "auto"
+    context: str | None = None
+    glossary: dict[str, str] | None = None
+    stream: bool = False
+
+
+async def translate(request: Request) -> Response:
+    """One text into one language, as JSON or, with ``stream``, as server-sent events."""
+    hub = _hub(request)
+    body = await read(request, Translate)
+    shot = oneshot.OneShot(
+        hub,
+        body.text,
+        source=source_of(hub, body.source_lang),
+        target=body.target_lang,
+        context=body.context,
+        glossary=body.glossary,
+        live=body.stream,
+    )
+    if body.stream:
+        return EventStream(_events(shot))
+    (finals,) = await answer(request, [shot])
+    return reply(
+        {
+            "translation": shot.join(finals),
+            "source_lang": shot.source,
+            "target_lang": shot.target,
+            "ms": max((final.ms.total for final in finals), default=0),
+            "flags": sorted({flag for final in finals for flag in final.flags}),
+        }
+    )
+
+
+async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[list[Final]]:
+    """The finished pieces of each; a caller who hangs up ends the work. Raises `GatewayError`."""
+    work = [asyncio.ensure_future(shot.finals()) for shot in shots]
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        left: set[asyncio.Future[Any]] = set(work)
+        while left:
+            done, _ = await asyncio.wait({*left, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone in done:
+                raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
+            for task in done:
+                task.result()
+            left -= done
+        return [task.result() for task in work]
+    finally:
+        for task in (*work, gone):
+            task.cancel()
+        await asyncio.gather(*work, gone, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. The generator is closed with the answer, not when it is collected."""
+
+    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+        super().__init__(
+            events, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+        self._events = events
+
+    async def stream_response(self, send: Send) -> None:
+        async with aclosing(self._events):
+            await super().stream_response(send)
+
+
+async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
+    finals = []
+    try:
+        async with aclosing(shot.events()) as events:
+            async for event in events:
+                if isinstance(event, Final):
+                    finals.append(event)
+                yield _sse(str(event.__struct_config__.tag), event)
+        yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
+    except GatewayError as fault:
+        yield _sse("error", _fault(fault))
+    finally:
+        shot.close()
+
+
+def _sse(name: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+async def list_languages(request: Request) -> Response:
+    """What can be translated into what, with names for menus."""
+    profile = _hub(request).engine.profile
+    return reply(
+        {
+            "model": profile.name,
+            "languages": [
+                {
+                    "tag": tag,
+                    "name": languages.name(tag),
+                    "endonym": languages.endonym(tag),
+                    "targets": [t for t in profile.targets if profile.supports(tag, t)],
+                }
+                for tag in profile.sources
+            ],
+        }
+    )
+
+
+async def healthz(request: Request) -> Response:
+    """The process lives."""
+    return reply({"status": "ok", "version": __version__})
+
+
+async def readyz(request: Request) -> Response:
+    """A new utterance would be translated: 200, else 503 and the reason."""
+    hub = _hub(request)
+    status = hub.engine.health.value if hub.phase is Phase.OPEN else hub.phase.value
+    return reply({"status": status, "engine": hub.engine.name}, 200 if hub.ready else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """Prometheus text format."""
+    text = await asyncio.to_thread(request.app.state.metrics.expose)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def index(request: Request) -> Response:
+    """Where the demo page was not installed."""
+    return PlainTextResponse(
+        "This is a translation gateway without its demo page.\n"
+        f"Try: wscat -c 'ws://{request.url.netloc}/v1/ws?from=en&to=de'\n"
+    )
+
+
+async def on_fault(request: Request, exc: Exception) -> Response:
+    """A `GatewayError` as JSON with its status."""
+    assert isinstance(exc, GatewayError)
+    headers = {"retry-after": "1"} if exc.code.retry else None
+    return reply(_fault(exc), STATUS.get(exc.code, 400), headers)
+
+
+async def on_http(request: Request, exc: Exception) -> Response:
+    """Starlette's own refusals (404, 405) in the same shape."""
+    assert isinstance(exc, HTTPException)
+    body = {"error": f"{request.method} {request.url.path}: {exc.detail}.", "code": "not_found"}
+    return reply(body, exc.status_code, dict(exc.headers or {}))
+
+
+async def on_bug(request: Request, exc: Exception) -> Response:
+    """A fault of the gateway; Starlette logs its traceback."""
+    return reply({"error": "A fault of the gateway; it was logged.", "code": "internal"}, 500)
+
+
+async def read(request: Request, shape: type[Body]) -> Body:
+    """The body as ``shape``, from JSON or a form.
+
+    Raises `ClientFault` (``bad_frame``, ``too_long``).
+    """
+    limit = _hub(request).limits.frame
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > limit:
+            raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    try:
+        # curl -d says "form" whatever it sends: what begins with a brace is JSON.
+        if kind == "application/x-www-form-urlencoded" and not data.lstrip().startswith(b"{"):
+            return msgspec.convert(dict(parse_qsl(data.decode())), shape)
+        return msgspec.json.decode(bytes(data), type=shape)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
+        raise ClientFault(
+            ErrorCode.BAD_FRAME,
+            f"The body could not be read: {str(exc)[:200]}.",
+            'Send JSON, e.g. {"text":"good morning","source_lang":"en","target_lang":"de"}.',
+        ) from exc
+
+
+def source_of(hub: Hub, source: str) -> str | None:
+    """``auto`` means the gateway's default where there is no detector."""
+    return None if source == "auto" and hub.detect is None else source
+
+
+def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+def _fault(fault: GatewayError) -> dict[str, str | None]:
+    return {"error": str(fault), "code": fault.code.value, "hint": fault.hint}
+
+
+def _hub(request: Request) -> Hub:
+    hub: Hub = request.app.state.hub
+    return hub
+
+
+ROUTES = (
+    Route("/v1/translate", translate, methods=["POST"]),
+    Route("/v1/languages", list_languages),
+    Route("/healthz", healthz),
+    Route("/readyz", readyz),
+    Route("/metrics", metrics),
+)
+
+EXCEPTIONS = {
+    ClientFault: on_fault,
+    EngineFault: on_fault,
+    HTTPException: on_http,
+    Exception: on_bug,
+}

@@ -1,0 +1,288 @@
+"""The owner of everything that lives: rooms, sessions, and a task for each running job.
+
+Owns: the maps, the tasks, the clock, and carrying out what the core decided. Must not know:
+Starlette, frames' contents, any particular engine.
+
+Everything that changes state is synchronous: a frame is read, the core decides, and `Hub.act`
+starts and aborts jobs before the event loop turns. Only then does anything wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+
+import msgspec
+
+from gateway.codec import Codec
+from gateway.detect import Detector
+from gateway.dispatch import Dispatch, Start, Stop
+from gateway.engines.base import Aborted, Engine, Health
+from gateway.errors import ClientFault, EngineFault, ErrorCode
+from gateway.job import Job
+from gateway.limits import Limits
+from gateway.messages import Goaway, ServerMessage, View
+from gateway.outbox import Outbox
+from gateway.room import Role, Room
+from gateway.session import AUTO, Session, speakable
+
+log = logging.getLogger("gateway.hub")
+
+HOUSEKEEPING_S = 1.0
+"""Seconds between looks for overdue jobs and rooms that have been empty for too long."""
+
+
+class Phase(enum.Enum):
+    """Life of the gateway as a whole."""
+
+    OPEN = "open"
+    DRAINING = "draining"  # nothing new is taken, what is in flight ends
+    CLOSED = "closed"
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client asked for when it connected. Languages are as they were typed."""
+
+    room: str | None = None
+    role: Role = Role.SPEAK
+    source: str | None = None
+    targets: tuple[str, ...] = ()
+    view: View = "live"
+    speaker: str | None = None
+    codec: Codec = Codec.JSON
+
+
+class Hub:
+    """All rooms of one process, in front of one engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits,
+        *,
+        lang: str | None = None,
+        detect: Detector | None = None,
+        observe: Callable[[ServerMessage], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine = engine
+        self.limits = limits
+        self.phase = Phase.OPEN
+        self.rooms: dict[str, Room] = {}
+        self.sessions: dict[str, Session] = {}
+        self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue)
+        self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
+        self.detect = detect
+        self.tokens = 0
+        self.now = clock
+        self._observe = observe
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._quiet = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.dispatch!r}>"
+
+    @property
+    def ready(self) -> bool:
+        """Whether a new utterance would be translated."""
+        return self.phase is Phase.OPEN and self.engine.health is Health.READY
+
+    # --- sessions -------------------------------------------------------------------------------
+
+    def open(self, seat: Seat) -> Session:
+        """Seat a client in its room; ``welcome`` lies in its outbox.
+
+        Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``busy`` where the gateway is
+        full or draining.
+        """
+        if self.phase is not Phase.OPEN:
+            raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
+        if len(self.sessions) >= self.limits.sessions:
+            raise ClientFault(
+                ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
+            )
+        profile = self.engine.profile
+        lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
+        room = self._room(seat.room)
+        session = Session(
+            secrets.token_hex(8),
+            role=seat.role,
+            room=room,
+            outbox=Outbox(seat.codec, self.limits),
+            profile=profile,
+            engine=self.engine.name,
+            limits=self.limits,
+            lang=lang,
+            now=self.now(),
+            speaker=seat.speaker,
+            view=seat.view,
+            detect=self.detect,
+        )
+        self.sessions[session.id] = session
+        session.open(seat.targets, self.now())
+        self.act()
+        return session
+
+    def receive(self, session: Session, frame: str | bytes) -> None:
+        """One frame from a client: everything it causes is done or under way on return."""
+        session.receive(frame, self.now())
+        self.act()
+
+    def leave(self, session: Session) -> None:
+        """The client is gone or going; its work in the engine is aborted before this returns."""
+        session.close(self.now())
+        room = session.room
+        if not room.members and room.name.startswith(_PRIVATE):
+            self.rooms.pop(room.name, None)
+        self.act()
+
+    def close(self, session: Session) -> None:
+        """The client's socket is closed: forget it. Idempotent."""
+        self.leave(session)
+        self.sessions.pop(session.id, None)
+        self._hush()
+
+    def _room(self, name: str | None) -> Room:
+        if name is None:
+            name = _PRIVATE + secrets.token_hex(8)
+        room = self.rooms.get(name)
+        if room is None:
+            if len(self.rooms) >= self.limits.rooms:
+                raise ClientFault(
+                    ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
+                )
+            room = self.rooms[name] = Room(
+                name,
+                epoch=secrets.token_hex(4),
+                dispatch=self.dispatch,
+                profile=self.engine.profile,
+                limits=self.limits,
+                observe=self._observe,
+            )
+        return room
+
+    # --- jobs -----------------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Carry out what the dispatcher decided, now."""
+        for action in self.dispatch.actions():
+            match action:
+                case Start(job):
+                    room = self.rooms[job.room]
+                    task = asyncio.create_task(self._run(job, room), name=job.id)
+                    self._tasks[job.id] = task
+                    task.add_done_callback(partial(self._ended, job, room))
+                case Stop(job_id):
+                    self.engine.abort(job_id)
+                    self._tasks[job_id].cancel()
+
+    async def _run(self, job: Job, room: Room) -> None:
+        """One job from its start to its end, whatever the end is."""
+        room.started(job.id, self.now())
+        try:
+            async with (
+                asyncio.timeout(self.limits.job_s),
+                aclosing(self.engine.translate(job)) as chunks,
+            ):
+                async for chunk in chunks:
+                    self.tokens += chunk.tokens
+                    room.fed(job.id, chunk, self.now())
+        except TimeoutError:
+            log.warning("job %s took longer than %g s", job.id, self.limits.job_s)
+            room.failed(job.id, ErrorCode.TIMEOUT, self.now())
+        except EngineFault as fault:
+            if not isinstance(fault, Aborted):
+                log.warning("job %s failed: %s", job.id, fault)
+            room.failed(job.id, fault.code, self.now())
+        except Exception:
+            log.exception("job %s failed by a fault of the gateway", job.id)
+            room.failed(job.id, ErrorCode.INTERNAL, self.now())
+        else:
+            room.finished(job.id, self.now())
+
+    def _ended(self, job: Job, room: Room, task: asyncio.Task[None]) -> None:
+        # A callback and not a `finally` in _run, which a task cancelled before its first step never
+        # comes to.
+        del self._tasks[job.id]
+        self.dispatch.done(job.id)
+        if task.cancelled():
+            # Not heard where the room itself took the job back; else it ends visibly.
+            room.failed(job.id, ErrorCode.ENGINE_UNAVAILABLE, self.now())
+        elif (bug := task.exception()) is not None:
+            log.error("job %s broke the room", job.id, exc_info=bug)
+        self.act()
+        self._hush()
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Housekeeping, for as long as the gateway lives."""
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""
+        now = self.now()
+        self.dispatch.capacity = self.engine.capacity
+        for job in self.dispatch.overdue(now, self.limits.job_s):
+            self.rooms[job.room].failed(job.id, ErrorCode.TIMEOUT, now)
+        for room in [r for r in self.rooms.values() if r.empty_since is not None]:
+            if now - (room.empty_since or now) > self.limits.room_s:
+                del self.rooms[room.name]
+        self.act()
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly."""
+        if self.phase is not Phase.OPEN:
+            return
+        self.phase = Phase.DRAINING
+        log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self._tasks))
+        now = self.now()
+        goaway = Goaway(in_ms=round(seconds * 1000), why="The server is shutting down.")
+        for session in list(self.sessions.values()):
+            session.outbox.send(goaway, now)
+            session.drain(now)
+        await self._until_quiet(seconds)
+        for session in list(self.sessions.values()):
+            session.expel(self.now())
+        self.act()
+        await self._until_quiet(_FAREWELL_S)
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self.phase = Phase.CLOSED
+
+    def hurry(self) -> None:
+        """Cut a drain short: somebody asked twice."""
+        self._hurry.set()
+
+    async def _until_quiet(self, seconds: float) -> None:
+        self._hush()
+        quiet = asyncio.ensure_future(self._quiet.wait())
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        try:
+            await asyncio.wait({quiet, hurry}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            quiet.cancel()
+            hurry.cancel()
+
+    def _hush(self) -> None:
+        if not self._tasks and not self.sessions:
+            self._quiet.set()
+        else:
+            self._quiet.clear()
+
+
+_PRIVATE = "~"
+"""Begins the name of a room made for one socket; no client can name such a room."""
+
+_FAREWELL_S = 2.0
+"""Seconds that clients have to take their last frames after a drain."""

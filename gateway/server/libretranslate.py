@@ -1,0 +1,106 @@
+"""LibreTranslate's shapes, so that its clients work unchanged.
+
+Owns: ``POST /translate``, ``GET /languages``, ``POST /detect`` as LibreTranslate's API has them
+(docs.libretranslate.com). Must not know: how a translation is made.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway import languages
+from gateway.errors import ClientFault, ErrorCode
+from gateway.server.http import answer, read, reply, source_of
+from gateway.server.hub import Hub
+from gateway.server.oneshot import OneShot
+
+BATCH = 50
+"""Texts in one request."""
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Body of ``/translate``. ``alternatives`` and ``api_key`` are read and have no effect."""
+
+    q: str | Annotated[tuple[str, ...], Meta(max_length=BATCH)]
+    target: str
+    source: str = "auto"
+    format: str = "text"
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Body of ``/detect``."""
+
+    q: str
+
+
+async def translate(request: Request) -> Response:
+    """One text or a list of them; each is detected by itself where ``source`` is ``auto``."""
+    hub: Hub = request.app.state.hub
+    query = await read(request, Query)
+    if query.format != "text":
+        raise ClientFault(
+            ErrorCode.BAD_FRAME,
+            f"The format {query.format[:32]!r} is not served.",
+            'Send "format": "text".',
+        )
+    source = source_of(hub, query.source)
+    batch = [query.q] if isinstance(query.q, str) else list(query.q)
+    shots = {
+        i: OneShot(hub, text, source=source, target=query.target)
+        for i, text in enumerate(batch)
+        if text.strip()
+    }
+    answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
+    texts = [shots[i].join(answers[i]) if i in shots else text for i, text in enumerate(batch)]
+    found = [
+        {"confidence": 100.0, "language": shots[i].source} if i in shots else None
+        for i in range(len(batch))
+    ]
+    single = isinstance(query.q, str)
+    body: dict[str, object] = {"translatedText": texts[0] if single else texts}
+    if query.source == "auto":
+        body["detectedLanguage"] = found[0] if single else found
+    return reply(body)
+
+
+async def list_languages(request: Request) -> Response:
+    """``[{code, name, targets}]``."""
+    hub: Hub = request.app.state.hub
+    profile = hub.engine.profile
+    return reply(
+        [
+            {
+                "code": tag,
+                "name": languages.name(tag),
+                "targets": [t for t in profile.targets if profile.supports(tag, t)],
+            }
+            for tag in profile.sources
+        ]
+    )
+
+
+async def detect(request: Request) -> Response:
+    """``[{confidence, language}]``, likeliest first; confidence in percent."""
+    hub: Hub = request.app.state.hub
+    if hub.detect is None:
+        raise ClientFault(
+            ErrorCode.LANG_UNSUPPORTED,
+            "This gateway has no language detector.",
+            "Install it with the 'detect' extra: pip install '.[detect]'.",
+        )
+    sample = await read(request, Sample)
+    ranks = hub.detect.rank(sample.q)
+    return reply([{"confidence": round(100 * p, 1), "language": tag} for tag, p in ranks[:3]])
+
+
+ROUTES = (
+    Route("/translate", translate, methods=["POST"]),
+    Route("/languages", list_languages),
+    Route("/detect", detect, methods=["POST"]),
+)

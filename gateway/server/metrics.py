@@ -1,0 +1,131 @@
+"""What an operator watches, as Prometheus metrics.
+
+Owns: metric names and their meaning. Must not know: how anything works. Gauges are read from the
+hub when they are scraped, so that they cost nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
+from prometheus_client import Counter as Count
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from gateway.engines.base import Engine, Health
+from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
+from gateway.server.hub import Hub
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
+"""Buckets for captions: vLLM's own begin at 0.3 s, where a good caption has long begun."""
+
+
+class Metrics:
+    """One registry per gateway; vLLM's own metrics, where it runs, are served beside it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._utterances = Count(
+            "gateway_utterances", "Utterances said to their end.", registry=self.registry
+        )
+        self._captions = Count(
+            "gateway_captions",
+            "Captions that ended, by how: mt, same, the code of a failure, or cancelled.",
+            ("outcome", "by"),
+            registry=self.registry,
+        )
+        self._flags = Count(
+            "gateway_caption_flags",
+            "Finished captions that a guard found doubtful.",
+            ("flag",),
+            registry=self.registry,
+        )
+        self._queue, self._first, self._total = (
+            Histogram(
+                f"gateway_caption_{name}_seconds", text, buckets=SECONDS, registry=self.registry
+            )
+            for name, text in (
+                ("queue", "From said to given to the engine."),
+                ("first", "From said to the first text."),
+                ("total", "From said to the finished caption."),
+            )
+        )
+
+    def observe(self, event: ServerMessage) -> None:
+        """Count a durable event of a room."""
+        match event:
+            case Source():
+                self._utterances.inc()
+            case Final():
+                self._captions.labels("final", event.by).inc()
+                for flag in event.flags:
+                    self._flags.labels(flag).inc()
+                if event.by == "mt":
+                    self._queue.observe(event.ms.queue / 1000)
+                    self._first.observe(event.ms.first / 1000)
+                    self._total.observe(event.ms.total / 1000)
+            case Failed():
+                self._captions.labels("failed", event.code).inc()
+            case Cancelled():
+                self._captions.labels("cancelled", event.was).inc()
+
+    def watch(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
+        """Read the hub's gauges at every scrape."""
+        self.registry.register(_Gauges(hub, guards))
+
+    def expose(self) -> bytes:
+        """The text format. Takes milliseconds: call it off the event loop."""
+        return generate_latest(self.registry) + generate_latest(REGISTRY)
+
+
+class _Gauges:
+    def __init__(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
+        self._hub = hub
+        self._guards = guards
+
+    def collect(self) -> Iterator[Metric]:
+        hub = self._hub
+        sessions = list(hub.sessions.values())
+        gauges = {
+            "gateway_ready": ("1 while new utterances are translated.", hub.ready),
+            "gateway_sessions": ("Open sockets.", len(sessions)),
+            "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
+            "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
+            "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
+            "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
+            "gateway_engine_unfinished": (
+                "Jobs the engine itself counts as not finished.",
+                hub.engine.unfinished,
+            ),
+            "gateway_outbox_bytes": (
+                "Bytes waiting for readers, over all sockets.",
+                sum(session.outbox.bytes for session in sessions),
+            ),
+            "gateway_outbox_largest_bytes": (
+                "Bytes waiting for the slowest reader.",
+                max((session.outbox.bytes for session in sessions), default=0),
+            ),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(name, text, value=float(value))
+        health = GaugeMetricFamily("gateway_engine_health", "1 at its state.", labels=["state"])
+        for state in Health:
+            health.add_metric([state.value], float(hub.engine.health is state))
+        yield health
+        yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
+        yield from _engine(hub.engine)
+        rejected = CounterMetricFamily(
+            "gateway_guard", "Outputs a guard stopped, by guard and what came of it.",
+            labels=["guard", "outcome"],
+        )  # fmt: skip
+        for (guard, outcome), count in sorted(self._guards.items()):
+            rejected.add_metric([guard, outcome], count)
+        yield rejected
+
+
+def _engine(engine: Engine) -> Iterator[Metric]:
+    """Gauges only some engines have, e.g. KV-cache use."""
+    stats: Mapping[str, float] = getattr(engine, "stats", dict)()
+    for name, value in stats.items():
+        yield GaugeMetricFamily(f"gateway_engine_{name}", "As the engine counts it.", value=value)

@@ -1,0 +1,170 @@
+"""One text through the gateway, as if a socket had said it.
+
+Owns: the private session of an HTTP request, and the pieces of a longer text. Must not know: HTTP.
+Nothing here translates: what holds for sockets (limits, guards, fairness, metrics) holds here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from gateway import languages, sentences
+from gateway.errors import ClientFault, EngineFault, ErrorCode
+from gateway.messages import (
+    Cancelled,
+    ClientMessage,
+    Delta,
+    Error,
+    Failed,
+    Final,
+    Say,
+    ServerMessage,
+    Set,
+)
+from gateway.server.hub import Hub, Seat
+from gateway.session import AUTO, usual
+
+ANSWER_S = 30.0
+"""Seconds for the whole text."""
+BUSY_S = 0.05
+"""Seconds until the next piece is tried again while the gateway is busy."""
+TEXT = 10_000
+"""Characters of one request; a meeting says as much in ten minutes."""
+
+_decode = msgspec.json.Decoder(ServerMessage).decode
+_UNSPACED = frozenset(("Jpan", "Hans", "Hant", "Thai"))
+
+
+class OneShot:
+    """The translation of one text. Close it, whatever comes.
+
+    Raises `ClientFault` at once for languages that do not exist and text that cannot be said.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        text: str,
+        *,
+        source: str | None,
+        target: str,
+        context: str | None = None,
+        glossary: dict[str, str] | None = None,
+        live: bool = False,
+    ) -> None:
+        if len(text) > TEXT:
+            raise ClientFault(
+                ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
+            )
+        self._pieces = sentences.split(text, hub.limits.text)
+        if not self._pieces:
+            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
+        self.target = languages.normalise(target)
+        self._hub = hub
+        if hub.detect is not None and AUTO in (source, source or hub.lang):
+            # The whole text tells more than its pieces.
+            source = hub.detect(text) or usual(hub.engine.profile)
+        self._heard: deque[ServerMessage] = deque()
+        self._work = asyncio.Event()
+        seat = Seat(source=source, targets=(target,), view="live" if live else "final")
+        self._session = hub.open(seat)
+        self._session.outbox.wake = self._work.set
+        try:
+            self._listen()
+            if context is not None or glossary is not None:
+                self._send(Set(context=context, glossary=glossary))
+        except ClientFault:
+            self.close()
+            raise
+
+    @property
+    def source(self) -> str:
+        """The language it is translated from, as given or as detected."""
+        return self._session.lang
+
+    def close(self) -> None:
+        """End the session; what still runs is aborted. Idempotent."""
+        self._hub.close(self._session)
+
+    async def finals(self) -> list[Final]:
+        """The finished pieces in order. Raises `EngineFault` for the first that failed."""
+        try:
+            done: dict[str, Final] = {}
+            async for event in self.events():
+                if isinstance(event, Final):
+                    done[event.id] = event
+            return [done[id] for id in sorted(done, key=int)]
+        finally:
+            self.close()
+
+    async def events(self) -> AsyncGenerator[Delta | Final]:
+        """What happens, as it happens: ids count the pieces from 1.
+
+        Raises `EngineFault` where a piece failed, or ``timeout`` after `ANSWER_S`.
+        """
+        waiting = deque((str(i), piece) for i, (piece, _) in enumerate(self._pieces, 1))
+        left = len(waiting)
+        limit = self._hub.limits.inflight
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ANSWER_S
+        while left:
+            again = deadline
+            while waiting and len(self._session.inflight) < limit:
+                id, piece = waiting[0]
+                try:
+                    self._send(Say(text=piece, id=id))
+                except ClientFault as fault:
+                    if not fault.code.retry or id == "1":
+                        raise  # not a single piece was taken: the caller may try later
+                    again = loop.time() + BUSY_S
+                    break
+                waiting.popleft()
+            try:
+                async with asyncio.timeout_at(min(again, deadline)):
+                    await self._work.wait()
+            except TimeoutError:
+                if loop.time() < deadline:
+                    continue
+                raise EngineFault(
+                    f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
+                ) from None
+            self._work.clear()
+            self._listen()
+            while self._heard:
+                match self._heard.popleft():
+                    case Delta() as delta:
+                        yield delta
+                    case Final() as final:
+                        left -= 1
+                        yield final
+                    case Failed(code=code):
+                        raise EngineFault("The text could not be translated.", ErrorCode(code))
+                    case Cancelled():
+                        raise EngineFault("The gateway stopped before the text was translated.")
+
+    def join(self, finals: list[Final]) -> str:
+        """The whole translation."""
+        gaps = [gap for _, gap in self._pieces]
+        spaced = languages.script(self.target) not in _UNSPACED
+        texts = [final.text for final in finals]
+        return sentences.join(list(zip(texts, gaps, strict=True)), spaced=spaced)
+
+    def _send(self, message: ClientMessage) -> None:
+        self._hub.receive(self._session, msgspec.json.encode(message).decode())
+        self._listen()
+
+    def _listen(self) -> None:
+        """Take what the outbox holds. Raises `ClientFault` for an ``error`` among it."""
+        refused = None
+        for frame in self._session.outbox.take():
+            event = _decode(frame)
+            if isinstance(event, Error):
+                refused = ClientFault(ErrorCode(event.code), event.msg, event.hint)
+            else:
+                self._heard.append(event)
+        if refused is not None:
+            raise refused

@@ -1,0 +1,295 @@
+"""HTTP beside the WebSocket, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.errors import EngineGone, Rejected
+from gateway.limits import Limits
+from gateway.server import oneshot
+from gateway.session import AUTO
+from tests.live import Live, running, until
+from tests.talk import run
+
+
+@contextlib.asynccontextmanager
+async def browse(
+    engine: ScriptedEngine | None = None, limits: Limits | None = None
+) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
+    async with (
+        running(engine, limits) as live,
+        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
+    ):
+        yield client, live
+
+
+def ask(text: str = "good morning", **more: Any) -> dict[str, Any]:
+    return {"text": text, "source_lang": "en", "target_lang": "de", **more}
+
+
+def test_one_text_is_translated_by_one_request() -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            answer = await client.post("/v1/translate", json=ask())
+            assert answer.status_code == 200
+            body = answer.json()
+            assert body["translation"] == "[de] good morning"
+            assert body["source_lang"] == "en" and body["target_lang"] == "de"
+            assert not live.hub.sessions and not live.hub.rooms
+
+    run(main)
+
+
+def test_a_longer_text_is_translated_sentence_by_sentence_and_keeps_its_lines() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine({("One.", "de"): ["Eins."], ("Two.", "de"): ["Zwei."]})
+        async with browse(engine) as (client, _):
+            answer = await client.post("/v1/translate", json=ask("One. Two.\n\nTwo. One."))
+            assert answer.json()["translation"] == "Eins. Zwei.\n\nZwei. Eins."
+
+    run(main)
+
+
+def test_a_text_of_more_pieces_than_may_be_in_flight_is_translated_whole() -> None:
+    async def main() -> None:
+        async with browse(limits=Limits(inflight=2, burst=5, rate=1000)) as (client, _):
+            text = "\n".join(f"line {n}" for n in range(40))
+            answer = await client.post("/v1/translate", json=ask(text))
+            assert answer.json()["translation"].count("[de] line") == 40
+
+    run(main)
+
+
+def test_stream_answers_with_the_events_of_the_socket() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            async with client.stream("POST", "/v1/translate", json=ask(stream=True)) as answer:
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                lines = [line async for line in answer.aiter_lines()]
+            events = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+            text = "".join(e["add"] for e in events if e.get("type") == "delta")
+            assert text == "[de] good morning"
+            assert events[-2]["type"] == "final" and events[-2]["text"] == text
+            assert events[-1] == {"translation": text}
+
+    run(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_caller_who_hangs_up_ends_the_work_in_the_engine(stream: bool) -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with browse(engine) as (client, live):
+            asking = asyncio.create_task(client.post("/v1/translate", json=ask(stream=stream)))
+            await until(lambda: engine.unfinished == 1)
+            asking.cancel()
+            await until(lambda: engine.unfinished == 0 and not live.hub.sessions)
+            assert len(engine.aborted) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "bad_frame"),
+        (b"\xff", 400, "bad_frame"),
+        (b'{"a":' * 9000, 400, "bad_frame"),
+        (b"{}", 400, "bad_frame"),
+        (json.dumps(ask(" ")).encode(), 400, "empty_text"),
+        (json.dumps(ask(target_lang="tlh")).encode(), 400, "lang_unsupported"),
+        (json.dumps(ask(source_lang="tlh")).encode(), 400, "lang_unsupported"),
+        (json.dumps(ask("x " * 5001)).encode(), 413, "too_long"),
+        (b" " * 65_537, 413, "too_long"),
+    ],
+)
+def test_a_request_that_cannot_be_done_says_why(body: bytes, status: int, code: str) -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            answer = await client.post("/v1/translate", content=body)
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert answer.json()["error"]
+            assert not live.hub.sessions
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        (EngineGone("It died."), 503, "engine_unavailable"),
+        (Rejected("loop", "It repeats itself."), 502, "rejected"),
+        (ValueError("a bug"), 500, "internal"),
+    ],
+)
+def test_a_failed_translation_is_an_error_and_never_the_source_text(
+    fault: Exception, status: int, code: str
+) -> None:
+    async def main() -> None:
+        async with browse(ScriptedEngine(fault=failing(fault))) as (client, _):
+            answer = await client.post("/v1/translate", json=ask())
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert "good morning" not in answer.text
+
+    run(main)
+
+
+def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(oneshot, "ANSWER_S", 0.01)
+        engine = ScriptedEngine()
+        engine.hold()
+        async with browse(engine) as (client, live):
+            answer = await client.post("/v1/translate", json=ask())
+            assert (answer.status_code, answer.json()["code"]) == (504, "timeout")
+            assert engine.unfinished == 0 and not live.hub.sessions
+
+    run(main)
+
+
+def test_glossary_and_context_reach_the_engine() -> None:
+    async def main() -> None:
+        seen = []
+        engine = ScriptedEngine(fault=lambda job, _: seen.append(job))
+        async with browse(engine) as (client, _):
+            glossary = {"morning": "Vormittag", "evening": "Abend"}
+            body = ask(context="A stand-up.", glossary=glossary)
+            assert (await client.post("/v1/translate", json=body)).status_code == 200
+            assert seen[0].glossary == (("morning", "Vormittag"),)
+            assert seen[0].topic == "A stand-up."
+
+    run(main)
+
+
+def test_languages_come_with_names_and_what_they_can_be_translated_into() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            listed = (await client.get("/v1/languages")).json()["languages"]
+            german = next(entry for entry in listed if entry["tag"] == "de")
+            assert german["name"] == "German" and german["endonym"] == "Deutsch"
+            assert "fr" in german["targets"]
+
+    run(main)
+
+
+def test_readyz_follows_the_engine_and_healthz_the_process() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        async with browse(engine) as (client, _):
+            assert (await client.get("/readyz")).status_code == 200
+            engine.die()
+            answer = await client.get("/readyz")
+            assert answer.status_code == 503 and answer.json()["status"] == "dead"
+            assert (await client.get("/healthz")).status_code == 200
+
+    run(main)
+
+
+def test_metrics_count_captions_and_show_the_queue() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            await client.post("/v1/translate", json=ask())
+            text = (await client.get("/metrics")).text
+            assert 'gateway_captions_total{by="mt",outcome="final"} 1.0' in text
+            assert "gateway_jobs_queued 0.0" in text
+            assert "gateway_ready 1.0" in text
+            assert 'gateway_engine_health{state="ready"} 1.0' in text
+            assert "gateway_caption_first_seconds_count 1.0" in text
+
+    run(main)
+
+
+def test_unknown_paths_and_methods_are_refused_in_the_same_shape() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            answer = await client.get("/v1/nothing")
+            assert answer.status_code == 404
+            answer = await client.get("/v1/translate")
+            assert answer.status_code == 405 and "error" in answer.json()
+
+    run(main)
+
+
+def test_every_answer_carries_the_security_headers() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            for path in ("/", "/healthz", "/v1/nothing"):
+                headers = (await client.get(path)).headers
+                assert headers["content-security-policy"].startswith("default-src 'self'")
+                assert headers["x-content-type-options"] == "nosniff"
+
+    run(main)
+
+
+# --- LibreTranslate's shapes ----------------------------------------------------------------------
+
+
+def test_libretranslate_clients_translate_one_text_or_many() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            one = {"q": "hello", "source": "en", "target": "de", "format": "text"}
+            answer = await client.post("/translate", json=one)
+            assert answer.json() == {"translatedText": "[de] hello"}
+            many = {"q": ["one", "", "two"], "source": "en", "target": "de"}
+            answer = await client.post("/translate", json=many)
+            assert answer.json() == {"translatedText": ["[de] one", "", "[de] two"]}
+            answer = await client.post("/translate", data=one)
+            assert answer.json() == {"translatedText": "[de] hello"}
+
+    run(main)
+
+
+def test_libretranslate_html_is_refused_in_words() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            body = {"q": "<b>hi</b>", "source": "en", "target": "de", "format": "html"}
+            answer = await client.post("/translate", json=body)
+            assert answer.status_code == 400 and "html" in answer.json()["error"]
+
+    run(main)
+
+
+def test_libretranslate_languages_list_codes_names_and_targets() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            listed = (await client.get("/languages")).json()
+            assert {"code", "name", "targets"} == set(listed[0])
+
+    run(main)
+
+
+def test_detection_ranks_the_languages_of_the_engine() -> None:
+    pytest.importorskip("lingua", reason="needs the 'detect' extra (make test installs it)")
+
+    async def main() -> None:
+        async with browse() as (client, live):
+            assert live.hub.lang == AUTO
+            answer = await client.post("/detect", json={"q": "Guten Morgen zusammen"})
+            assert answer.json()[0]["language"] == "de"
+            body = {"q": ["bonjour à tous", "guten Morgen zusammen"], "source": "auto", "target": "en"}
+            answer = await client.post("/translate", json=body)
+            found = [entry["language"] for entry in answer.json()["detectedLanguage"]]
+            assert found == ["fr", "de"]
+
+    run(main)
+
+
+def test_detection_without_a_detector_says_how_to_get_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            monkeypatch.setattr(live.hub, "detect", None)
+            answer = await client.post("/detect", json={"q": "hello"})
+            assert answer.status_code == 400 and "detect" in answer.json()["hint"]
+
+    run(main)

@@ -1,0 +1,162 @@
+"""The gateway as a process of its own: how it starts, what it says, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+
+from gateway.errors import CloseCode
+from tests.talk import Talk
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass
+class Process:
+    """A started gateway and what it has said on stderr."""
+
+    popen: subprocess.Popen[str]
+    port: int
+    said: list[str] = field(default_factory=list)
+    ready: threading.Event = field(default_factory=threading.Event)
+
+    def listen(self) -> None:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            self.said.append(line)
+            if "Ctrl-C" in line:
+                self.ready.set()
+        self.ready.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+
+@contextlib.contextmanager
+def gateway(*flags: str, **environ: str) -> Iterator[Process]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
+    environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
+    popen = subprocess.Popen(
+        [sys.executable, "-m", "gateway", "serve", *(f.replace("FREE", str(port)) for f in flags)],
+        cwd=ROOT,
+        env=clean | environ,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    process = Process(popen, port)
+    reader = threading.Thread(target=process.listen)
+    reader.start()
+    try:
+        assert process.ready.wait(30), process.text
+        yield process
+    finally:
+        popen.kill()
+        popen.wait()
+        reader.join()
+        assert popen.stderr is not None
+        popen.stderr.close()
+
+
+SCRIPTED = ("--engine", "scripted", "--port", "FREE")
+
+
+def test_it_says_what_to_open_and_what_to_type_once_it_is_ready() -> None:
+    with gateway(*SCRIPTED) as process:
+        assert f"http://127.0.0.1:{process.port}/" in process.text
+        assert f"wscat -c 'ws://127.0.0.1:{process.port}/v1/ws?from=en&to=" in process.text
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/readyz", timeout=5) as page:
+            assert page.status == 200
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
+    sign: signal.Signals,
+) -> None:
+    async def main(process: Process) -> None:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("one two three four five six")
+            await client.until("delta")
+            os.killpg(process.popen.pid, sign)  # Ctrl-C reaches the whole group
+            assert (await client.until("final"))[-1]["text"].endswith("six")
+            assert (await client.closed())[0] == CloseCode.GOING_AWAY
+
+    with gateway(*SCRIPTED, "--scripted-pace", "0.05") as process:
+        asyncio.run(main(process))
+        assert process.popen.wait(10) == 0
+    assert "Traceback" not in process.text
+
+
+def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
+    async def main(process: Process) -> None:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("one two three four five six")
+            await client.until("delta")
+            process.popen.send_signal(signal.SIGTERM)
+            await client.until("goaway")
+            process.popen.send_signal(signal.SIGTERM)
+            assert (await client.until("cancelled"))[-1]["was"] == "running"
+
+    with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
+        asyncio.run(main(process))
+        assert process.popen.wait(10) == 0
+
+
+def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
+    with gateway(*SCRIPTED) as first, gateway(*SCRIPTED[:-1], str(first.port)) as second:
+        assert second.popen.wait(10) == 1
+        assert f"127.0.0.1:{first.port}" in second.text and "--port" in second.text
+        assert "Traceback" not in second.text
+
+
+def test_another_address_than_loopback_is_refused_without_insecure() -> None:
+    with gateway(*SCRIPTED, "--host", "0.0.0.0") as process:
+        assert process.popen.wait(10) != 0
+        assert "--insecure" in process.text and "Traceback" not in process.text
+
+
+def test_a_model_that_is_not_there_is_a_sentence_and_status_1() -> None:
+    with gateway("--port", "FREE", "--model", "/nowhere/model") as process:
+        assert process.popen.wait(10) == 1
+        assert "/nowhere/model" in process.text and "Traceback" not in process.text
+
+
+def test_the_port_of_a_platform_is_honoured() -> None:
+    with gateway("--engine", "scripted", PORT="FREE") as process:
+        assert f":{process.port}/" in process.text
+
+
+def test_no_log_line_carries_what_was_said() -> None:
+    async def main(process: Process) -> None:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("xyzzy is secret")
+            await client.until("final")
+            await client.send('{"xyzzy')
+            await client.until("error")
+
+    with gateway(*SCRIPTED, "--log-level", "debug") as process:
+        asyncio.run(main(process))
+        process.popen.terminate()
+        process.popen.wait(10)
+    assert "xyzzy" not in process.text
+    assert "closed after" in process.text  # there is a log
