@@ -1,0 +1,526 @@
+"""The command ``gateway``: from words on a command line to a gateway, or to a client of one.
+
+Owns: the commands, their flags (those of settings are made from `gateway.settings`), the terminal,
+and exit statuses: 0, 1 for a failure, 2 for a command line that cannot be understood, 130 after
+Ctrl-C. Must not know: anything that a program could not do by the same calls. What can go wrong is
+a sentence on stderr; a traceback is a bug.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import codecs
+import json
+import logging
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, NoReturn, TextIO
+
+import msgspec
+
+from gateway import __version__, languages, schema, settings
+from gateway.client import Captions, Client, NotTranslated, Refused, connect
+from gateway.engines import build
+from gateway.engines.base import Engine
+from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.job import Job
+from gateway.messages import Cancelled, Delta, Error, Failed, Final, ServerMessage, Source
+from gateway.profiles import Profile
+from gateway.session import clean
+from gateway.settings import Loaded, Settings, SettingsError
+
+PARTING_S = 120.0
+"""Seconds that ``chat`` waits at its end for what is in flight."""
+
+ORIGINALS = 1000
+"""Originals that ``chat`` remembers, to show one where there is no translation."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status. Raises `SystemExit` as argparse does."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 2
+    try:
+        if rest:
+            known = [row.flag for row in settings.table().values()]
+            raise SettingsError(f"There is no {rest[0]} here.{settings.near(rest[0], known)}")
+        status: int = args.run(args)
+    except SettingsError as exc:
+        return _complain(f"{exc}\nSee: gateway {args.command} --help", 2)
+    except BrokenPipeError:  # e.g. `gateway languages | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (GatewayError, Refused, NotTranslated, OSError, ValueError) as exc:
+        hint = getattr(exc, "hint", None)
+        return _complain(f"{exc} {hint}" if hint else str(exc), 1)
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def _serve(args: argparse.Namespace) -> int:
+    loaded = _loaded(args)
+    settings.refuse_exposure(loaded.settings)
+    _log(loaded.settings.log_level)
+    from gateway.server.process import serve
+
+    return serve(loaded.settings)
+
+
+def _say(args: argparse.Namespace) -> int:
+    targets = tuple(languages.normalise(tag) for tag in args.to)
+    show = Captioned(Screen(sys.stdout), targets)
+    if args.url is None:
+        loaded = _loaded(args)
+        _log("warning")
+        asyncio.run(_translate(args.text, loaded.settings, args.source, show))
+    else:
+        asyncio.run(_ask(args.text, args.url, args.source, show))
+    return show.end()
+
+
+def _chat(args: argparse.Namespace) -> int:
+    asyncio.run(_converse(args))
+    return 0
+
+
+def _languages(args: argparse.Namespace) -> int:
+    profile = asyncio.run(_profile(_loaded(args).settings))
+    rows = [
+        {
+            "code": source,
+            "name": languages.name(source),
+            "targets": [t for t in profile.targets if t != source and profile.supports(source, t)],
+        }
+        for source in profile.sources
+    ]
+    if args.json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+    else:
+        for row in rows:
+            print(f"{row['code']:8}  {row['name']:24}  to {', '.join(row['targets'])}")
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> int:
+    if args.markdown:
+        print(settings.markdown(), end="")
+    else:
+        print(settings.listing(_loaded(args)))
+    return 0
+
+
+def _schema(args: argparse.Namespace) -> int:
+    document = schema.asyncapi() if args.asyncapi else schema.json_schema()
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+    return 0
+
+
+# --- say -----------------------------------------------------------------------------------------
+
+
+class Captioned:
+    """One text on the screen in several languages, each with its translation or what went wrong."""
+
+    def __init__(self, screen: Screen, targets: Sequence[str]) -> None:
+        self.targets = targets
+        self._screen = screen
+        self._shown: dict[str, str | Exception] = {}
+
+    def show(self, lang: str, text: str | Exception) -> None:
+        """The text so far; the last call for a language is how it ends."""
+        self._shown[lang] = text
+        shown = [lang for lang in self.targets if lang in self._shown]
+        self._screen.draw([self._line(lang) for lang in shown])
+
+    def end(self) -> int:
+        """Print everything in the order it was asked for; the exit status."""
+        self._screen.draw([])
+        status = 0
+        for lang in self.targets:
+            if isinstance(self._shown[lang], Exception):
+                status = _complain(self._line(lang), 1)
+            else:
+                self._screen.finish(self._line(lang))
+        return status
+
+    def _line(self, lang: str) -> str:
+        return f"[{lang}] {self._shown[lang]}" if len(self.targets) > 1 else str(self._shown[lang])
+
+
+async def _ask(text: str, url: str, source: str | None, out: Captioned) -> None:
+    """Let a running gateway translate."""
+    captions = Captions()
+    left = set(out.targets)
+    async with connect(url, to=out.targets, source=source) as client:
+        id = await client.say(text)
+        async for event in client:
+            captions.fold(event)
+            match event:
+                case Delta():
+                    out.show(event.lang, captions[id, event.lang].text)
+                case Final():
+                    out.show(event.lang, event.text)
+                    left.discard(event.lang)
+                case Failed() | Cancelled(lang=str()):
+                    out.show(str(event.lang), NotTranslated(event))
+                    left.discard(str(event.lang))
+                case Error():
+                    raise Refused(event)
+            if not left:
+                break
+
+
+async def _translate(text: str, settings: Settings, source: str | None, out: Captioned) -> None:
+    """Translate in this process: the engine is started, used once and closed."""
+    engine = build(settings)
+    try:
+        text = clean(text)
+        if not text:
+            raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
+        source = languages.normalise(source or _spoken(text, settings, engine.profile))
+        pairs = [engine.profile.resolve(source, target) for target in out.targets]
+        await engine.start()
+        async with asyncio.TaskGroup() as tasks:
+            for target, (spoken, made) in zip(out.targets, pairs, strict=True):
+                job = Job(id=target, text=text, source=spoken, target=made)
+                tasks.create_task(_stream(engine, job, out))
+    finally:
+        await engine.aclose()
+
+
+async def _stream(engine: Engine, job: Job, out: Captioned) -> None:
+    text = ""
+    try:
+        async with aclosing(engine.translate(job)) as chunks:
+            async for chunk in chunks:
+                text = chunk.text if chunk.reset else text + chunk.text
+                out.show(job.id, text)
+    except GatewayError as fault:
+        out.show(job.id, fault)
+    else:
+        out.show(job.id, text)
+
+
+def _spoken(text: str, settings: Settings, profile: Profile) -> str:
+    """The language of the text, where nobody said it: the rule of `Settings.lang`."""
+    if settings.lang is not None:
+        return settings.lang
+    try:
+        from gateway.detect import Detector
+
+        found = Detector(profile.sources)(text)
+    except ImportError:
+        found = None
+    return found or ("en" if "en" in profile.sources else profile.sources[0])
+
+
+async def _profile(settings: Settings) -> Profile:
+    """What the engine could translate; no model is loaded."""
+    engine = build(settings)
+    try:
+        return engine.profile
+    finally:
+        await engine.aclose()
+
+
+# --- chat ----------------------------------------------------------------------------------------
+
+
+async def _converse(args: argparse.Namespace) -> None:
+    screen = Screen(sys.stdout)
+    try:
+        async with (
+            connect(
+                args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker,
+                answer_s=PARTING_S,
+            ) as client,
+            asyncio.TaskGroup() as tasks,
+        ):  # fmt: skip
+            if screen.live:
+                screen.finish(f"# {client.welcome.engine}. Type a line; Ctrl-D ends.")
+            typing = tasks.create_task(_type(client, screen))
+            captions, originals = Captions(), dict[str, str]()
+            async for event in client:
+                captions.fold(event)
+                if isinstance(event, Source):
+                    originals[event.id] = event.text
+                    if len(originals) > ORIGINALS:
+                        del originals[next(iter(originals))]
+                line = _line(event, client.welcome.session, originals)
+                if line is not None:
+                    screen.finish(line)
+                screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
+            typing.cancel()
+    except ExceptionGroup as group:
+        expected = group.subgroup((OSError, Refused))
+        if expected is None:
+            raise
+        raise expected.exceptions[0] from None
+
+
+async def _type(client: Client, screen: Screen) -> None:
+    """Say every line typed, and bye at the end."""
+    count = 0
+    async with aclosing(lines(sys.stdin.fileno())) as typed:
+        async for line in typed:
+            screen.typed(line)
+            count += 1
+            if line.strip():
+                try:
+                    await _insist(client.say, line, id=f"{client.welcome.session}-{count}")
+                except Refused as exc:
+                    screen.finish(f"! {exc}")
+    await _insist(client.bye)
+
+
+async def _insist(
+    ask: Callable[..., Coroutine[Any, Any, object]], *args: object, **options: object
+) -> None:
+    """Ask again whatever the gateway refuses only for the moment. Raises `Refused`."""
+    while True:
+        try:
+            await ask(*args, **options)
+            break
+        except Refused as exc:
+            if not exc.error.retry:
+                raise
+            await asyncio.sleep((exc.error.retry_ms or 1000) / 1000)
+
+
+def _line(event: ServerMessage, session: str, originals: Mapping[str, str]) -> str | None:
+    """What an event is to a person who chats, if it is more than a growing caption."""
+    match event:
+        case Final():
+            return f"[{event.lang}] {event.text}"
+        case Failed():
+            return f"[{event.lang}] (not translated: {event.code}) {originals.get(event.id, '')}"
+        case Source() if not event.id.startswith(f"{session}-"):
+            return f"{event.speaker or 'somebody'}: {event.text}"
+        case Error(ref=None, retry=False):  # the others answer a line, or it is said again
+            return f"! {event.msg} {event.hint or ''}"
+        case _:
+            return None
+
+
+async def lines(fd: int) -> AsyncGenerator[str]:
+    """Lines of a terminal, pipe or file, as they come. No thread: one would outlive Ctrl-C."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    while data := await _bytes(fd):
+        *whole, rest = (rest + decoder.decode(data)).split("\n")
+        for line in whole:
+            yield line
+    if rest:
+        yield rest
+
+
+async def _bytes(fd: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(fd, _ready, readable)
+    except PermissionError:
+        return os.read(fd, 4096)  # a regular file never makes one wait
+    try:
+        await readable
+    finally:
+        loop.remove_reader(fd)
+    return os.read(fd, 4096)
+
+
+def _ready(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
+class Screen:
+    """Finished lines above, growing ones below, which are redrawn in place.
+
+    On anything but a terminal only finished lines are written. Somebody who types while captions
+    grow sees the letters again when the line is finished.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self.live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._out = out
+        self._rows = 0  # to go up to where the growing lines begin
+        self._growing: list[str] = []
+
+    def finish(self, line: str) -> None:
+        """Write a line that stays."""
+        self._erase()
+        self._out.write(printable(line) + "\n")
+        self._redraw()
+
+    def draw(self, growing: list[str]) -> None:
+        """Show these below what is finished, each on one row, its end where it is too long."""
+        if self.live and growing != self._growing:
+            self._erase()
+            self._growing = growing
+            self._redraw()
+
+    def typed(self, line: str) -> None:
+        """The terminal echoed a line and its end: put it above the growing ones."""
+        if self.live:
+            self._rows += 1 + max(0, width(line) - 1) // self._columns
+            self.finish(f"> {line}")
+
+    @property
+    def _columns(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def _erase(self) -> None:
+        if self._rows:
+            self._out.write(f"\x1b[{self._rows}F\x1b[J")
+            self._rows = 0
+
+    def _redraw(self) -> None:
+        for line in self._growing:
+            self._out.write(tail(printable(line), self._columns - 1) + "\n")
+        self._rows = len(self._growing)
+        self._out.flush()
+
+
+def printable(text: str) -> str:
+    """``text`` without what could steer a terminal: it was written by somebody else."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def width(text: str) -> int:
+    """Columns that ``text`` takes on a terminal (UAX 11)."""
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
+
+
+def tail(text: str, columns: int) -> str:
+    """``text``, or as much of its end as fits behind an ellipsis."""
+    if width(text) <= columns:
+        return text
+    while text and width(text) > columns - 1:
+        text = text[1:]
+    return "…" + text
+
+
+# --- command line --------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"gateway: {message}\nSee: {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="gateway", description="Typed or spoken lines in, live captions out.")
+    parser.add_argument("--version", action="version", version=f"gateway {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        made.set_defaults(run=run)
+        return made
+
+    _add_settings(command("serve", _serve, "Run the gateway."))
+
+    say = command("say", _say, "Translate one text, here or on a running gateway.")
+    say.add_argument("text", metavar="TEXT")
+    _add_languages(say, required=True)
+    say.add_argument("--url", help="a running gateway; else the engine is started here")
+    _add_settings(say)
+
+    chat = command("chat", _chat, "Type lines to a running gateway and read its captions.")
+    chat.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    _add_languages(chat, required=False)
+    chat.add_argument("--room", help="default: a room of your own")
+    chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
+
+    langs = command("languages", _languages, "What the engine's model translates into what.")
+    langs.add_argument("--json", action="store_true")
+    _add_settings(langs)
+
+    show = command("settings", _settings, "Every setting, its value and where that came from.")
+    show.add_argument("--markdown", action="store_true", help="print docs/settings.md")
+    _add_settings(show)
+
+    wire = command("schema", _schema, "The protocol as JSON Schema.")
+    wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
+    return parser
+
+
+def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--to", type=_tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
+    )
+    parser.add_argument("--from", dest="source", metavar="LANG", help="language of what is said")
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    tags = tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
+    if not tags:
+        raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
+    return tags
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "settings", "Each is also a variable GATEWAY_... and a key of the TOML file."
+    )
+    group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a TOML file")
+    for row in settings.table().values():
+        text = row.doc.replace("``", "").replace("%", "%%")
+        common: dict[str, Any] = {"dest": row.name, "default": argparse.SUPPRESS, "help": text}
+        if row.table:
+            group.add_argument(row.flag, action="append", metavar="KEY=VALUE", **common)
+        elif row.boolean:
+            group.add_argument(row.flag, action=argparse.BooleanOptionalAction, **common)
+        else:
+            group.add_argument(row.flag, metavar=row.name.rpartition("_")[2].upper(), **common)
+
+
+def _loaded(args: argparse.Namespace) -> Loaded:
+    """The settings; what they warn of goes to stderr. Raises `SettingsError`."""
+    flags = vars(args)
+    for row in settings.table().values():
+        if row.table and row.name in flags:
+            flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
+    loaded = settings.load(flags, os.environ)
+    for warning in loaded.warnings:
+        _complain(warning, 0)
+    return loaded
+
+
+def _entry(flag: str, text: str) -> tuple[str, object]:
+    """``key=value``, the value as JSON where it is some, else as it stands."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise SettingsError(f"{flag} cannot be {text!r}: it is KEY=VALUE.")
+    try:
+        return key, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return key, value
+
+
+def _log(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _complain(text: str, status: int) -> int:
+    print("gateway:", "\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+    return status

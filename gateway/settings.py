@@ -1,0 +1,367 @@
+"""Every setting of the gateway: what it means, where it came from, whether it can be used.
+
+Owns: the `Settings` struct, whose docstrings are also ``--help`` and ``docs/settings.md``, and the
+order flag > environment > file > default. Must not know: what a setting is used for.
+
+A setting ``max_num_seqs`` is the flag ``--max-num-seqs``, the variable ``GATEWAY_MAX_NUM_SEQS`` and
+the key ``max_num_seqs`` of a TOML file. There a prefix may be a table: ``[limit]`` with
+``text = 500`` is ``limit_text = 500``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import ipaddress
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from gateway.limits import Limits
+
+PREFIX = "GATEWAY_"
+CONFIG = "GATEWAY_CONFIG"
+"""Names the TOML file, as ``--config`` does."""
+
+_UNBOUNDED = 2**31 - 1
+"""A bound that only says that there is one: what fits everywhere."""
+
+Count = Annotated[int, Meta(ge=1, le=_UNBOUNDED)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+
+
+_SWITCHES = {"on": True, "yes": True, "off": False, "no": False}
+"""Beside true, false, 1 and 0, which msgspec reads."""
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used. The message says which, where it came from and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one gateway process runs. The string below a field is its documentation."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The default lets in this machine alone: there are no keys yet."""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
+    """Port to listen on; 0 takes a free one. ``PORT`` is read where ``GATEWAY_PORT`` is not set."""
+    insecure: bool = False
+    """Listen on other addresses than loopback although everybody who reaches them is let in."""
+    drain_s: Seconds = 10.0
+    """Seconds that captions in flight have to finish after SIGTERM; a sentence takes one or two."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe log lines written. Texts are never logged, at any level."""
+    loop: Literal["auto", "uvloop", "asyncio"] = "auto"
+    """Event loop; ``auto`` is uvloop where it is installed, which halves the cost of a socket."""
+
+    engine: Literal["ctranslate2", "vllm", "openai", "scripted"] = "ctranslate2"
+    """What translates: on the CPU, on a GPU in this process, on another server, or not at all."""
+    model: str | None = None
+    """Directory or hub id of the model, or its name on the ``openai`` server. Default: the model
+    inside the package (``openai``: the only one the server has)."""
+    profile: str | None = None
+    """How the model is prompted: a bundled profile or a ``.toml`` file. Default: by its name."""
+    lang: str | None = None
+    """Language of a speaker who names none. Default: told by the detector where it is installed,
+    else English."""
+    guards: bool = True
+    """Try again, then fail, where an output is no translation. Off only to measure a bare model."""
+
+    compute_type: str = "int8"
+    """``ctranslate2``: arithmetic. int8 is the fastest on CPUs and costs next to no quality."""
+    inter_threads: Count | None = None
+    """``ctranslate2``: translations at once. Default: one for each CPU."""
+    intra_threads: Count = 1
+    """``ctranslate2``: threads of one translation; 1 is fastest for small models."""
+    cache_dir: str | None = None
+    """``ctranslate2``: where converted models are kept. Default: in the user's cache."""
+
+    max_num_seqs: Count = 16
+    """``vllm``, ``openai``, ``scripted``: translations at once. Each one more slows the others; 16
+    is what a few busy meetings need."""
+    max_num_batched_tokens: Count = 8192
+    """``vllm``: tokens of one step, which delays every stream. Sentences are short."""
+    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.85
+    """``vllm``: share of the GPU's memory for weights and cache. The rest is for its neighbours."""
+    dtype: str = "auto"
+    """``vllm``: type of the weights; ``auto`` is the checkpoint's own."""
+    max_model_len: Count | None = None
+    """``vllm``: most tokens of prompt and output. Default: what the profile needs, which is a few
+    hundred; a cache for all that a model allows may not fit."""
+    enforce_eager: bool = False
+    """``vllm``: no CUDA graphs: starts sooner, translates slower."""
+    load_format: str = "auto"
+    """``vllm``: how weights are read; ``dummy`` invents them, to measure speed without a model."""
+    vllm: dict[str, Any] = {}
+    """``vllm``: further engine arguments by vLLM's own names, over all of the above."""
+
+    openai_url: str | None = None
+    """``openai``: the server, e.g. ``http://127.0.0.1:8001/v1``."""
+    openai_api_key: str | None = None
+    """``openai``: its key. Other users of the machine can read flags: prefer the variable."""
+    openai_api: Literal["auto", "chat", "completions"] = "auto"
+    """``openai``: which API; ``auto`` is ``chat`` for models that have a chat template."""
+    openai_extras: bool | None = None
+    """``openai``: send the fields only vLLM has. Default: where the server says that it is vLLM."""
+
+    scripted_delay: Seconds = 0.0
+    """``scripted``: seconds before the first word."""
+    scripted_pace: Seconds = 0.05
+    """``scripted``: seconds between words: slow enough to be seen."""
+
+    limits: Limits = field(default_factory=Limits)
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table: a field of `Settings` or, as ``limit_...``, of `Limits`."""
+
+    name: str
+    type: Any
+    default: Any
+    doc: str
+
+    @property
+    def flag(self) -> str:
+        """A table is given entry by entry: ``--vllm-arg key=value``."""
+        return "--" + self.name.replace("_", "-") + ("-arg" if self.table else "")
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+    @property
+    def table(self) -> bool:
+        return isinstance(self.default, dict)
+
+    @property
+    def secret(self) -> bool:
+        return self.name.endswith("_key")
+
+    @property
+    def boolean(self) -> bool:
+        return any(isinstance(one, msgspec.inspect.BoolType) for one in _alternatives(self.type))
+
+    @property
+    def wanted(self) -> str:
+        """What values it takes, in words."""
+        return " or ".join(_words(kind) for kind in _alternatives(self.type))
+
+    def read(self, value: object, origin: str) -> Any:
+        """``value`` as its type has it. Raises `SettingsError`, naming ``origin``."""
+        given = value
+        try:
+            if isinstance(value, str):
+                if self.table:
+                    value = msgspec.json.decode(value)
+                elif self.boolean:
+                    value = _SWITCHES.get(value.lower(), value)
+            read = msgspec.convert(value, self.type, strict=False)
+            if isinstance(read, float) and not math.isfinite(read):
+                raise ValueError("not a finite number")
+        except ValueError as exc:  # msgspec's errors are ValueErrors
+            shown = "what it is set to" if self.secret else repr(given)[:80]
+            raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
+        return read
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings, and the ``origins`` of those that are not defaults: a flag, a variable, a file."""
+
+    settings: Settings
+    origins: dict[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+@cache
+def table() -> Mapping[str, Setting]:
+    """All settings by name, in the order of the documentation."""
+    rows = [*_rows(Settings), *_rows(Limits, "limit_", Meta(gt=0, le=_UNBOUNDED))]
+    return {row.name: row for row in rows if row.name != "limits"}
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
+    """Put the settings together; ``flags`` are by setting, and ``config`` names the file.
+
+    Raises `SettingsError`. A variable that is no setting is only a warning: other programs may own
+    it.
+    """
+    settings = table()
+    given: dict[str, tuple[object, str]] = {}
+    path = flags.get("config") or environ.get(CONFIG)
+    if path:
+        file = _flat(_toml(Path(str(path)).expanduser()))
+        for key in file:
+            if key not in settings:
+                raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
+        given |= {key: (value, f"{key} in {path}") for key, value in file.items()}
+    if environ.get("PORT"):
+        given["port"] = (environ["PORT"], "PORT")
+    variables = {row.variable: row.name for row in settings.values()}
+    warnings = []
+    for name in sorted(environ):
+        if name in variables and environ[name]:
+            given[variables[name]] = (environ[name], name)
+        elif name.startswith(PREFIX) and name not in variables and name != CONFIG:
+            warnings.append(f"{name} is set, but is no setting.{near(name, variables)}")
+    given |= {
+        name: (value, settings[name].flag) for name, value in flags.items() if name in settings
+    }
+    values = {name: settings[name].read(value, origin) for name, (value, origin) in given.items()}
+    limits = {
+        name.removeprefix("limit_"): values.pop(name)
+        for name in list(values)
+        if name.startswith("limit_")
+    }
+    return Loaded(
+        settings=Settings(**values, limits=Limits(**limits)),
+        origins={name: origin for name, (_, origin) in given.items()},
+        warnings=tuple(warnings),
+    )
+
+
+def value(settings: Settings, name: str) -> Any:
+    """The value of a setting by its name, a limit included."""
+    if name.startswith("limit_"):
+        return getattr(settings.limits, name.removeprefix("limit_"))
+    return getattr(settings, name)
+
+
+def loopback(host: str) -> bool:
+    """Whether only this machine can reach ``host``."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_exposure(settings: Settings) -> None:
+    """Raise `SettingsError` where strangers could reach a gateway that asks nobody for a key."""
+    if not settings.insecure and not loopback(settings.host):
+        raise SettingsError(
+            f"{settings.host} can be reached from other machines, and this gateway lets everybody"
+            " in. Put a proxy that asks for a login in front of 127.0.0.1, or say --insecure."
+        )
+
+
+def listing(loaded: Loaded) -> str:
+    """Every setting with its value and origin, one a line; secrets are masked."""
+    lines = []
+    for row in table().values():
+        now = value(loaded.settings, row.name)
+        shown = "****" if row.secret and now else _shown(now)
+        lines.append(f"{row.name:24}{shown:24}  {loaded.origins.get(row.name, 'default')}")
+    return "\n".join(lines)
+
+
+def markdown() -> str:
+    """The text of ``docs/settings.md``."""
+    lines = [_HEAD]
+    for row in table().values():
+        flag = row.flag + (" KEY=VALUE" if row.table else "")
+        cells = (f"`{row.name}`", f"`{flag}`", f"`{row.variable}`", f"`{_shown(row.default)}`")
+        meaning = row.doc.replace("``", "`").replace("|", "\\|")
+        lines.append(f"| {' | '.join(cells)} | {row.wanted} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = f"""\
+# Settings
+
+Generated by `gateway settings --markdown`; do not edit.
+
+Every setting is a flag, an environment variable and a key of a TOML file (`--config FILE` or
+`{CONFIG}`). A flag wins over a variable, a variable over the file, the file over the default.
+In the file a prefix may be a table: `[limit]` with `text = 500` is `limit_text = 500`.
+`gateway settings` prints what is in force, and where each value came from.
+
+| key | flag | variable | default | value | meaning |
+|---|---|---|---|---|---|"""
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """A sentence that suggests the name that was meant, or nothing."""
+    found = get_close_matches(name, list(names), n=1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _rows(
+    struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = None
+) -> list[Setting]:
+    docs = _docstrings(struct)
+    rows = []
+    for one in msgspec.structs.fields(struct):
+        default = one.default if one.default is not msgspec.NODEFAULT else {}
+        kind = one.type if meta is None else Annotated[one.type, meta]
+        doc = docs.get(one.name, "")
+        rows.append(Setting(name=prefix + one.name, type=kind, default=default, doc=doc))
+    return rows
+
+
+def _docstrings(struct: type) -> dict[str, str]:
+    """The string below each field. Python does not keep them, so they are read from the source."""
+    body = ast.parse(inspect.getsource(struct)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for one, below in zip(body.body, body.body[1:], strict=False):
+        match one, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                docs[name] = " ".join(text.split())
+    return docs
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise SettingsError(f"{path} cannot be read: {exc.strerror}. Check --config.") from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise SettingsError(f"{path} is not TOML: {exc}.") from exc
+
+
+def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that are no settings themselves, as prefixes."""
+    flat: dict[str, Any] = {}
+    for key, value in file.items():
+        if isinstance(value, dict) and key not in table():
+            flat |= {f"{key}_{name}": inner for name, inner in value.items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """The types of a union, or the one type, without None."""
+    info = msgspec.inspect.type_info(kind)
+    kinds = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+    return [one for one in kinds if not isinstance(one, msgspec.inspect.NoneType)]
+
+
+def _words(kind: msgspec.inspect.Type) -> str:
+    match kind:
+        case msgspec.inspect.BoolType():
+            return "`true` or `false`"
+        case msgspec.inspect.LiteralType(values=values):
+            return "one of " + ", ".join(f"`{one}`" for one in values)
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            whole = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
+            low = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}"
+            high = f" to {kind.le:g}" if kind.le is not None and kind.le < _UNBOUNDED else ""
+            return f"{whole} {low}{high}"
+        case msgspec.inspect.DictType():
+            return "a table"
+        case _:
+            return "text"
+
+
+def _shown(value: object) -> str:
+    """As TOML would have it, without the login that an address may carry."""
+    text = "" if value is None else msgspec.json.encode(value).decode()
+    return re.sub(r"//[^/@]*@", "//****@", text)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import engines
+from gateway.engines import build
+from gateway.engines.base import Health
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.openai import OpenAIEngine
+from gateway.engines.supervisor import Supervisor
+from gateway.engines.vllm import VllmEngine
+from gateway.errors import EngineFault
+from gateway.job import Job
+from gateway.settings import Settings
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A directory that says it is a model of one pair; nothing here loads it."""
+    path = tmp_path / "models" / "opus-mt-en-de"
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"model_type": "marian"}))
+    return path
+
+
+@pytest.fixture
+def with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+
+
+def close(engine: Any) -> None:
+    asyncio.run(engine.aclose())
+
+
+def test_the_engine_is_supervised_inside_and_guarded_outside(model: Path) -> None:
+    engine = build(Settings(model=str(model)))
+    assert isinstance(engine, GuardedEngine)
+    assert isinstance(engine.engine, Supervisor)
+    assert engine.health is Health.STARTING
+    close(engine)
+
+
+def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> None:
+    bare = build(Settings(model=str(model), guards=False))
+    assert isinstance(bare, Supervisor)
+    close(bare)
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = build(Settings(model=str(model)), counts)
+    assert isinstance(engine, GuardedEngine)
+    assert engine.counts is counts
+    close(engine)
+
+
+def test_what_is_scripted_is_not_guarded() -> None:
+    assert isinstance(build(Settings(engine="scripted")), Supervisor)
+
+
+def test_a_scripted_engine_has_its_settings() -> None:
+    async def test() -> str:
+        engine = build(Settings(engine="scripted", scripted_pace=0, max_num_seqs=3))
+        assert engine.capacity == 3
+        await engine.start()
+        job = Job(id="1", text="good morning", source="en", target="de")
+        async with aclosing(engine.translate(job)) as chunks:
+            text = "".join([chunk.text async for chunk in chunks])
+        await engine.aclose()
+        return text
+
+    assert asyncio.run(test()) == "[de] good morning"
+
+
+def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
+    engine = build(Settings(model=str(model), inter_threads=3, cache_dir="~/nowhere"))
+    assert engine.name == "ctranslate2:opus-mt-en-de"
+    assert engine.capacity == 3
+    assert (engine.profile.sources, engine.profile.targets) == (("en",), ("de",))
+    close(engine)
+
+
+def test_the_embedded_model_is_the_default_where_it_is_there(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "EMBEDDED", model)
+    engine = build(Settings())
+    assert engine.name == "ctranslate2:opus-mt-en-de"
+    close(engine)
+
+
+def test_without_an_embedded_model_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "EMBEDDED", tmp_path)
+    with pytest.raises(EngineFault, match="--model DIR or GATEWAY_MODEL.*--engine scripted"):
+        build(Settings())
+
+
+def test_a_profile_can_be_named(model: Path) -> None:
+    engine = build(Settings(model=str(model), profile="nllb"))
+    assert engine.profile.name == "nllb"
+    close(engine)
+
+
+def test_the_openai_engine_waits_for_its_server_by_itself() -> None:
+    url = "http://127.0.0.1:1/v1"
+    engine = build(Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5))
+    assert isinstance(engine, GuardedEngine)
+    assert isinstance(engine.engine, OpenAIEngine)
+    assert (engine.name, engine.capacity) == ("openai:qwen3", 5)
+    close(engine)
+
+
+def test_a_vllm_engine_is_built_from_a_directory_or_a_hub_id(model: Path, with_vllm: None) -> None:
+    for name in (str(model), "somebody/opus-mt-en-de"):
+        engine = build(Settings(engine="vllm", model=name, max_num_seqs=5, guards=False))
+        assert isinstance(engine, Supervisor)
+        assert isinstance(engine._engine, VllmEngine)
+        assert (engine.name, engine.capacity) == ("vllm:opus-mt-en-de", 5)
+
+
+def test_arguments_for_vllm_go_over_those_of_the_gateway(model: Path, with_vllm: None) -> None:
+    engine = build(Settings(engine="vllm", model=str(model), vllm={"max_num_seqs": 2}))
+    assert engine.capacity == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"model": "nowhere"}, "no model directory nowhere.*--model DIR"),
+        ({"model": "owner/name"}, "no model directory owner/name"),
+        ({"engine": "vllm", "model": "./owner/name"}, "no model directory owner/name"),
+        ({"engine": "openai"}, "--openai-url .* GATEWAY_OPENAI_URL"),
+        ({"engine": "openai", "openai_url": "there"}, "must look like http://host:port"),
+        ({"engine": "scripted", "profile": "nonesuch"}, "no profile 'nonesuch'"),
+        ({"engine": "scripted", "profile": "/nowhere/own.toml"}, "No such file"),
+    ],
+)
+def test_what_is_missing_is_told_in_a_sentence(
+    settings: dict[str, Any], says: str, with_vllm: None
+) -> None:
+    with pytest.raises(EngineFault, match=says):
+        build(Settings(**settings))
+
+
+def test_a_model_that_no_profile_fits_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EngineFault, match="--profile"):
+        build(Settings(model=str(tmp_path)))
+
+
+def test_vllm_that_is_not_installed_is_told_with_the_command_that_installs_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(EngineFault, match=r"needs vLLM: pip install '\.\[vllm\]'"):
+        build(Settings(engine="vllm", model=str(model)))
