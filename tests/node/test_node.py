@@ -1,0 +1,92 @@
+"""Another implementation of the protocol, in Node.js, against a real gateway; and wscat itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from gateway.engines.scripted import ScriptedEngine
+from tests.live import Live, in_thread
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "web"
+TEXT = "Good morning everybody"
+SCRIPT = {
+    (TEXT, "de"): ["Guten", " Morgen", " 👋", " zusammen"],
+    (TEXT, "fr"): ["Bonjour", " à", " toutes", " et", " à", " tous"],
+}
+NODE = (20, 19)
+"""Oldest that knows by itself that the page's files are modules."""
+PACE = 0.02
+"""Seconds between words: the long text of the tests would take 12 s, if nobody cancelled it."""
+
+
+def missing(what: str) -> NoReturn:
+    """Skip, or fail where the run says that it needs these tests."""
+    if "node" in os.environ.get("GATEWAY_TESTS_REQUIRE", "").split(","):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        missing("Node.js is not installed; these tests need 20.19 or newer.")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    if tuple(map(int, version.stdout.strip().lstrip("v").split(".")[:2])) < NODE:
+        missing(f"Node.js {version.stdout.strip()} is too old; these tests need 20.19 or newer.")
+    return found
+
+
+@pytest.fixture(scope="module")
+def packages(node: str) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        missing("npm is not installed; it fetches ws, @msgpack/msgpack and wscat for these tests.")
+    done = HERE / "node_modules" / ".package-lock.json"
+    if done.exists() and done.stat().st_mtime >= (HERE / "package.json").stat().st_mtime:
+        return
+    install = subprocess.run([npm, "install"], cwd=HERE, capture_output=True, text=True)
+    if install.returncode:
+        missing(f"npm could not install the packages of tests/node: {install.stderr[-500:]}")
+    done.touch()
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Live]:
+    with in_thread(ScriptedEngine(SCRIPT, pace=PACE)) as live:
+        yield live
+
+
+def run(node: str, *tests: Path, **env: str) -> None:
+    done = subprocess.run(
+        [node, "--test", "--test-reporter=tap", "--test-timeout=120000", *map(str, tests)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert tests, "there is no test file"
+    # `node --test` is content with files in which it finds nothing.
+    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout, done.stdout
+
+
+@pytest.mark.usefixtures("packages")
+def test_a_client_written_for_node_gets_what_the_protocol_promises(
+    node: str, gateway: Live
+) -> None:
+    run(node, HERE / "gateway.test.js", GATEWAY_URL=gateway.ws)
+
+
+def test_the_demo_page_makes_captions_of_events(node: str) -> None:
+    run(node, *sorted(PAGE.glob("*.test.js")))

@@ -1,0 +1,159 @@
+"""docs/protocol.md says what the structs say: every message, every field, every example."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from gateway.codec import decode
+from gateway.errors import CloseCode, ErrorCode
+from gateway.limits import Limits
+from gateway.messages import EVENTS, REQUESTS, RESERVED, LimitsInfo, Line, Timing
+from gateway.schema import EXAMPLES, QUERY, json_schema, tag
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "protocol.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
+NESTED = {"limits": ("limits.", LimitsInfo), "ms": ("ms.", Timing), "lines": ("lines[].", Line)}
+"""Fields that are maps themselves, and how the page writes the fields of these."""
+
+
+def section(title: str, *, level: int = 2) -> str:
+    """The page from one heading to the next of its level."""
+    marks = "#" * level
+    _, found, rest = PAGE.partition(f"\n{marks} {title}\n")
+    assert found, f"docs/protocol.md has no heading {marks} {title}"
+    return re.split(rf"^#{{2,{level}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def headings(part: str) -> list[str]:
+    return re.findall(r"^### `(\w+)`", section(part), re.MULTILINE)
+
+
+def table(text: str) -> dict[str, tuple[str, str]]:
+    """Name to (default, meaning), from the first table; one row may name several."""
+    rows = {}
+    for names, default, meaning in ROW.findall(text):
+        for name in re.findall(r"`([^`]+)`", names):
+            rows[name] = (default, meaning)
+    return rows
+
+
+def fields(struct: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(name, default) of every field as the page has to write them."""
+    for field in msgspec.structs.fields(struct):
+        if field.encode_name in NESTED and not prefix:
+            yield from fields(NESTED[field.encode_name][1], NESTED[field.encode_name][0])
+        elif field.required:
+            yield prefix + field.encode_name, "mandatory"
+        elif field.default is None:
+            yield prefix + field.encode_name, "none"
+        else:
+            yield prefix + field.encode_name, f"`{json.dumps(field.default)}`"
+
+
+def frames() -> list[tuple[str, str]]:
+    """(direction, frame) of every example, `>` from the client and `<` from the server."""
+    blocks = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return [(line[0], line[2:]) for block in blocks for line in block.splitlines()]
+
+
+def heading(struct: type[Any]) -> tuple[str, str]:
+    if struct in REQUESTS:
+        asked = " (asked)" if tag(struct) in [tag(event) for event in EVENTS] else ""
+        return "Client to server", f"`{tag(struct)}`{asked}"
+    return "Server to client", f"`{tag(struct)}`"
+
+
+@pytest.mark.parametrize("struct", [*REQUESTS, *EVENTS], ids=lambda s: s.__name__)
+def test_a_message_is_documented_with_all_its_fields_and_their_defaults(struct: type[Any]) -> None:
+    _, title = heading(struct)
+    rows = table(section(title, level=3))
+    assert {name: default for name, (default, _) in rows.items()} == dict(fields(struct))
+    assert all(meaning for name, (_, meaning) in rows.items() if name != "seq")
+
+
+@pytest.mark.parametrize(
+    ("part", "structs"), [("Client to server", REQUESTS), ("Server to client", EVENTS)]
+)
+def test_no_message_is_documented_that_does_not_exist(part: str, structs: tuple[Any, ...]) -> None:
+    assert headings(part) == [tag(struct) for struct in structs]
+
+
+def test_the_query_parameters_are_those_of_the_asyncapi_document() -> None:
+    rows = table(section("Connect"))
+    assert list(rows) == list(QUERY)
+    for name, schema in QUERY.items():
+        if "default" in schema:
+            assert rows[name][0] == f"`{schema['default']}`"
+        for value in schema.get("enum", ()):
+            assert value == "0" or f"`{value}`" in rows[name][1], f"{name} can be {value}"
+
+
+def test_the_limits_have_the_defaults_of_the_code() -> None:
+    rows = table(section("Limits"))
+    assert list(rows) == list(LimitsInfo.__struct_fields__)
+    for name, (default, _) in rows.items():
+        assert default.startswith(f"{getattr(Limits(), name):g}"), name
+    said = section("Limits")
+    limits = Limits()
+    assert f"{limits.burst} at once" in said
+    assert f"longer than {limits.job_s:g} s" in said
+    assert f"waited for {limits.outbox_s:g} s" in said
+    assert f"{limits.outbox_bytes // 2**20} MiB waits" in said
+
+
+def test_what_is_not_served_yet_is_said() -> None:
+    said = section("Not served yet")
+    assert all(re.search(rf"^\| `{name}`", said, re.MULTILINE) for name in RESERVED)
+
+
+def test_every_code_on_the_page_exists() -> None:
+    shown = set(re.findall(r'"code":"(\w+)"', PAGE))
+    assert shown <= {code.value for code in ErrorCode}
+    closes = {int(code) for code in re.findall(r"close (?:code )?(\d{4})\b", PAGE)}
+    assert closes and closes <= {code.value for code in CloseCode}
+
+
+def test_every_example_is_a_frame_that_this_direction_can_carry() -> None:
+    schema = json_schema()
+    validators = {
+        sign: Draft202012Validator({**schema, "anyOf": [{"$ref": f"#/$defs/{name}"}]})
+        for sign, name in ((">", "ClientMessage"), ("<", "ServerMessage"))
+    }
+    assert len(frames()) > 50
+    for direction, frame in frames():
+        if direction == ">":
+            decode(frame)
+        if frame.startswith("{"):
+            validators[direction].validate(json.loads(frame))
+
+
+def test_every_message_has_an_example_and_those_of_the_schema_are_among_them() -> None:
+    shown = [(sign, json.loads(frame)) for sign, frame in frames() if frame.startswith("{")]
+    for example in EXAMPLES:
+        sign = ">" if type(example) in REQUESTS else "<"
+        written = (sign, json.loads(msgspec.json.encode(example)))
+        assert written in shown, f"docs/protocol.md lacks this example: {written}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: p.name)
+def test_links_to_files_and_headings_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in slugs, f"{page.name} links to {link}"
