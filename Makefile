@@ -1,0 +1,62 @@
+# Two commands are enough: `make run` and `make test`. Both set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.run
+TEST   := $(VENV)/.test
+
+.PHONY: run test lint types pure suite docs test-vllm test-node test-browser bench clean
+
+run: $(RUN)
+	$(BIN)/gateway serve $(ARGS)
+
+test: lint types pure suite
+
+$(VENV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): pyproject.toml | $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+# The groups of pyproject.toml are for tools that read them; pip 25.1 does, and brings itself up first.
+$(TEST): pyproject.toml | $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[detect]' --group test
+	@touch $@ $(RUN)
+
+lint: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(TEST)
+	$(BIN)/mypy
+
+# The pure core: every branch of it, in seconds.
+pure: $(TEST)
+	$(BIN)/python scripts/pure.py
+
+# Everything that needs no GPU, browser, Node.js or vLLM.
+suite: $(TEST)
+	$(BIN)/pytest -m 'not vllm and not node and not browser'
+
+test-node: $(TEST)
+	$(BIN)/pytest -m node
+
+test-browser: $(TEST)
+	$(BIN)/pytest -m browser
+
+# vLLM for real, on the CPU: its own environment, since it brings PyTorch.
+test-vllm:
+	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
+	.venv-vllm/bin/python -m pytest -m vllm
+
+docs: $(TEST)
+	$(BIN)/python scripts/docs.py
+
+bench: $(RUN)
+	$(BIN)/python -m benchmarks.delta
+
+clean:
+	rm -rf $(VENV) .venv-vllm build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
