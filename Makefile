@@ -4,6 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
+PURE   := errors messages codec limits languages profiles outbox dispatch utterance room session \
+          guards sentences schema
+comma  := ,
+space  := $(subst ,, )
 
 .PHONY: run test lint types pure suite docs test-vllm test-node test-browser bench clean
 
@@ -35,7 +39,8 @@ types: $(TEST)
 
 # The pure core: every branch of it, in seconds.
 pure: $(TEST)
-	$(BIN)/python scripts/pure.py
+	$(BIN)/coverage run -m pytest $(PURE:%=tests/test_%.py) tests/test_layers.py tests/properties
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*))'
 
 # Everything that needs no GPU, browser, Node.js or vLLM.
 suite: $(TEST)

@@ -1,0 +1,162 @@
+// The demo page's captions: events of docs/protocol.md in, what a reader sees out.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { EMPTY, LIMIT, inOrder, reduce } from "../../web_demo/captions.js";
+
+const WELCOME = { type: "welcome", v: 1, session: "s", room: "r", epoch: "e", seq: 0 };
+
+const after = (...events) => events.reduce(reduce, reduce(EMPTY, WELCOME));
+const only = (state) => {
+  const utterances = inOrder(state);
+  assert.equal(utterances.length, 1);
+  return utterances[0];
+};
+const source = (id, ord, text = "hello") => ({
+  type: "source", seq: ord, id, rev: 1, ord, lang: "en", text,
+});
+const delta = (fields) => ({ type: "delta", id: "a", rev: 1, lang: "de", n: 0, ...fields });
+const final = (fields) => ({
+  type: "final", seq: 9, id: "a", rev: 1, ord: 1, lang: "de", text: "hallo", by: "mt", ...fields,
+});
+
+function frozen(value) {
+  if (value instanceof Map) value.forEach(frozen);
+  else if (value && typeof value === "object") Object.values(Object.freeze(value)).forEach(frozen);
+  return value;
+}
+
+test("deltas are appended to the stable text, with the spaces they bring", () => {
+  const { captions } = only(after(delta({ add: "Guten" }), delta({ add: " Morgen" })));
+  assert.deepEqual(captions.de, { stable: "Guten Morgen", draft: "", status: "growing", code: null });
+});
+
+test("a draft replaces the draft before it, and one left out leaves it", () => {
+  const first = delta({ draft: "Wir treffen" });
+  assert.equal(only(after(first, delta({ draft: "Wir sehen" }))).captions.de.draft, "Wir sehen");
+  const { stable, draft } = only(after(first, delta({ add: "Wir" }))).captions.de;
+  assert.deepEqual([stable, draft], ["Wir", "Wir treffen"]);
+});
+
+test("an empty draft removes the draft", () => {
+  const { captions } = only(after(delta({ draft: "Wir" }), delta({ add: "Sie", draft: "" })));
+  assert.deepEqual([captions.de.stable, captions.de.draft], ["Sie", ""]);
+});
+
+test("reset empties the stable text before add", () => {
+  const { captions } = only(after(delta({ add: "Sure! Here" }), delta({ add: "Hier", reset: true })));
+  assert.equal(captions.de.stable, "Hier");
+});
+
+test("a final stands alone: the end is the same without any delta", () => {
+  const events = [source("a", 1), delta({ add: "hal" }), delta({ draft: "lo" }), final({})];
+  const bare = events.filter(({ type }) => type !== "delta");
+  assert.deepEqual(after(...events), after(...bare));
+  assert.deepEqual(only(after(...events)).captions.de.status, "final");
+});
+
+test("what has ended never changes again", () => {
+  const state = after(final({}), delta({ add: "!" }), final({ text: "other" }));
+  assert.equal(only(state).captions.de.stable, "hallo");
+  const cancelled = reduce(state, { type: "cancelled", id: "a", rev: 1, lang: "de", was: "done" });
+  assert.equal(only(cancelled).captions.de.status, "final");
+});
+
+test("one language says nothing about another", () => {
+  const state = after(delta({ add: "Gut" }), delta({ lang: "fr", add: "Bon" }), final({}));
+  const { captions } = only(state);
+  assert.equal(captions.de.status, "final");
+  assert.deepEqual([captions.fr.stable, captions.fr.status], ["Bon", "growing"]);
+});
+
+test("a failed caption keeps its code and shows nothing of what was begun", () => {
+  const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "de", code: "timeout", retry: true };
+  const utterance = only(after(source("a", 1), delta({ add: "hal" }), failed));
+  assert.deepEqual(utterance.captions.de, { stable: "", draft: "", status: "failed", code: "timeout" });
+  assert.equal(utterance.text, "hello", "the original is there to be shown");
+});
+
+test("cancelled ends what still grows, in all languages or in one", () => {
+  const begun = [source("a", 1), delta({ add: "hal", draft: "lo" }), final({ lang: "fr" })];
+  const all = only(after(...begun, { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" }));
+  assert.deepEqual([all.captions.de.status, all.captions.de.draft], ["cancelled", ""]);
+  assert.equal(all.captions.fr.status, "final");
+  const one = { type: "cancelled", seq: 3, id: "a", rev: 1, lang: "de", was: "running" };
+  assert.equal(only(after(...begun, one)).captions.de.status, "cancelled");
+});
+
+test("an utterance that was never said to its end goes when it is cancelled", () => {
+  const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
+  const cancelled = { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" };
+  assert.equal(inOrder(after(say, delta({ draft: "hal" }), cancelled)).length, 0);
+});
+
+test("a cancelled for what was never there changes nothing", () => {
+  const state = after(source("a", 1));
+  assert.equal(reduce(state, { type: "cancelled", id: "zz", rev: 0, was: "none" }), state);
+});
+
+test("what this page says is shown before the server repeats it", () => {
+  const say = { type: "say", id: "a", text: "good mor", lang: "en", final: false };
+  const begun = only(after(say));
+  assert.deepEqual([begun.text, begun.final], ["good mor", false]);
+  const ended = only(after(say, source("a", 1, "good morning")));
+  assert.deepEqual([ended.text, ended.final], ["good morning", true]);
+});
+
+test("utterances stand in the order of the room, those without a place last", () => {
+  const state = after(delta({ id: "new", add: "x" }), source("b", 2), source("a", 1));
+  assert.deepEqual(inOrder(state).map(({ id }) => id), ["a", "b", "new"]);
+});
+
+test("a broken connection ends what grew, at once, and keeps what was read", () => {
+  const state = after(delta({ add: "hal", draft: "lo" }), final({ lang: "fr" }), { type: "broken" });
+  const { captions } = only(state);
+  assert.deepEqual(captions.de, { stable: "hal", draft: "", status: "interrupted", code: null });
+  assert.equal(captions.fr.status, "final");
+});
+
+test("a new connection keeps what was read, ends what grew, and may use its ids again", () => {
+  const before = after(source("a", 1), delta({ add: "hal" }), final({ lang: "fr", text: "salut" }));
+  const state = [WELCOME, source("a", 1, "again")].reduce(reduce, before);
+  const [old, young] = inOrder(state);
+  assert.equal(old.captions.de.status, "interrupted");
+  assert.equal(old.captions.fr.status, "final");
+  assert.deepEqual([old.text, young.text], ["hello", "again"]);
+  assert.notEqual(old.key, young.key);
+});
+
+test("events nobody knows yet change nothing", () => {
+  const state = after(source("a", 1));
+  for (const type of ["tick", "stats", "presence", "error"]) {
+    assert.equal(reduce(state, { type }), state);
+  }
+});
+
+test("the state before an event is never changed", () => {
+  let state = frozen(EMPTY);
+  const events = [
+    WELCOME, source("a", 1), delta({ add: "hal", draft: "lo" }), final({}), source("b", 2),
+    delta({ id: "b", add: "x" }), { type: "cancelled", seq: 4, id: "b", rev: 1, was: "running" },
+  ];
+  for (const event of events) {
+    const copy = new Map(state.utterances);
+    const next = frozen(reduce(state, event));
+    assert.deepEqual(state.utterances, copy);
+    state = next;
+  }
+});
+
+test("an utterance that did not change stays the same object, so its row is not drawn again", () => {
+  const before = after(source("a", 1), source("b", 2));
+  const next = reduce(before, delta({ id: "b", add: "x" }));
+  assert.equal(next.utterances.get("1/a"), before.utterances.get("1/a"));
+});
+
+test("the oldest utterances are forgotten", () => {
+  const events = Array.from({ length: LIMIT + 3 }, (_, i) => source(`u${i}`, i + 1));
+  const utterances = inOrder(after(...events));
+  assert.equal(utterances.length, LIMIT);
+  assert.equal(utterances[0].id, "u3");
+});
