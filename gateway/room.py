@@ -508,7 +508,8 @@ class Room:
                 seq = self._next()
                 event = Cancelled(seq=seq, id=utterance.id, rev=utterance.rev, lang=lang, was=was)
                 self._publish(event, now, to=to, ref=ref)
-            elif to is not None:
+            else:
+                assert to is not None, "only a client cancels what has ended"
                 answer = Cancelled(id=utterance.id, rev=utterance.rev, lang=lang, was=was, ref=ref)
                 to.outbox.send(answer, now)
         self._settle(utterance, now)

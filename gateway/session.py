@@ -241,7 +241,7 @@ class Session(Member):
                 self.outbox.send(self.stats(now, message.ref), now)
             case AskHelp():
                 self.outbox.send(Help(types=HELP, ref=message.ref), now)
-            case Bye():
+            case Bye():  # pragma: no branch: there is no other
                 if self._bye is None:
                     self._bye = message.ref or ""
                 self._enter(State.LEAVING)

@@ -191,9 +191,7 @@ class Meeting:
     def job(self, lang: str, text: str | None = None) -> Job:
         """The one job the engine works on for a language (and a text)."""
         (job,) = (
-            job
-            for job in self.jobs.values()
-            if job.target == lang and text in (None, job.text)
+            job for job in self.jobs.values() if job.target == lang and text in (None, job.text)
         )
         return job
 
@@ -293,7 +291,10 @@ class Screen:
                 self[id, lang].end = event
             case Snapshot(id=id, lines=lines):
                 for line in lines:
-                    if self[id, line.lang].end is None and line.state not in ("failed", "cancelled"):
+                    if self[id, line.lang].end is None and line.state not in (
+                        "failed",
+                        "cancelled",
+                    ):
                         self[id, line.lang].stable = line.text
                         self[id, line.lang].draft = line.draft or ""
 

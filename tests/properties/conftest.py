@@ -17,5 +17,7 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("search", settings.get_profile("check"), derandomize=False, max_examples=5_000)
+settings.register_profile(
+    "search", settings.get_profile("check"), derandomize=False, max_examples=5_000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))

@@ -91,9 +91,7 @@ tapes = st.lists(st.integers(0, 255), max_size=80)
 
 
 @given(tapes, st.lists(st.integers(1, 20), max_size=20), st.sampled_from([0, 200, 4096]))
-def test_merged_or_not_the_same_text_is_shown(
-    tape: list[int], takes: list[int], late: int
-) -> None:
+def test_merged_or_not_the_same_text_is_shown(tape: list[int], takes: list[int], late: int) -> None:
     prompt, tardy = Screen(), Screen()
     outbox = Outbox(Codec.JSON, Limits())
     pauses = iter(takes)

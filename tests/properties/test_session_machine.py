@@ -82,7 +82,16 @@ class World:
         steps = (
             *(self.speak,) * 5,
             *(self.begin, self.begin, self.begin, self.feed, self.feed, self.feed, self.finish),
-            *(self.finish, self.fail, self.cancel, self.want, self.look, self.come, self.go, self.junk),
+            *(
+                self.finish,
+                self.fail,
+                self.cancel,
+                self.want,
+                self.look,
+                self.come,
+                self.go,
+                self.junk,
+            ),
             *(self.set, self.reap, self.haunt, self.wait, self.drain),
         )
         while self.left > 0:
@@ -105,7 +114,7 @@ class World:
         return [LANGS[self.pick(len(LANGS))] for _ in range(self.pick(4))]
 
     def pick_id(self) -> str:
-        """An id that the room knows, or a new one: one it has forgotten would be a client's fault."""
+        """An id that the room knows, or a new one: to use a forgotten one is a client's fault."""
         known = list(self.room._utterances)
         n = self.pick(len(known) + 1)
         if n < len(known):
@@ -121,9 +130,7 @@ class World:
             role = (Role.SPEAK, Role.MODERATE, Role.VIEW)[self.pick(3)]
             langs = self.pick_langs()
             self.trace.append(f"  {role} {langs}")
-            self.speakers.append(
-                self.meeting.enter(*langs, role=role, codec=codec, greeted=False)
-            )
+            self.speakers.append(self.meeting.enter(*langs, role=role, codec=codec, greeted=False))
 
     def send(self, type: str, **fields: object) -> None:
         peer = self.choose(self.speakers)
@@ -291,10 +298,7 @@ class World:
         waiting = set(meeting.dispatch._waiting)
         assert set(self.room._jobs) == waiting | set(meeting.given) | set(meeting.jobs)
         queued = [
-            id
-            for rooms in meeting.dispatch._order.values()
-            for ids in rooms.values()
-            for id in ids
+            id for rooms in meeting.dispatch._order.values() for ids in rooms.values() for id in ids
         ]
         assert sorted(queued) == sorted(waiting)
 
@@ -334,7 +338,7 @@ def ended(peer: Peer) -> list[tuple[tuple[str, str], object]]:
     ]
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(st.binary(min_size=60, max_size=400))
 def test_every_caption_ends_once_and_nothing_leaks_whatever_happens(tape: bytes) -> None:
     world = World(tape)

@@ -1,0 +1,190 @@
+"""Frames to messages and back, and what a client is told of a frame that is none."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gateway.codec import Codec, Envelope, decode, negotiate, plain, reference
+from gateway.errors import ClientFault, ErrorCode
+from gateway.messages import (
+    Ack,
+    Bye,
+    Delta,
+    Error,
+    Failed,
+    Final,
+    LimitsInfo,
+    Say,
+    Timing,
+    Welcome,
+)
+
+FINAL = Final(
+    seq=1,
+    id="u1",
+    rev=1,
+    ord=1,
+    lang="de",
+    text="Guten Morgen",
+    by="mt",
+    ms=Timing(queue=0, first=1, total=2),
+)
+
+
+def refused(frame: str | bytes) -> ClientFault:
+    with pytest.raises(ClientFault) as raised:
+        decode(frame)
+    return raised.value
+
+
+def pack(message: object) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def welcome(hint: str | None) -> Welcome:
+    return Welcome(
+        v=1,
+        session="s",
+        room="r",
+        epoch="e",
+        seq=0,
+        resume=None,
+        engine="x",
+        languages=(),
+        limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1),
+        hint=hint,
+    )
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def test_text_that_does_not_begin_with_a_brace_is_said_as_it_stands() -> None:
+    for line in ("good morning", "", ' {"type":"bye"}', "[1]", "\u200b", "42"):
+        assert decode(line) == Say(text=line)
+
+
+def test_the_type_of_the_frame_alone_decides_how_it_is_read() -> None:
+    assert decode('{"type":"bye"}') == Bye()
+    assert decode(pack({"type": "bye"})) == Bye()
+    assert refused(b'{"type":"bye"}').code is ErrorCode.BAD_FRAME
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{",
+        "{}",
+        '{"type":1}',
+        '{"type":"say"}',
+        '{"type":"say","text":5}',
+        '{"type":"say","text":"a"} trailing',
+        '{"type":"say","text":"a","t0":NaN}',
+        '{"type":"say","text":"a","t0":1e400}',
+        '{"type":"say","text":"a","rev":' + "9" * 5000 + "}",
+        '{"type":"say","text":"a","x":' + "[" * 30_000 + "]" * 30_000 + "}",
+        '{"type":"say","text":"\ud800"}',
+        '{"type":"say","text":"\\ud800"}',
+        '{"type":"say","text":"\\udc00\\ud800"}',
+        b"",
+        b"\x01",
+        b"\xc1",
+        pack([1]),
+        pack({"type": "say", "text": 5}),
+        pack({"type": "say", "text": "a", "t0": float("nan")}),
+        pack({"type": "say", "text": "a", "t0": float("inf")}),
+        pack({"type": "say", "text": "a", "rev": 2**64 - 1}),
+        pack({"type": "say", "text": "a"})[:-1],
+        b"\x82\xa4type\xa3say\xa4text\xa1\xff",
+        b"\x83\xa4type\xa3say\xa4text\xa1a\xa1x" + b"\x91" * 60_000 + b"\xc0",
+        b"\xdf\xff\xff\xff\xff",
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_a_bad_frame_that_says_why(frame: str | bytes) -> None:
+    fault = refused(frame)
+    assert fault.code is ErrorCode.BAD_FRAME
+    assert str(fault).startswith("The frame could not be read: ")
+    assert fault.hint is not None
+    assert ("MessagePack" in fault.hint) is isinstance(frame, bytes)
+    assert len(str(fault)) < 300
+
+
+def test_a_wrong_value_is_named_with_its_place() -> None:
+    assert "$.langs[1]" in str(refused('{"type":"want","langs":["de",5]}'))
+
+
+def test_deep_nesting_is_refused_in_words() -> None:
+    deep = '{"type":"say","text":"a","x":' + "[" * 30_000 + "]" * 30_000 + "}"
+    assert "nested too deeply" in str(refused(deep))
+
+
+@pytest.mark.parametrize("read", [lambda m: msgspec.json.encode(m).decode(), pack])
+def test_an_unknown_type_is_named_and_the_known_ones_listed(read: object) -> None:
+    assert callable(read)
+    fault = refused(read({"type": "shout", "text": "a"}))
+    assert fault.code is ErrorCode.UNKNOWN_TYPE
+    assert "'shout'" in str(fault)
+    assert fault.hint is not None and "say, cancel, want" in fault.hint
+
+
+def test_an_unknown_type_is_recognised_whatever_stands_beside_it() -> None:
+    for beside in ("9" * 5000, "[" * 500 + "]" * 500):
+        frame = '{"type":"shout","id":5,"x":' + beside + "}"
+        assert refused(frame).code is ErrorCode.UNKNOWN_TYPE
+
+
+@pytest.mark.parametrize("kind", ["edit", "retract", "sync", "auth"])
+def test_a_reserved_type_is_refused_as_not_served_yet(kind: str) -> None:
+    fault = refused(msgspec.json.encode({"type": kind}).decode())
+    assert fault.code is ErrorCode.UNKNOWN_TYPE
+    assert "yet" in str(fault)
+
+
+def test_the_ref_and_id_of_an_unreadable_frame_are_found_where_they_can_be() -> None:
+    assert reference('{"type":"say","text":5,"ref":"r1","id":"u1"}') == ("r1", "u1")
+    assert reference(pack({"type": "nope", "ref": "r1"})) == ("r1", None)
+    assert reference('{"type":"say","ref":5,"id":["u1"]}') == (None, None)
+    assert reference("{") == (None, None)
+    assert reference(b"\x81") == (None, None)
+    assert reference(pack({"ref": "x" * 1000})) == ("x" * 128, None)
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def test_json_goes_out_as_text_and_msgpack_as_bytes() -> None:
+    assert isinstance(Codec.JSON.encode(FINAL), str)
+    assert isinstance(Codec.MSGPACK.encode(FINAL), bytes)
+
+
+def test_both_encodings_have_the_same_field_names() -> None:
+    text, packed = Codec.JSON.encode(FINAL), Codec.MSGPACK.encode(FINAL)
+    assert isinstance(text, str) and isinstance(packed, bytes)
+    assert msgspec.json.decode(text) == msgspec.msgpack.decode(packed)
+
+
+def test_an_event_is_encoded_once_for_all_its_readers() -> None:
+    envelope = Envelope(FINAL)
+    assert envelope.frame(Codec.JSON) is envelope.frame(Codec.JSON)
+
+
+def test_a_person_reads_finals_failures_errors_and_the_greeting_and_nothing_else() -> None:
+    failed = Failed(seq=1, id="u1", rev=1, ord=1, lang="de", code="timeout", retry=True)
+    bare = Error(code="rate", fatal=False, retry=True, msg="Too fast.")
+    hinted = Error(code="rate", fatal=False, retry=True, msg="Too fast.", hint="Wait.")
+    assert Codec.PLAIN.encode(FINAL) == "[de] Guten Morgen"
+    assert plain(failed) == "[de] (not translated: timeout)"
+    assert plain(bare) == "! Too fast."
+    assert plain(hinted) == "! Too fast. Wait."
+    assert plain(welcome("Type something.")) == "# Type something."
+    assert plain(welcome(None)) is None
+    assert plain(Ack(id="u1", rev=1, ord=1)) is None
+    assert plain(Delta(id="u1", rev=1, lang="de", add="a", n=1)) is None
+
+
+def test_the_first_sub_protocol_that_is_spoken_is_chosen() -> None:
+    assert negotiate(["gw.v9.json", "gw.v1.msgpack", "gw.v1.json"]) is Codec.MSGPACK
+    assert negotiate(["gw.v1.json"]) is Codec.JSON
+    assert negotiate(["plain", "gw.bearer.secret"]) is None
+    assert negotiate([]) is None

@@ -1,0 +1,153 @@
+"""Which job runs next: decided here, carried out by somebody else."""
+
+from __future__ import annotations
+
+from gateway.dispatch import Dispatch, Stage, Start, Stop
+from gateway.job import Job, Priority
+from tests.helpers import NOW
+
+
+def job(id: str, room: str = "a", priority: Priority = Priority.FINAL) -> Job:
+    return Job(id=id, room=room, text="hello", source="en", target="de", priority=priority)
+
+
+def queue(dispatch: Dispatch, *jobs: Job, now: float = NOW) -> None:
+    for each in jobs:
+        dispatch.submit(each, now)
+
+
+def started(dispatch: Dispatch) -> list[str]:
+    return [action.job.id for action in dispatch.actions() if isinstance(action, Start)]
+
+
+def test_as_many_jobs_start_as_there_are_slots() -> None:
+    dispatch = Dispatch(capacity=2, depth=10)
+    queue(dispatch, job("1"), job("2"), job("3"))
+    assert started(dispatch) == ["1", "2"]
+    assert started(dispatch) == []
+    assert repr(dispatch) == "<Dispatch 2/2 running, 1 queued>"
+
+
+def test_a_job_that_ended_frees_its_slot() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2"))
+    assert started(dispatch) == ["1"]
+    dispatch.done("1")
+    assert started(dispatch) == ["2"]
+
+
+def test_finals_go_before_partials_and_partials_before_backfill() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(
+        dispatch,
+        job("backfill", priority=Priority.BACKFILL),
+        job("partial", priority=Priority.PARTIAL),
+        job("final", priority=Priority.FINAL),
+    )
+    order = []
+    while ids := started(dispatch):
+        order += ids
+        dispatch.done(ids[0])
+    assert order == ["final", "partial", "backfill"]
+
+
+def test_rooms_take_turns_and_each_keeps_its_order() -> None:
+    dispatch = Dispatch(capacity=10, depth=10)
+    queue(dispatch, *(job(f"a{n}", "a") for n in range(3)), job("b0", "b"), job("c0", "c"))
+    assert started(dispatch) == ["a0", "b0", "c0", "a1", "a2"]
+
+
+def test_a_busy_room_does_not_start_over_at_the_front() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("a0", "a"), job("a1", "a"), job("b0", "b"))
+    assert started(dispatch) == ["a0"]
+    dispatch.done("a0")
+    assert started(dispatch) == ["b0"]
+
+
+def test_a_queued_job_that_is_aborted_never_starts() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2"), job("3", "b"))
+    assert dispatch.abort("2") is Stage.QUEUED
+    assert dispatch.abort("3") is Stage.QUEUED
+    assert dispatch.actions() == [Start(job("1"))]
+    assert dispatch.queued == 0
+
+
+def test_a_running_job_that_is_aborted_is_stopped_and_holds_its_slot_until_it_has_ended() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2"))
+    dispatch.actions()
+    assert dispatch.abort("1") is Stage.RUNNING
+    assert dispatch.actions() == [Stop("1")]
+    dispatch.done("1")
+    assert dispatch.actions() == [Start(job("2"))]
+
+
+def test_stops_come_before_starts() -> None:
+    dispatch = Dispatch(capacity=2, depth=10)
+    queue(dispatch, job("1"))
+    dispatch.actions()
+    dispatch.abort("1")
+    queue(dispatch, job("2"))
+    assert dispatch.actions() == [Stop("1"), Start(job("2"))]
+
+
+def test_a_job_that_ended_by_itself_is_not_stopped() -> None:
+    dispatch = Dispatch(capacity=2, depth=10)
+    queue(dispatch, job("1"), job("2"))
+    dispatch.actions()
+    dispatch.abort("1")
+    dispatch.abort("2")
+    dispatch.done("1")
+    assert dispatch.actions() == [Stop("2")]
+
+
+def test_what_is_neither_queued_nor_running_cannot_be_aborted() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    assert dispatch.abort("1") is None
+    queue(dispatch, job("1"))
+    dispatch.actions()
+    dispatch.done("1")
+    assert dispatch.abort("1") is None
+    assert dispatch.actions() == []
+
+
+def test_an_end_that_is_told_twice_frees_one_slot() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2"), job("3"))
+    dispatch.actions()
+    dispatch.done("1")
+    dispatch.done("1")
+    assert started(dispatch) == ["2"]
+
+
+def test_as_many_jobs_are_admitted_as_may_wait_and_as_there_are_free_slots() -> None:
+    dispatch = Dispatch(capacity=2, depth=3)
+    assert dispatch.admits(5)
+    assert not dispatch.admits(6)
+    queue(dispatch, job("1"), job("2"), job("3"))
+    dispatch.actions()
+    assert dispatch.admits(2)
+    assert not dispatch.admits(3)
+
+
+def test_an_engine_that_shrank_starts_nothing_until_it_has_room_again() -> None:
+    dispatch = Dispatch(capacity=2, depth=3)
+    queue(dispatch, job("1"), job("2"), job("3"))
+    dispatch.actions()
+    dispatch.capacity = 1
+    dispatch.done("1")
+    assert dispatch.actions() == []
+    assert dispatch.admits(2)
+    dispatch.done("2")
+    assert started(dispatch) == ["3"]
+
+
+def test_jobs_that_waited_too_long_leave_the_queue() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2", "b"), now=NOW)
+    queue(dispatch, job("3"), now=NOW + 5)
+    assert dispatch.overdue(NOW + 10, 10) == []
+    assert [late.id for late in dispatch.overdue(NOW + 11, 10)] == ["1", "2"]
+    assert started(dispatch) == ["3"]

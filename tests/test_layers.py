@@ -1,0 +1,145 @@
+"""The architecture, as imports: who may know whom, and who may know the world.
+
+The core decides and the rims act. A module imports only from rows above its own, so that there is
+no cycle; a new module has to be given its place here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gateway
+
+ROOT = Path(gateway.__file__).parent
+
+ROWS: tuple[tuple[str, ...], ...] = (
+    ("", "errors", "job", "limits", "messages", "sentences", "detect", "engines.orphan", "server", "phrases"),
+    ("client", "codec", "dispatch", "engines.conversion", "languages", "settings", "utterance"),
+    ("guards", "outbox", "profiles", "schema"),
+    ("engines.base", "engines.completions", "engines.vocabulary", "room"),
+    ("engines.checkpoint", "engines.guarded", "engines.openai", "engines.scripted", "session"),
+    ("engines.ctranslate2", "engines.supervisor", "engines.vllm", "server.hub"),
+    ("engines", "server.connection", "server.metrics", "server.oneshot"),
+    ("server.http",),
+    ("server.libretranslate",),
+    ("server.app",),
+    ("server.process",),
+    ("cli",),
+    ("__main__",),
+)
+ROW = {name: number for number, row in enumerate(ROWS) for name in row}
+
+PURE = (
+    *("errors", "job", "limits", "messages", "codec", "languages", "profiles", "sentences"),
+    *("dispatch", "outbox", "utterance", "room", "session", "guards", "schema", "phrases"),
+    "engines.completions",
+)
+"""Modules without a clock, a socket, a task, a model or chance."""
+
+WORLD = {
+    *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
+    *("threading", "time", "uuid"),
+    *("httpx", "prometheus_client", "starlette", "uvicorn", "uvloop", "websockets"),
+    *("ctranslate2", "lingua", "sentencepiece", "tokenizers", "torch", "vllm"),
+}
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+    for path in ROOT.rglob("*.py")
+)
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    base = ROOT / name.replace(".", "/")
+    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
+def imported(name: str) -> tuple[str, ...]:
+    """Full names of what a module imports, wherever in it."""
+    return tuple(_imported(name))
+
+
+def _imported(name: str) -> Iterator[str]:
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"gateway.{name}: imports are absolute"
+            source = node.module or ""
+            for alias in node.names:
+                whole = f"{source}.{alias.name}"
+                yield whole if whole.removeprefix("gateway.") in ROW else source
+
+
+def ours(name: str) -> set[str]:
+    """The modules of this package that a module imports."""
+    return {
+        other.removeprefix("gateway").removeprefix(".")
+        for other in imported(name)
+        if other == "gateway" or other.startswith("gateway.")
+    }
+
+
+def test_every_module_has_its_place() -> None:
+    assert set(MODULES) == set(ROW)
+    assert len(ROW) == sum(map(len, ROWS))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_only_from_rows_above_its_own(name: str) -> None:
+    assert {other for other in ours(name) if ROW[other] >= ROW[name]} == set()
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_the_pure_core_knows_nothing_of_the_world(name: str) -> None:
+    assert {other.partition(".")[0] for other in imported(name)} & WORLD == set()
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_the_pure_core_stands_on_itself_alone(name: str) -> None:
+    assert ours(name) <= {"", *PURE}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("engines")])
+def test_engines_do_not_know_the_server_nor_its_sessions(name: str) -> None:
+    assert {
+        other for other in ours(name) if other.startswith(("server", "session", "room", "codec"))
+    } == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("server")])
+def test_the_server_knows_engines_by_their_protocol_only(name: str) -> None:
+    known = {other for other in ours(name) if other.startswith("engines")}
+    assert known <= ({"engines", "engines.base"} if name == "server.process" else {"engines.base"})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_broad_handler_raises_again_or_logs_the_traceback(name: str) -> None:
+    for node in ast.walk(tree(name)):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        caught = (
+            {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else set()
+        )
+        if node.type is None or caught & {"Exception", "BaseException"}:
+            inside = [inner for statement in node.body for inner in ast.walk(statement)]
+            assert any(
+                isinstance(inner, ast.Raise)
+                or (
+                    isinstance(inner, ast.Call)
+                    and isinstance(inner.func, ast.Attribute)
+                    and (
+                        inner.func.attr == "exception"
+                        or "exc_info" in {keyword.arg for keyword in inner.keywords}
+                    )
+                )
+                for inner in inside
+            ), f"gateway.{name}, line {node.lineno}"
