@@ -54,7 +54,7 @@ async def running(
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     app = create_app(engine, limits, lang=lang)
-    server = Server(configure(app, Settings()), app.state.hub, drain_s)
+    server = Server(configure(app, Settings(limits=limits)), app.state.hub, drain_s)
     await engine.start()
     serving = asyncio.create_task(server._serve([listener]))
     try:

@@ -7,8 +7,8 @@ Contract (``tests/engines/test_contract.py`` runs it against every engine):
 1. ``translate`` is an async generator and is always consumed inside `contextlib.aclosing`: a
    ``break`` without it leaves the generator, and the work behind it, alive.
 2. Chunks joined in order are the whole translation. Ending normally means the model ended it (or
-   it reached the length limit); any other end raises `EngineFault`. A job that was aborted by
-   `abort` ends by raising `asyncio.CancelledError`-free `Aborted`, never by a short normal end.
+   it reached the length limit); any other end raises `EngineFault`. A job that was stopped by
+   `abort` ends by raising `Aborted`, never by a short normal end.
 3. Closing the generator, cancelling its task, or ``abort(job.id)`` stops the work inside the
    engine; ``unfinished`` falls accordingly. ``abort`` is synchronous, idempotent, safe for
    unknown ids, and takes effect in the turn of the event loop in which it is called.
@@ -18,7 +18,7 @@ Contract (``tests/engines/test_contract.py`` runs it against every engine):
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 from gateway.errors import EngineFault, ErrorCode
@@ -64,6 +64,9 @@ class Engine(Protocol):
     @property
     def unfinished(self) -> int:
         """Jobs the engine itself is still working on, as the engine counts them."""
+
+    def stats(self) -> Mapping[str, float]:
+        """Gauges only this engine has, such as KV-cache use, by name. Cheap and local."""
 
     async def start(self) -> None:
         """Load the model off the event loop. Raises `EngineFault` with a sentence if it cannot."""

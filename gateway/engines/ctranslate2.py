@@ -17,7 +17,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,6 +148,9 @@ class CTranslate2Engine:
     @property
     def unfinished(self) -> int:
         return len(self._decoding)
+
+    def stats(self) -> Mapping[str, float]:
+        return {}
 
     async def start(self) -> None:
         self._require(Health.STARTING)

@@ -7,7 +7,7 @@ particular engine, metrics libraries, who reads the captions.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, MutableMapping
+from collections.abc import AsyncGenerator, Mapping, MutableMapping
 from contextlib import aclosing
 
 import msgspec
@@ -59,6 +59,9 @@ class GuardedEngine:
     @property
     def unfinished(self) -> int:
         return self.engine.unfinished
+
+    def stats(self) -> Mapping[str, float]:
+        return self.engine.stats()
 
     async def start(self) -> None:
         await self.engine.start()

@@ -120,6 +120,9 @@ class ScriptedEngine:
     def unfinished(self) -> int:
         return len(self._running)
 
+    def stats(self) -> Mapping[str, float]:
+        return {}
+
     async def start(self) -> None:
         self._health = Health.READY
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -91,6 +91,9 @@ class Supervisor:
     @property
     def unfinished(self) -> int:
         return self._engine.unfinished
+
+    def stats(self) -> Mapping[str, float]:
+        return {**self._engine.stats(), "restarts": self.restarts}
 
     async def start(self) -> None:
         """Start the first engine. Raises what it raises, unless told to insist."""

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.detect import Detector
@@ -35,6 +34,9 @@ SECURITY = (
     (b"x-frame-options", b"DENY"),
 )
 """Headers on every HTTP answer."""
+
+PAGE = frozenset((".html", ".css", ".js", ".svg"))
+"""Files of the demo page that are served."""
 
 
 def create_app(
@@ -73,12 +75,8 @@ def create_app(
         WebSocketRoute("/v1/ws", socket),
         *http.ROUTES,
         *libretranslate.ROUTES,
+        *(_demo() or [Route("/", http.index)]),
     ]
-    demo = _demo()
-    if demo is not None:
-        routes.append(Mount("/", StaticFiles(directory=demo, html=True)))
-    else:
-        routes.append(Route("/", http.index))
     app = Starlette(
         routes=routes,
         lifespan=life,
@@ -116,10 +114,17 @@ def _detector(engine: Engine) -> Detector | None:
         return None
 
 
-def _demo() -> Path | None:
-    """The demo page: beside the package in a checkout, inside it in a wheel."""
+def _demo() -> list[Route]:
+    """A route for each file of the demo page: beside the package in a checkout, else inside it.
+
+    Not a mount at "/": that would answer for every path and method that nothing else serves.
+    """
     package = Path(__file__).resolve().parent.parent
     for folder in (package.parent / "web_demo", package / "web_demo"):
         if (folder / "index.html").is_file():
-            return folder
-    return None
+            files = sorted(path for path in folder.iterdir() if path.suffix in PAGE)
+            return [
+                Route("/" if path.name == "index.html" else f"/{path.name}", http.page(path))
+                for path in files
+            ]
+    return []

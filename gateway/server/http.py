@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Send
 
@@ -176,6 +177,15 @@ async def metrics(request: Request) -> Response:
     """Prometheus text format."""
     text = await asyncio.to_thread(request.app.state.metrics.expose)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def page(path: Path) -> Callable[[Request], Awaitable[Response]]:
+    """Serve one file of the demo page, always as it is now."""
+
+    async def serve(request: Request) -> Response:
+        return FileResponse(path, headers={"cache-control": "no-cache"})
+
+    return serve
 
 
 async def index(request: Request) -> Response:

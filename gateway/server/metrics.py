@@ -7,7 +7,7 @@ hub when they are scraped, so that they cost nothing in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
 from prometheus_client import Counter as Count
@@ -126,6 +126,5 @@ class _Gauges:
 
 def _engine(engine: Engine) -> Iterator[Metric]:
     """Gauges only some engines have, e.g. KV-cache use."""
-    stats: Mapping[str, float] = getattr(engine, "stats", dict)()
-    for name, value in stats.items():
+    for name, value in engine.stats().items():
         yield GaugeMetricFamily(f"gateway_engine_{name}", "As the engine counts it.", value=value)
