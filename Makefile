@@ -9,7 +9,7 @@ PURE   := errors messages codec limits languages profiles outbox dispatch uttera
 comma  := ,
 space  := $(subst ,, )
 
-.PHONY: run test lint types pure suite docs test-vllm test-node test-browser bench clean
+.PHONY: run test lint types pure suite docs test-vllm test-node bench clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -42,15 +42,12 @@ pure: $(TEST)
 	$(BIN)/coverage run -m pytest $(PURE:%=tests/test_%.py) tests/test_layers.py tests/properties
 	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*))'
 
-# Everything that needs no GPU, browser, Node.js or vLLM.
+# Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)
-	$(BIN)/pytest -m 'not vllm and not node and not browser'
+	$(BIN)/pytest -m 'not vllm and not node and not external'
 
 test-node: $(TEST)
 	$(BIN)/pytest -m node
-
-test-browser: $(TEST)
-	$(BIN)/pytest -m browser
 
 # vLLM for real, on the CPU: its own environment, since it brings PyTorch.
 test-vllm:

@@ -630,6 +630,7 @@ def test_a_process_that_ends_without_closing_its_engine_does_not_crash(dir: Path
     assert done.returncode == 7
 
 
+@pytest.mark.external
 @pytest.mark.skipif("GATEWAY_TEST_MODEL" not in os.environ, reason="GATEWAY_TEST_MODEL is not set")
 def test_a_real_model_translates(tmp_path: Path) -> None:
     engine = CTranslate2Engine(Path(os.environ["GATEWAY_TEST_MODEL"]), cache_dir=tmp_path)

@@ -219,6 +219,7 @@ def test_a_broken_sentencepiece_file_is_a_fault(tmp_path: Path) -> None:
         sentencepiece(tmp_path / "x.spm")
 
 
+@pytest.mark.external
 @pytest.mark.skipif("GATEWAY_TEST_MODEL" not in os.environ, reason="GATEWAY_TEST_MODEL is not set")
 def test_a_real_vocabulary_keeps_control_tokens_and_text_apart() -> None:
     vocabulary = Vocabulary.load(Path(os.environ["GATEWAY_TEST_MODEL"]))

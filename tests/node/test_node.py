@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -29,21 +28,14 @@ PACE = 0.02
 """Seconds between words: the long text of the tests would take 12 s, if nobody cancelled it."""
 
 
-def missing(what: str) -> NoReturn:
-    """Skip, or fail where the run says that it needs these tests."""
-    if "node" in os.environ.get("GATEWAY_TESTS_REQUIRE", "").split(","):
-        pytest.fail(what)
-    pytest.skip(what)
-
-
 @pytest.fixture(scope="module")
 def node() -> str:
     found = shutil.which("node")
     if found is None:
-        missing("Node.js is not installed; these tests need 20.19 or newer.")
+        pytest.skip("Node.js is not installed; these tests need 20.19 or newer.")
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
     if tuple(map(int, version.stdout.strip().lstrip("v").split(".")[:2])) < NODE:
-        missing(f"Node.js {version.stdout.strip()} is too old; these tests need 20.19 or newer.")
+        pytest.skip(f"Node.js {version.stdout.strip()} is too old; these tests need 20.19 or newer.")
     return found
 
 
@@ -51,13 +43,13 @@ def node() -> str:
 def packages(node: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        missing("npm is not installed; it fetches ws, @msgpack/msgpack and wscat for these tests.")
+        pytest.skip("npm is not installed; it fetches ws, @msgpack/msgpack and wscat for these tests.")
     done = HERE / "node_modules" / ".package-lock.json"
     if done.exists() and done.stat().st_mtime >= (HERE / "package.json").stat().st_mtime:
         return
     install = subprocess.run([npm, "install"], cwd=HERE, capture_output=True, text=True)
     if install.returncode:
-        missing(f"npm could not install the packages of tests/node: {install.stderr[-500:]}")
+        pytest.skip(f"npm could not install the packages of tests/node: {install.stderr[-500:]}")
     done.touch()
 
 
