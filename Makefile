@@ -4,8 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
-PURE   := errors messages codec limits languages profiles outbox dispatch utterance room session \
-          guards sentences schema
+PURE   := errors messages codec limits languages profiles outbox dispatch utterance log member \
+          glossary room session guards phrases sentences schema
 comma  := ,
 space  := $(subst ,, )
 

@@ -1,20 +1,17 @@
-"""One meeting: its members, its utterances, and the log of what was decided.
+"""One meeting: its members, its utterances, and what was decided of them.
 
-Owns: sequence numbers, who reads what, which jobs an utterance needs, and the rule that every
+Owns: who reads what, which jobs an utterance needs, and the rule that every
 (utterance, language) asked for ends in exactly one of ``final``, ``failed``, ``cancelled``.
 Must not know: frames, sockets, tasks, clocks. Work for the engine goes to `Dispatch`, events go
 into the members' outboxes; both are carried out by somebody else.
 
-Bounds: the log by `Limits.log` and `Limits.log_bytes` (oldest events go first), the utterances by
-`Limits.utterances` (oldest ended ones go first; those in flight are bounded per member).
+Bound: `Limits.utterances` are remembered; the oldest that has ended goes first, and those in flight
+are bounded per member.
 """
 
 from __future__ import annotations
 
-import enum
-from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import chain, pairwise
 
 from msgspec.structs import replace
 
@@ -22,8 +19,11 @@ from gateway import languages
 from gateway.codec import Envelope
 from gateway.dispatch import Dispatch, Stage
 from gateway.errors import ClientFault, ErrorCode
+from gateway.glossary import Glossary
 from gateway.job import Chunk, Job, Priority
 from gateway.limits import Limits
+from gateway.log import Durable, Log
+from gateway.member import Member, Role
 from gateway.messages import (
     Ack,
     By,
@@ -41,59 +41,8 @@ from gateway.messages import (
     View,
     Was,
 )
-from gateway.outbox import Outbox
 from gateway.profiles import Profile
 from gateway.utterance import Caption, State, Utterance
-
-_EVENT_BYTES = 256
-"""What a durable event costs the log beside its text, roughly."""
-
-
-class Role(enum.StrEnum):
-    """What a socket may do. Each may also read."""
-
-    VIEW = "view"
-    SPEAK = "speak"
-    MODERATE = "moderate"
-
-
-class Member:
-    """A socket as the room sees it. `gateway.session.Session` is the only kind."""
-
-    __slots__ = (
-        "cancelled",
-        "failed",
-        "finals",
-        "id",
-        "inflight",
-        "langs",
-        "outbox",
-        "role",
-        "view",
-    )
-
-    def __init__(self, id: str, role: Role, outbox: Outbox) -> None:
-        self.id = id
-        self.role = role
-        self.outbox = outbox
-        self.langs: tuple[str, ...] = ()
-        self.view: View = "live"
-        self.inflight: set[str] = set()
-        self.finals = self.failed = self.cancelled = 0
-
-    def hear(self, envelope: Envelope, now: float) -> None:
-        """Take a durable event of the room."""
-        match envelope.message:
-            case Final():
-                self.finals += 1
-            case Failed():
-                self.failed += 1
-            case Cancelled():
-                self.cancelled += 1
-        self.outbox.push(envelope, now)
-
-    def ended(self, now: float) -> None:
-        """An utterance of this member has ended."""
 
 
 class Room:
@@ -110,14 +59,12 @@ class Room:
         observe: Callable[[ServerMessage], None] = lambda _: None,
     ) -> None:
         self.name = name
-        self.epoch = epoch
-        self.seq = 0
+        self.log = Log(epoch, limits)
         self.members: dict[str, Member] = {}
         self._readers: dict[str, list[Member]] = {}
         self.empty_since: float | None = None
         self.context = ""
-        self.glossary: dict[str, str] = {}
-        self._sought: list[tuple[str, tuple[str, str]]] = []
+        self.glossary = Glossary()
         self.style: str | None = None
         self.version = 0
         self._dispatch = dispatch
@@ -126,14 +73,12 @@ class Room:
         self._observe = observe
         self._utterances: dict[str, Utterance] = {}
         self._ords = 0
-        self._log: deque[tuple[ServerMessage, int]] = deque()
-        self._log_bytes = 0
         self._jobs: dict[str, tuple[Utterance, Caption]] = {}
         self._job_count = 0
 
     def __repr__(self) -> str:
         return (
-            f"<Room {self.name} seq {self.seq}, {len(self.members)} members, "
+            f"<Room {self.name} seq {self.log.seq}, {len(self.members)} members, "
             f"{len(self._utterances)} utterances, {len(self._jobs)} jobs>"
         )
 
@@ -225,7 +170,7 @@ class Room:
         utterance = known if known is not None else self._new(say.id, member)
         utterance.rev = rev
         utterance.text = text
-        utterance.terms = self._terms(text)
+        utterance.terms = self.glossary.find(text)
         utterance.lang = lang
         utterance.final = say.final
         utterance.speaker = say.speaker or utterance.speaker
@@ -235,7 +180,7 @@ class Room:
         if say.final:
             self._publish(
                 Source(
-                    seq=self._next(),
+                    seq=self.log.next(),
                     id=utterance.id,
                     rev=rev,
                     ord=utterance.ord,
@@ -276,14 +221,13 @@ class Room:
         if change.context is not None:
             self.context = change.context
         if change.glossary is not None:
-            self.glossary = change.glossary
-            self._sought = [(_marked(term[0]), term) for term in change.glossary.items()]
+            self.glossary = Glossary(change.glossary)
         if change.style is not None:
             self.style = change.style or None
         self.version += 1
         self._publish(
             Settings(
-                seq=self._next(),
+                seq=self.log.next(),
                 version=self.version,
                 context=change.context,
                 glossary=change.glossary,
@@ -326,13 +270,6 @@ class Room:
             ),
             ref=ref,
         )
-
-    def since(self, seq: int) -> list[ServerMessage] | None:
-        """The durable events after ``seq``, or None where the log does not reach back so far."""
-        first = self.seq - len(self._log) + 1
-        if seq > self.seq or seq < first - 1:
-            return None
-        return [event for event, _ in self._log][seq - first + 1 :]
 
     # --- what the engine did --------------------------------------------------------------------
     # A job that was taken back is no longer in _jobs: whatever it still says is not heard.
@@ -457,10 +394,6 @@ class Room:
         if utterance.final:
             self._fail(utterance, caption, code, now)
 
-    def _terms(self, text: str) -> tuple[tuple[str, str], ...]:
-        marked = _marked(text) if self._sought else ""
-        return tuple(term for sought, term in self._sought if sought in marked)
-
     def _echo(self, utterance: Utterance, caption: Caption, now: float) -> None:
         """A reader of the speaker's own language costs no engine time."""
         partial = not utterance.final
@@ -505,7 +438,7 @@ class Room:
             if lang is None:
                 utterance.cancelled = True
             if decides:
-                seq = self._next()
+                seq = self.log.next()
                 event = Cancelled(seq=seq, id=utterance.id, rev=utterance.rev, lang=lang, was=was)
                 self._publish(event, now, to=to, ref=ref)
             else:
@@ -527,7 +460,7 @@ class Room:
         timing = caption.finish(text, by, now)
         self._publish(
             Final(
-                seq=self._next(),
+                seq=self.log.next(),
                 id=u.id,
                 rev=u.rev,
                 ord=u.ord,
@@ -544,7 +477,7 @@ class Room:
         caption.fail()
         self._publish(
             Failed(
-                seq=self._next(),
+                seq=self.log.next(),
                 id=u.id,
                 rev=u.rev,
                 ord=u.ord,
@@ -561,26 +494,18 @@ class Room:
             author.inflight.discard(utterance.id)
             author.ended(now)
 
-    def _next(self) -> int:
-        self.seq += 1
-        return self.seq
-
     def _publish(
         self,
-        event: Source | Final | Failed | Cancelled | Settings,
+        event: Durable,
         now: float,
         *,
         to: Member | None = None,
         ref: str | None = None,
     ) -> None:
         """Log a durable event and send it to everybody it concerns, and to ``to`` with ``ref``."""
-        envelope = Envelope(event)
-        cost = _cost(event)
-        self._log.append((event, cost))
-        self._log_bytes += cost
-        while len(self._log) > self._limits.log or self._log_bytes > self._limits.log_bytes:
-            self._log_bytes -= self._log.popleft()[1]
+        self.log.append(event)
         self._observe(event)
+        envelope = Envelope(event)
         lang = None if isinstance(event, Source | Settings) else event.lang
         readers = self.members.values() if lang is None else self._readers.get(lang, ())
         for member in readers:
@@ -618,32 +543,3 @@ class Room:
                         )
                     )
                 member.outbox.push(stable, now)
-
-
-def _cost(event: Source | Final | Failed | Cancelled | Settings) -> int:
-    """Bytes that an event costs the log, roughly."""
-    match event:
-        case Source() | Final():
-            return _EVENT_BYTES + len(event.text)
-        case Settings():
-            terms = (event.glossary or {}).items()
-            return _EVENT_BYTES + len(event.context or "") + sum(map(len, chain(*terms)))
-        case _:
-            return _EVENT_BYTES
-
-
-def _marked(text: str) -> str:
-    """``text`` in one case, marked wherever a term may begin, for a plain search.
-
-    A term is not looked for inside a word ("AI" is not in "said"). Only scripts that have case are
-    sure to have spaces: in the others a term may begin anywhere.
-    """
-    folded = text.casefold()
-    return "".join(
-        char if _in_word(before) and _in_word(char) else "\0" + char
-        for before, char in pairwise(" " + folded)
-    )
-
-
-def _in_word(char: str) -> bool:
-    return char.isdigit() or char.lower() != char.upper()

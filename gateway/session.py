@@ -22,6 +22,7 @@ from gateway import languages
 from gateway.codec import decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits, TokenBucket
+from gateway.member import Member, Role
 from gateway.messages import (
     HELP,
     VERSION,
@@ -44,7 +45,7 @@ from gateway.messages import (
 )
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
-from gateway.room import Member, Role, Room
+from gateway.room import Room
 
 log = logging.getLogger("gateway.session")
 
@@ -137,8 +138,8 @@ class Session(Member):
                 v=VERSION,
                 session=self.id,
                 room=self.room.name,
-                epoch=self.room.epoch,
-                seq=self.room.seq,
+                epoch=self.room.log.epoch,
+                seq=self.room.log.seq,
                 resume=None,
                 engine=self._engine,
                 languages=self._profile.targets,
@@ -188,7 +189,7 @@ class Session(Member):
 
     def tick(self, now: float) -> None:
         """Send a heartbeat."""
-        self.outbox.send(Tick(seq=self.room.seq), now)
+        self.outbox.send(Tick(seq=self.room.log.seq), now)
 
     # --- frames -----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from gateway.dispatch import Dispatch, Start
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
+from gateway.member import Role
 from gateway.messages import (
     Cancelled,
     Delta,
@@ -30,7 +31,7 @@ from gateway.messages import (
 )
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
-from gateway.room import Role, Room
+from gateway.room import Room
 from gateway.session import Detect, Session
 
 E = TypeVar("E")

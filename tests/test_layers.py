@@ -18,10 +18,12 @@ import gateway
 ROOT = Path(gateway.__file__).parent
 
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("", "errors", "job", "limits", "messages", "sentences", "detect", "engines.orphan", "server", "phrases"),
-    ("client", "codec", "dispatch", "engines.conversion", "languages", "settings", "utterance"),
-    ("guards", "outbox", "profiles", "schema"),
-    ("engines.base", "engines.completions", "engines.vocabulary", "room"),
+    ("", "errors", "job", "limits", "messages"),
+    ("detect", "engines.orphan", "glossary", "phrases", "sentences", "server"),
+    ("client", "codec", "dispatch", "engines.conversion", "languages", "log", "settings"),
+    ("guards", "outbox", "profiles", "schema", "utterance"),
+    ("engines.base", "engines.completions", "engines.vocabulary", "member"),
+    ("room",),
     ("engines.checkpoint", "engines.guarded", "engines.openai", "engines.scripted", "session"),
     ("engines.ctranslate2", "engines.supervisor", "engines.vllm", "server.hub"),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
@@ -36,15 +38,15 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 
 PURE = (
     *("errors", "job", "limits", "messages", "codec", "languages", "profiles", "sentences"),
-    *("dispatch", "outbox", "utterance", "room", "session", "guards", "schema", "phrases"),
-    "engines.completions",
+    *("dispatch", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
+    *("guards", "phrases", "schema", "engines.completions"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
 
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
     *("threading", "time", "uuid"),
-    *("httpx", "prometheus_client", "starlette", "uvicorn", "uvloop", "websockets"),
+    *("httpx2", "prometheus_client", "starlette", "uvicorn", "uvloop", "websockets"),
     *("ctranslate2", "lingua", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
 

@@ -8,6 +8,7 @@ import pytest
 from gateway.codec import Codec
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
+from gateway.member import Role
 from gateway.messages import (
     HELP,
     Ack,
@@ -22,7 +23,6 @@ from gateway.messages import (
     Welcome,
 )
 from gateway.profiles import Profile
-from gateway.room import Role
 from gateway.session import State, clean, usual
 from tests.helpers import NOW, Meeting, Peer, assert_error, names, one, only
 
@@ -117,7 +117,7 @@ def test_a_language_that_the_engine_does_not_have_is_named_with_those_it_has() -
     for lang in ("tlh", "sw", "not a language", ""):
         error = assert_error(peer.say("hello", lang=lang), ErrorCode.LANG_UNSUPPORTED)
         assert error.hint
-    assert peer.meeting.room.seq == 0
+    assert peer.meeting.room.log.seq == 0
 
 
 def test_the_languages_there_are_stand_in_the_hint() -> None:
@@ -346,7 +346,7 @@ def test_more_frames_than_the_rate_are_not_read_and_the_socket_stays() -> None:
     peer.say("b")
     error = assert_error(peer.say("c"), ErrorCode.RATE)
     assert error.retry_ms == 100
-    assert peer.meeting.room.seq == 2
+    assert peer.meeting.room.log.seq == 2
     peer.meeting.now += 0.1
     assert names(peer.say("c")) == ["ack", "source"]
 

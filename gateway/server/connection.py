@@ -20,8 +20,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gateway.codec import Codec, negotiate
 from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.member import Role
 from gateway.messages import Error, View
-from gateway.room import Role
 from gateway.server.hub import Hub, Phase, Seat
 from gateway.session import Session
 

@@ -27,9 +27,10 @@ from gateway.engines.base import Aborted, Engine, Health
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.job import Job
 from gateway.limits import Limits
+from gateway.member import Role
 from gateway.messages import Goaway, ServerMessage, View
 from gateway.outbox import Outbox
-from gateway.room import Role, Room
+from gateway.room import Room
 from gateway.session import AUTO, Session, speakable
 
 log = logging.getLogger("gateway.hub")

@@ -16,8 +16,8 @@ from gateway.codec import Codec
 from gateway.errors import ErrorCode
 from gateway.job import Job
 from gateway.limits import Limits
+from gateway.member import Role
 from gateway.messages import Cancelled, Delta, Failed, Final, ServerMessage, Source, View
-from gateway.room import Role
 from gateway.session import State
 from tests.helpers import Meeting, Peer, only
 
@@ -319,7 +319,7 @@ class World:
         for peer in self.speakers:
             assert peer.session.outbox.closing is not None
             peer.events()
-        assert self.room.since(0) == self.log
+        assert self.room.log.since(0) == self.log
         if self.live is not None and self.slow is not None and self.late is not None:
             self.live.events()
             assert not only(Delta, self.late.events())
