@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from gateway.errors import ErrorCode, Rejected
 from gateway.guards import (
     HEAD_MOST,
-    LETTERS,
     LOOP_WORDS,
     THINKING_MOST,
     Guard,
@@ -355,14 +354,6 @@ def test_a_loop_is_seen_before_the_model_ends() -> None:
 def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
     assert weight("abcd") == 4
     assert weight("漢字") == 5
-
-
-def test_every_script_is_known_by_names_that_unicode_has() -> None:
-    import unicodedata
-
-    names = {name for names in LETTERS.values() for name in names}
-    found = {unicodedata.name(chr(code), "").split(" ")[0] for code in range(0x10000)}
-    assert names <= found
 
 
 @given(

@@ -1,8 +1,9 @@
 """Any OpenAI-compatible server as an engine: streaming HTTP, one connection per job.
 
-Owns: the request that is sent, how its event stream is read, and what every way of ending it means.
-Must not know: clients, rooms, or which of the servers it talks to (``vllm serve``, vllm-router, Ray
-Serve LLM, llm-d, llama.cpp, Ollama), but for one thing: whether it takes vLLM's own fields.
+Owns: connections, the task of each job, what every way of ending it means, and the server's health.
+Must not know: how requests and events are written (`completions`), clients, rooms, or which of the
+servers it talks to (``vllm serve``, vllm-router, Ray Serve LLM, llm-d, llama.cpp, Ollama), but for
+one thing: whether it takes vLLM's own fields.
 
 Each job has one task that reads its response. That task alone touches the response, and it is
 cancelled at most once: closing the response is what makes the server abort, and a second cancel
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from itertools import chain
 from typing import Literal
@@ -23,6 +24,18 @@ import httpx2
 import msgspec
 
 from gateway.engines.base import Aborted, Health
+from gateway.engines.completions import (
+    Event,
+    EventStream,
+    Model,
+    Models,
+    Restart,
+    Usage,
+    complaint,
+    quote,
+    refusal,
+    request,
+)
 from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile, match
@@ -51,131 +64,12 @@ side that sends the next request must be the one that gives up first."""
 PROBE_EVERY = 2.0
 """Seconds between two looks at a server that was unreachable."""
 
-EVENT_LIMIT = 1 << 20
-"""Bytes of one event. A delta takes a few hundred; more is not an event stream."""
-
 OUTPUT_LIMIT = 1 << 16
 """Characters of one translation that wait to be read or were read: a bound on memory. What is too
 long to be a translation is for the guards, and far below this."""
 
 REFUSAL_LIMIT = 1 << 16
 """Bytes read of the body of a refusal."""
-
-QUOTE_LIMIT = 200
-"""Characters of the server's own words that go into one of our messages."""
-
-STOPS = 4
-"""Stop strings that OpenAI's API takes; some servers refuse a fifth."""
-
-
-class Delta(msgspec.Struct):
-    content: str | None = None
-
-
-class Choice(msgspec.Struct):
-    text: str | None = None
-    delta: Delta | None = None
-    finish_reason: str | None = None
-
-
-class Usage(msgspec.Struct):
-    completion_tokens: int | None = None
-
-
-class Complaint(msgspec.Struct):
-    message: str | None = None
-    code: int | str | None = None
-
-
-class Event(msgspec.Struct):
-    """One ``data:`` of a stream, of either API. A ``reasoning_content`` is not read."""
-
-    choices: list[Choice] = []
-    usage: Usage | None = None
-    error: Complaint | str | None = None
-
-
-class Refusal(msgspec.Struct):
-    """Body of an answer that is not 200: OpenAI's, old vLLM's and FastAPI's shapes."""
-
-    error: Complaint | str | None = None
-    message: str | None = None
-    detail: str | None = None
-
-
-class Model(msgspec.Struct):
-    id: str
-    owned_by: str | None = None
-
-
-class Models(msgspec.Struct):
-    data: list[Model]
-
-
-class EventStream:
-    """The ``data`` of server-sent events, from bytes cut anywhere (WHATWG HTML, 9.2.6).
-
-    Names, ids, retry times and comments are passed over. Lines end in CR, LF or CRLF and in
-    nothing else: U+2028, which ends a line for `str.splitlines`, is ordinary text in JSON. Bytes
-    suffice, as neither CR nor LF can be part of a longer UTF-8 character.
-    """
-
-    def __init__(self) -> None:
-        self.rest = b""
-        self.data: list[bytes] = []
-        self.half = False  # the last byte was a CR: an LF that comes next belongs to it
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the events that ``chunk`` completes. Raises `ValueError` beyond `EVENT_LIMIT`."""
-        if self.half:
-            chunk = chunk.removeprefix(b"\n")
-            self.half = not chunk
-        lines = (self.rest + chunk).splitlines(keepends=True)
-        self.rest = lines.pop() if lines and lines[-1][-1:] not in (b"\r", b"\n") else b""
-        self.half = self.half or chunk.endswith(b"\r")
-        for line in lines:
-            line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
-            if line.startswith(b"data:"):
-                self.data.append(line[5:].removeprefix(b" "))
-            elif not line and self.data:
-                event, self.data = b"\n".join(self.data), []
-                yield event
-        if len(self.rest) + sum(map(len, self.data)) > EVENT_LIMIT:
-            raise ValueError(f"an event of more than {EVENT_LIMIT} bytes")
-
-
-class Restart:
-    """Takes a forced prefix off the output of a server that can only start from nothing.
-
-    Passes everything through when ``prefix`` is empty.
-    """
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix.lstrip()
-        self.held = ""
-
-    def feed(self, text: str) -> str:
-        """What of ``text`` continues the prefix. Raises `EngineFault` where it departs from it."""
-        if not self.prefix:
-            return text
-        self.held = (self.held + text).lstrip()
-        if self.held[: len(self.prefix)] != self.prefix[: len(self.held)]:
-            self.depart()
-        if len(self.held) < len(self.prefix):
-            return ""
-        rest, self.prefix = self.held[len(self.prefix) :], ""
-        return rest
-
-    def end(self) -> None:
-        """The output is complete. Raises `EngineFault` if it never got past the prefix."""
-        if self.prefix:
-            self.depart()
-
-    def depart(self) -> None:
-        raise EngineFault(
-            "The model did not keep the text it had to continue, and its server cannot be made to."
-            " If the server is vLLM behind a router, say so with vllm_extras."
-        )
 
 
 class Reply:
@@ -305,9 +199,20 @@ class OpenAIEngine:
         """Requests whose response is open; after `abort`, until it is closed."""
         return len(self._open)
 
+    @property
+    def _chat(self) -> bool:
+        return self._api == "chat" or (self._api == "auto" and self._profile.kind == "chat")
+
+    @property
+    def _path(self) -> str:
+        return "chat/completions" if self._chat else "completions"
+
+    def stats(self) -> Mapping[str, float]:
+        return {}
+
     async def start(self) -> None:
         await self._discover()
-        if self._path() == "chat/completions" and self._profile.kind != "chat":
+        if self._chat and self._profile.kind != "chat":
             raise EngineFault(
                 f"The profile {self._profile.name} is not one of a chat model:"
                 " set api to completions, or choose another profile."
@@ -318,7 +223,7 @@ class OpenAIEngine:
             self.name,
             self._where,
             self._profile.name,
-            self._path(),
+            self._path,
             "on" if self._vllm else "off",
         )
 
@@ -364,7 +269,7 @@ class OpenAIEngine:
         finally:
             await self._client.aclose()
 
-    # The request
+    # A job
 
     def _send(self, job: Job) -> Reply:
         if self._health is not Health.READY:
@@ -385,71 +290,18 @@ class OpenAIEngine:
         task.add_done_callback(ended)
         return reply
 
-    def _path(self) -> str:
-        chat = self._api == "chat" or (self._api == "auto" and self._profile.kind == "chat")
-        return "chat/completions" if chat else "completions"
-
-    def request(self, job: Job) -> tuple[dict[str, object], str]:
-        """The body for ``job``, and the prefix its output will repeat (see `Restart`)."""
-        profile = self._profile
-        prompt = profile.prompt(job)
-        sampling = profile.sampling(job)
-        body: dict[str, object] = {
-            "model": self._model,
-            "stream": True,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": profile.max_tokens(tokens(job.text)),
-        }
-        if sampling.seed is not None:
-            body["seed"] = sampling.seed
-        chat = self._path() == "chat/completions"
-        if self._vllm:
-            # Explicit even where neutral: vLLM takes what is absent from the model's own defaults.
-            body["top_k"] = sampling.top_k
-            body["repetition_penalty"] = sampling.repetition_penalty
-            body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
-            if job.priority:
-                body["priority"] = int(job.priority)
-            if chat and profile.server:
-                body["chat_template_kwargs"] = profile.server  # such as thinking off
-            if not chat:
-                body["add_special_tokens"] = False
-        elif profile.stop:
-            # vLLM is not sent them. It could not find control tokens in text it has cleared of
-            # them, ends at those of the model by itself, and would hold back the last characters
-            # of every delta to look for them.
-            body["stop"] = profile.stop[:STOPS]
-        if not chat:
-            # Other servers add the BOS themselves, unasked. A forced prefix ends the text, and any
-            # server continues it.
-            body["prompt"] = prompt.text if self._vllm else prompt.text.removeprefix(profile.bos)
-            return body, ""
-        messages = [{"role": role, "content": said} for role, said in prompt.messages]
-        repeats = ""
-        if prompt.prefix and self._vllm:
-            body["add_generation_prompt"] = False
-            body["continue_final_message"] = True
-        elif prompt.prefix:
-            repeats = prompt.prefix
-            messages.pop()
-        body["messages"] = messages
-        return body, repeats
-
-    # The response
-
     async def _read(self, job: Job, reply: Reply) -> None:
         """Send ``job`` and collect its output. Raises `EngineFault` unless the model ended it."""
-        body, repeats = self.request(job)
+        body, repeats = request(job, self._profile, chat=self._chat, vllm=self._vllm)
         try:
             async with self._client.stream(
                 "POST",
-                self._path(),
-                content=msgspec.json.encode(body),
+                self._path,
+                content=msgspec.json.encode({"model": self._model, **body}),
                 headers={"Content-Type": "application/json"},
             ) as response:
                 if response.status_code != 200:
-                    raise self._fault(response.status_code, await refusal(response), job)
+                    raise self._fault(response.status_code, refusal(await head(response)), job)
                 kind = response.headers.get("Content-Type", "nothing")
                 if not kind.startswith("text/event-stream"):
                     raise EngineFault(
@@ -555,8 +407,8 @@ class OpenAIEngine:
         if status in (404, 405) and self._model:
             return  # some routers have no list; the first job will tell
         try:
-            body = response.content if status == 200 else b'{"data":[]}'
-            models = msgspec.json.decode(body, type=Models).data
+            listed = status == 200
+            models = msgspec.json.decode(response.content, type=Models).data if listed else []
         except ValueError as error:
             raise EngineFault(
                 f"{self._where}/models is not a list of models."
@@ -631,39 +483,12 @@ def key(api_key: str | None) -> str:
     return key
 
 
-def tokens(text: str) -> int:
-    """How many tokens ``text`` has at most, by its bytes, as the tokenizer is on the server.
-
-    Latin scripts have about four characters to a token, Cyrillic two to three, Chinese and
-    Japanese one or a little more: two bytes to a token is twice what is needed for the first two
-    and enough for the third. Generous, as it only bounds a runaway output.
-    """
-    return len(text.encode()) // 2 + 1
-
-
-def complaint(error: Complaint | str) -> tuple[int, str]:
-    """HTTP status (0 if there is none) and words of an error object."""
-    if isinstance(error, str):
-        return 0, error
-    return error.code if isinstance(error.code, int) else 0, error.message or ""
-
-
-async def refusal(response: httpx2.Response) -> str:
-    """The server's words in an answer that is not 200; empty when there are none for people."""
+async def head(response: httpx2.Response) -> bytes:
+    """The body of ``response``, up to the piece that exceeds `REFUSAL_LIMIT`."""
     body = b""
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
             body += chunk
             if len(body) > REFUSAL_LIMIT:
                 break
-    try:
-        told = msgspec.json.decode(body, type=Refusal)
-    except ValueError:  # a proxy's page
-        return ""
-    return complaint(told.error)[1] if told.error is not None else told.message or told.detail or ""
-
-
-def quote(said: str) -> str:
-    """``said`` on one line and no longer than `QUOTE_LIMIT`."""
-    said = " ".join(said.split())
-    return said if len(said) <= QUOTE_LIMIT else f"{said[:QUOTE_LIMIT]}…"
+    return body

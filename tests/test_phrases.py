@@ -1,0 +1,27 @@
+"""What `gateway.phrases` must be for the rules of `gateway.guards` to find it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from gateway.guards import WORD
+from gateway.phrases import AROUND, DENSE_LETTERS, KNOWN, LETTERS, NEAR, REFUSING
+
+
+@pytest.mark.parametrize("word", sorted(AROUND))
+def test_a_word_around_translations_is_one_word_in_lower_case(word: str) -> None:
+    assert WORD.fullmatch(word)
+    assert word == word.casefold()
+
+
+def test_every_script_is_known_by_names_that_unicode_has() -> None:
+    found = {unicodedata.name(chr(code), "").split(" ")[0] for code in range(0x10000)}
+    assert {name for names in LETTERS.values() for name in names} <= found
+    assert DENSE_LETTERS <= KNOWN
+
+
+def test_languages_stand_without_script_or_region() -> None:
+    tags = {tag for family in NEAR for tag in family} | set(REFUSING)
+    assert all(tag.isalpha() and tag.islower() and len(tag) in (2, 3) for tag in tags)
