@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -107,12 +106,11 @@ def openai(dir: Path) -> Iterator[Engine]:
 
 @contextmanager
 def vllm(dir: Path) -> Iterator[Engine]:
-    if importlib.util.find_spec("vllm") is None:
-        pytest.skip("vLLM is not installed here; `make test-vllm` installs and tests it")
-    from tests.engines.vllm_factory import make_vllm
+    from tests.engines.vllm_factory import make_vllm, require
     from tests.models import tiny_llama
 
-    yield make_vllm(tiny_llama(dir / "llama"))
+    require()
+    yield make_vllm(tiny_llama(dir / "llama", head=32))
 
 
 ENGINES = {

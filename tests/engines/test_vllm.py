@@ -1,0 +1,524 @@
+"""What is particular to vLLM; what it shares with every engine is in ``test_contract.py``.
+
+Those marked ``vllm`` run it for real, on the CPU. Each that ends with a dead or closed engine costs
+another start, so they come last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway import profiles
+from gateway.engines import orphan, vllm
+from gateway.engines.base import Aborted, Health
+from gateway.engines.vllm import Gauges, VllmEngine, begin
+from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+from gateway.job import Job
+from gateway.profiles import Profile, Prompt
+from tests.engines.conftest import STARTS, Subject
+from tests.engines.vllm_factory import SETTINGS, make_vllm
+from tests.live import until
+from tests.models import tiny_llama
+
+TEXT = "Good morning everybody, can you hear me?"
+LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
+GONE = 30.0
+"""Seconds a process may take to end, more than `orphan.GRACE` and what an interpreter needs."""
+
+
+def real(test: Any) -> Any:
+    """Marks a test that runs vLLM; it may have to start it first."""
+    return pytest.mark.vllm(pytest.mark.timeout(600)(test))
+
+
+def job(id: str, text: str = TEXT, **fields: Any) -> Job:
+    return Job(id=id, text=text, source="en", target="de", **fields)
+
+
+async def read(engine: VllmEngine, job: Job) -> str:
+    async with aclosing(engine.translate(job)) as chunks:
+        return "".join([chunk.text async for chunk in chunks])
+
+
+async def start_and_read(engine: VllmEngine, *jobs: Job) -> list[str]:
+    """An engine's whole life."""
+    try:
+        await engine.start()
+        return [await read(engine, job) for job in jobs]
+    finally:
+        await engine.aclose()
+
+
+class Templated(Profile, frozen=True, kw_only=True):
+    """Has chat messages only, as the generic profile has: the source, and the forced prefix."""
+
+    def prompt(self, job: Job) -> Prompt:
+        prefix = (("assistant", job.prefix),) if job.prefix else ()
+        return Prompt(parts=(), messages=(("user", job.text), *prefix), prefix=job.prefix)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llama(tmp_path_factory.mktemp("vllm") / "llama", head=32)
+
+
+@pytest.fixture(scope="module")
+def subject(model: Path) -> Iterator[Subject]:
+    subject = Subject(lambda: nullcontext(make_vllm(model)), STARTS["vllm"])
+    with subject.runner:
+        yield subject
+        subject.close()
+
+
+def try_on(subject: Subject, work: Callable[[Any], Awaitable[None]]) -> None:
+    engine = subject.engine
+
+    async def run() -> None:
+        await work(engine)
+
+    subject.run(run())
+
+
+# Without vLLM.
+
+
+def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # `start` sets it; undone after
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct")
+
+    async def work() -> None:
+        with pytest.raises(EngineFault, match="vLLM cannot be used") as raised:
+            await engine.start()
+        assert raised.value.hint == "pip install 'caption-gateway[vllm]'"
+        assert engine.health is Health.DEAD
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        await engine.aclose()
+        assert engine.health is Health.CLOSED
+
+    asyncio.run(work())
+
+
+def test_the_profile_is_found_by_the_name_of_the_model_or_by_its_configuration(
+    tmp_path: Path,
+) -> None:
+    assert VllmEngine("utter-project/EuroLLM-1.7B-Instruct").profile.name == "eurollm"
+    (tmp_path / "config.json").write_text('{"gateway_profile": "qwen3"}')
+    assert VllmEngine(tmp_path).profile.name == "qwen3"
+
+
+def test_a_model_without_a_profile_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["NobodyKnowsIt"]}')
+    with pytest.raises(EngineFault, match="No profile was found"):
+        VllmEngine(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(EngineFault, match="No profile was found"):
+        VllmEngine(tmp_path)
+
+
+def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
+    engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct", extra={"max_num_seqs": 3})
+    assert engine.name == "vllm:EuroLLM-1.7B-Instruct"
+    assert engine.capacity == 3
+    assert engine.unfinished == 0
+    assert engine.health is Health.STARTING
+
+
+def test_gauges_show_the_last_step_and_counters_add_up() -> None:
+    def scheduler(running: int, queries: int) -> Any:
+        return SimpleNamespace(
+            num_running_reqs=running,
+            num_waiting_reqs=2,
+            kv_cache_usage=0.5,
+            prefix_cache_stats=SimpleNamespace(queries=queries, hits=1),
+        )
+
+    gauges = Gauges()
+    gauges.record(scheduler(4, 10), SimpleNamespace(num_preempted_reqs=1))
+    gauges.record(scheduler(3, 20), None)
+    gauges.record(None, SimpleNamespace(num_preempted_reqs=1))
+    assert gauges.values == {
+        "running": 3,
+        "waiting": 2,
+        "kv_cache_usage": 0.5,
+        "prefix_queries": 30,
+        "prefix_hits": 2,
+        "preemptions": 2,
+    }
+
+
+def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() -> None:
+    steps: list[str] = []
+
+    async def abort(pipe: asyncio.Event) -> None:
+        steps.append("told")
+        await pipe.wait()
+        await asyncio.sleep(0)
+        steps.append("sent")
+
+    async def work() -> None:
+        pipe = asyncio.Event()
+        rest = begin(abort(pipe))
+        assert steps == ["told"]
+        assert rest is not None
+        pipe.set()
+        await rest
+        assert steps == ["told", "sent"]
+        assert begin(asyncio.sleep(0, None)) is not None
+
+        async def immediate() -> None:
+            steps.append("done")
+
+        assert begin(immediate()) is None
+        assert steps[-1] == "done"
+
+    asyncio.run(work())
+
+
+def test_a_process_that_is_nobodys_child_has_no_parent_to_follow() -> None:
+    before = set(multiprocessing.active_children())
+    orphan.watch()
+    assert set(multiprocessing.active_children()) == before
+
+
+# With vLLM.
+
+
+@real
+def test_abort_has_stopped_the_request_when_it_returns(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("aborted", LONG))) as chunks:
+            await anext(chunks)
+            assert engine.unfinished == 1
+            engine.abort("aborted")
+            assert engine.unfinished == 0
+            with pytest.raises(Aborted):
+                await anext(chunks)
+
+    try_on(subject, work)
+
+
+@real
+def test_an_aborted_job_leaves_the_scheduler_as_well(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("aborted", LONG))) as aborted:
+            await anext(aborted)
+            async with aclosing(engine.translate(job("other", LONG))) as chunks:
+                await anext(chunks)
+                assert engine.stats()["running"] == 2
+                engine.abort("aborted")
+                assert 1 in [engine.stats()["running"] async for _ in chunks]
+
+    try_on(subject, work)
+
+
+@real
+def test_a_job_cancelled_at_any_moment_leaves_nothing_behind(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        for turns in range(8):
+            reading = asyncio.create_task(read(engine, job(f"cancelled-{turns}", LONG)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        whole = await read(engine, job("short"))
+        monkeypatch.setattr(vllm, "LONG", 10)
+        assert await read(engine, job("long")) == whole
+        reading = asyncio.create_task(read(engine, job("aborted")))
+        await asyncio.sleep(0)
+        engine.abort("aborted")
+        with pytest.raises(Aborted):
+            await reading
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_text_longer_than_the_model_can_take_is_refused(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        with pytest.raises(EngineFault) as raised:
+            await read(engine, job("long", "no such word " * 400))
+        assert raised.value.code is ErrorCode.TOO_LONG
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_what_vllm_refuses_fails_that_job_alone(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        with pytest.raises(EngineFault) as raised:
+            await read(engine, job("beyond", prefix="x", prefix_ids=(10**6,)))
+        assert raised.value.code is ErrorCode.INTERNAL
+        assert await read(engine, job("after"))
+
+    try_on(subject, work)
+
+
+@real
+def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        admitted = [asyncio.create_task(read(engine, job(f"{n}", LONG))) for n in range(8)]
+        await until(lambda: engine.unfinished == len(admitted))
+        with pytest.raises(Overloaded):
+            await read(engine, job("one too many"))
+        engine.abort("0")
+        with pytest.raises(Aborted):
+            await admitted.pop(0)
+        assert await read(engine, job("another"))
+        await asyncio.gather(*admitted)
+
+    try_on(subject, work)
+
+
+@real
+def test_vllm_being_full_is_overload_too(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(engine: VllmEngine) -> None:
+        limits = inside(engine).scheduler_config
+        monkeypatch.setattr(limits, "max_num_queued_reqs", 1)  # vLLM 0.32 and later
+        async with aclosing(engine.translate(job("first", LONG))) as chunks:
+            await anext(chunks)
+            with pytest.raises(Overloaded):
+                await read(engine, job("second"))
+
+    try_on(subject, work)
+
+
+@real
+def test_a_job_that_vllm_gives_up_by_itself_is_a_fault_and_no_short_translation(
+    subject: Subject,
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("given up", LONG))) as chunks:
+            await anext(chunks)
+            await inside(engine).pause_generation(mode="abort")
+            with pytest.raises(EngineGone):
+                while True:
+                    await anext(chunks)
+        await inside(engine).resume_generation()
+        assert await read(engine, job("after"))
+
+    try_on(subject, work)
+
+
+@real
+def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
+    subject: Subject, model: Path, tmp_path: Path
+) -> None:
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / file).symlink_to(model / file)
+    engine = make_vllm(tmp_path, extra=SETTINGS["extra"] | {"tokenizer": str(model)})
+    expected = subject.run(read(subject.engine, job("with")))
+    assert subject.run(start_and_read(engine, job("without")), STARTS["vllm"]) == [expected]
+
+
+@real
+def test_a_profile_that_leaves_the_prompt_to_the_model_gets_the_models_chat_template(
+    subject: Subject, model: Path, tmp_path: Path
+) -> None:
+    """The template here writes what the embedded profile does, so the output is the same."""
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / file).symlink_to(model / file)
+    (tmp_path / "chat_template.jinja").write_text(
+        "<s><en><de>{% for message in messages %}"
+        "{% if message.role == 'user' %}{{ message.content }}<sep>"
+        "{% else %}{{ message.content }}{% endif %}{% endfor %}"
+    )
+    profile = Templated(**msgspec.structs.asdict(profiles.load("embedded")))
+    engine = make_vllm(tmp_path, profile)
+    expected = subject.run(read(subject.engine, job("ids")))
+    prefixed = subject.run(read(subject.engine, job("prefixed ids", prefix="Guten")))
+    got = start_and_read(engine, job("template"), job("prefixed template", prefix="Guten"))
+    assert subject.run(got, STARTS["vllm"]) == [expected, prefixed]
+
+
+@real
+def test_an_argument_that_this_vllm_does_not_have_is_named(subject: Subject, model: Path) -> None:
+    engine = make_vllm(model, extra={"no_such_argument": 1})
+
+    async def work() -> None:
+        with pytest.raises(EngineFault, match="no_such_argument"):
+            await engine.start()
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    subject.run(work())
+
+
+# From here on the engine dies or is closed.
+
+
+def inside(engine: VllmEngine) -> Any:
+    """vLLM's own engine object."""
+    assert engine._loaded is not None
+    return engine._loaded.engine
+
+
+def processes(engine: VllmEngine) -> list[Any]:
+    """EngineCore, which does the work, and the processes under it."""
+    import psutil
+
+    (core,) = inside(engine).engine_core.resources.engine_manager.processes
+    process = psutil.Process(core.pid)
+    return [process, *process.children(recursive=True)]
+
+
+@real
+def test_a_death_is_noticed_while_there_are_no_jobs(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        processes(engine)[0].kill()
+        await until(lambda: engine.health is Health.DEAD)
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_death_ends_the_jobs_in_flight_visibly_and_a_new_engine_can_follow(
+    subject: Subject,
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("in flight", LONG))) as chunks:
+            await anext(chunks)
+            processes(engine)[0].kill()
+            with pytest.raises(EngineGone):
+                while True:
+                    await anext(chunks)
+        assert engine.unfinished == 0
+        await until(lambda: engine.health is Health.DEAD)
+
+    async def again(engine: VllmEngine) -> None:
+        assert await read(engine, job("again"))
+
+    try_on(subject, work)
+    try_on(subject, again)
+
+
+@real
+def test_engine_core_finishes_what_is_running_when_it_is_told_to_end(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        whole = await read(engine, job("undisturbed", LONG))
+        async with aclosing(engine.translate(job("running", LONG))) as chunks:
+            text = (await anext(chunks)).text
+            processes(engine)[0].send_signal(signal.SIGTERM)
+            text += "".join([chunk.text async for chunk in chunks])
+        assert text == whole
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        await until(lambda: engine.health is Health.DEAD)
+
+    try_on(subject, work)
+
+
+@real
+def test_closing_leaves_no_process_behind(subject: Subject) -> None:
+    import psutil
+
+    async def work(engine: VllmEngine) -> None:
+        running = processes(engine)
+        await engine.aclose()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, running, timeout=GONE)
+        assert not alive
+
+    try_on(subject, work)
+
+
+@real
+def test_closing_an_engine_that_is_still_starting_leaves_no_process_behind(
+    subject: Subject, model: Path
+) -> None:
+    engine = make_vllm(model)
+    before = set(multiprocessing.active_children())
+
+    async def work() -> None:
+        starting = asyncio.create_task(engine.start())
+        await until(lambda: bool(set(multiprocessing.active_children()) - before))
+        await engine.aclose()
+        with pytest.raises(EngineGone):
+            await starting
+        assert engine.health is Health.CLOSED
+        assert not set(multiprocessing.active_children()) - before
+
+    subject.run(work())
+
+
+PARENT = """
+import asyncio, sys
+from gateway import profiles
+from gateway.engines.vllm import VllmEngine
+from tests.engines.vllm_factory import SETTINGS
+
+async def main():
+    await VllmEngine(sys.argv[1], profiles.load("embedded"), **SETTINGS).start()
+    print("READY", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@real
+def test_engine_processes_are_deaf_to_ctrl_c_and_end_when_their_gateway_is_killed(
+    model: Path,
+) -> None:
+    """Spawned, as they are in production, and with the plugin found as it is there."""
+    import psutil
+
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "VLLM_PLUGINS"},
+    )
+    assert parent.stdout is not None
+    with parent:
+        try:
+            log = []
+            for line in parent.stdout:
+                log.append(line)
+                if line == "READY\n":
+                    break
+            else:
+                pytest.fail("".join(log))
+            running = psutil.Process(parent.pid).children(recursive=True)
+            ours = [process for process in running if "VLLM" in process.name()]
+            assert ours
+            group = os.getpgid(parent.pid)
+            assert group not in [os.getpgid(process.pid) for process in ours]
+        finally:
+            parent.kill()
+        _, alive = psutil.wait_procs(running, timeout=GONE)
+        for process in alive:
+            process.kill()
+        assert not alive

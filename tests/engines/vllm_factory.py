@@ -1,0 +1,63 @@
+"""An unstarted `VllmEngine` that starts fast on a CPU, for this engine's tests and others.
+
+Most of a start is one interpreter after the other importing torch and vLLM. vLLM spawns its
+processes, as the gateway has it in production; here they are forked from this one, which has
+imported everything already. The orphan watch works in spawned processes only: its test says so.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import profiles
+from gateway.engines.vllm import Api, VllmEngine
+from gateway.profiles import Profile
+
+SETTINGS: dict[str, Any] = {
+    "dtype": "float32",  # float16 is emulated on most CPUs
+    "max_num_seqs": 4,
+    "max_num_batched_tokens": 2048,
+    "max_model_len": 512,
+    "enforce_eager": True,
+    "extra": {"kv_cache_memory_bytes": 64 * 2**20},
+}
+
+
+class Forking(VllmEngine):
+    def _load(self) -> None:
+        with warnings.catch_warnings():  # those of vLLM and torch are not ours to heed
+            warnings.simplefilter("ignore")
+            super()._load()
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        with warnings.catch_warnings():  # vLLM leaves its zmq context to the garbage collector
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+    def _configure(self, api: Api) -> Any:
+        config = super()._configure(api)
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # making the configuration resets it
+        return config
+
+
+def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) -> VllmEngine:
+    """``model_dir`` with the embedded profile by default. The caller starts and closes it.
+
+    vLLM's kernels for CPUs know no attention heads smaller than 32: ``tiny_llama(dir, head=32)``.
+    """
+    require()
+    return Forking(model_dir, profile or profiles.load("embedded"), **SETTINGS | settings)
+
+
+def require() -> None:
+    """Skip where vLLM is not installed."""
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed here; `make test-vllm` installs and tests it.")
