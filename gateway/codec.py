@@ -34,8 +34,6 @@ class Codec(enum.Enum):
     MSGPACK = "gw.v1.msgpack"
     PLAIN = "plain"
 
-    __hash__ = object.__hash__  # members are compared by identity; an enum hashes its name in Python
-
     def encode(self, message: ServerMessage) -> str | bytes | None:
         """One frame: `str` goes out as text, `bytes` as binary, None is not shown at all."""
         if self is Codec.JSON:
@@ -100,9 +98,11 @@ class Envelope:
 
     def frame(self, codec: Codec) -> str | bytes | None:
         """The encoded frame; see `Codec.encode`."""
-        if codec not in self._frames:  # nearly always: a KeyError would cost more than encoding
-            self._frames[codec] = codec.encode(self.message)
-        return self._frames[codec]
+        try:
+            return self._frames[codec]
+        except KeyError:
+            frame = self._frames[codec] = codec.encode(self.message)
+            return frame
 
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import inspect
 import ipaddress
-import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -163,13 +162,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                     value = msgspec.json.decode(value)
                 elif self.boolean:
                     value = _SWITCHES.get(value.lower(), value)
-            read = msgspec.convert(value, self.type, strict=False)
-            if isinstance(read, float) and not math.isfinite(read):
-                raise ValueError("not a finite number")
+            return msgspec.convert(value, self.type, strict=False)
         except ValueError as exc:  # msgspec's errors are ValueErrors
             shown = "what it is set to" if self.secret else repr(given)[:80]
             raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
-        return read
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

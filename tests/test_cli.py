@@ -250,6 +250,18 @@ def test_what_a_gateway_refuses_is_status_1_and_its_sentence(
         assert says in err
 
 
+def test_the_language_of_a_text_is_found_out_or_else_is_english(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = ["say", "good morning, everybody", "--engine", "scripted", "--to", "de"]
+    assert main(argv) == 0
+    assert capsys.readouterr().out == "[de] good morning, everybody\n"
+    assert fails(capsys, *argv[:-1], "en") == (
+        1,
+        fails(capsys, *argv[:-1], "en", "--from", "en")[1],
+    )
+
+
 def test_a_text_whose_language_nobody_named_is_said_in_the_settings_language(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

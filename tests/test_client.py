@@ -202,7 +202,7 @@ def test_a_client_far_away_can_be_addressed_in_many_ways() -> None:
     assert asked == [f"/v1/ws?{query}", f"/v1/ws?{query}", f"/behind/proxy?key=1&{query}"]
 
 
-@pytest.mark.parametrize("url", ["ftp://there", "ws://", "", "ws://there:port"])
+@pytest.mark.parametrize("url", ["ftp://there", "ws://", "", "ws://there:port", "ws://me@there"])
 def test_what_is_no_address_is_told(url: str) -> None:
     async def test() -> None:
         with pytest.raises(ValueError):

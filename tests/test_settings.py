@@ -106,6 +106,8 @@ def test_a_switch_can_be_written_as_people_write_it(word: str, meaning: bool) ->
         ({}, {"GATEWAY_LIMIT_TEXT": "0"}, "GATEWAY_LIMIT_TEXT cannot be '0'"),
         ({}, {"GATEWAY_LIMIT_JOB_S": "inf"}, "GATEWAY_LIMIT_JOB_S cannot be 'inf'"),
         ({}, {"GATEWAY_DRAIN_S": "nan"}, "GATEWAY_DRAIN_S cannot be 'nan'"),
+        ({}, {"GATEWAY_LIMIT_RATE": "nan"}, "GATEWAY_LIMIT_RATE cannot be 'nan'"),
+        ({}, {"GATEWAY_GPU_MEMORY_UTILIZATION": "nan"}, "it is a number above 0 to 1."),
         ({}, {"GATEWAY_GUARDS": "maybe"}, "it is `true` or `false`."),
         ({"gpu_memory_utilization": "0"}, {}, "it is a number above 0 to 1."),
         ({}, {"GATEWAY_VLLM": "seed=3"}, "GATEWAY_VLLM cannot be 'seed=3': it is a table."),

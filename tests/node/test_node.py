@@ -35,7 +35,7 @@ def node() -> str:
         pytest.skip("Node.js is not installed; these tests need 20.19 or newer.")
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
     if tuple(map(int, version.stdout.strip().lstrip("v").split(".")[:2])) < NODE:
-        pytest.skip(f"Node.js {version.stdout.strip()} is too old; these tests need 20.19 or newer.")
+        pytest.skip(f"Node.js {version.stdout.strip()} is too old; 20.19 or newer is needed.")
     return found
 
 
@@ -43,7 +43,7 @@ def node() -> str:
 def packages(node: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("npm is not installed; it fetches ws, @msgpack/msgpack and wscat for these tests.")
+        pytest.skip("npm is not installed; it fetches ws, @msgpack/msgpack and wscat.")
     done = HERE / "node_modules" / ".package-lock.json"
     if done.exists() and done.stat().st_mtime >= (HERE / "package.json").stat().st_mtime:
         return

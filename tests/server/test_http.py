@@ -275,7 +275,8 @@ def test_detection_ranks_the_languages_of_the_engine() -> None:
             assert live.hub.lang == AUTO
             answer = await client.post("/detect", json={"q": "Guten Morgen zusammen"})
             assert answer.json()[0]["language"] == "de"
-            body = {"q": ["bonjour à tous", "guten Morgen zusammen"], "source": "auto", "target": "en"}
+            texts = ["bonjour à tous", "guten Morgen zusammen"]
+            body = {"q": texts, "source": "auto", "target": "en"}
             answer = await client.post("/translate", json=body)
             found = [entry["language"] for entry in answer.json()["detectedLanguage"]]
             assert found == ["fr", "de"]
