@@ -36,8 +36,7 @@ def split(text: str, limit: int) -> list[tuple[str, str]]:
             if _ABBREVIATION.search(text[start:at]):
                 continue
             at += len(closing.rstrip())
-        if at > start:
-            pieces += _cut(text[start:at], text[at : end.end()], limit)
+        pieces += _cut(text[start:at], text[at : end.end()], limit)
         start = end.end()
     if start < len(text):
         pieces += _cut(text[start:], "", limit)
@@ -60,8 +59,7 @@ def _cut(piece: str, gap: str, limit: int) -> list[tuple[str, str]]:
             cuts.append((piece[:limit], ""))
             piece = piece[limit:]
         else:
-            cuts.append((piece[:at], " "))
-            piece = piece[at + 1 :]
-    if piece:
-        cuts.append((piece, gap))
+            cuts.append((piece[:at].rstrip(), " "))
+            piece = piece[at:].lstrip()
+    cuts.append((piece, gap))
     return cuts
