@@ -118,9 +118,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as exc:
         listener.close()
-        raise OSError(
-            exc.errno, f"Cannot listen on {host}:{port}: {exc.strerror}. Choose another --port."
-        ) from exc
+        why = exc.strerror or exc
+        raise OSError(f"Cannot listen on {host}:{port}: {why}. Choose another --port.") from exc
     return listener
 
 
