@@ -312,11 +312,14 @@ class Runs:
         """Take the next token. Return the phrase's length in tokens and how often it was said."""
         token = token.casefold()
         best = (1, 1)
-        for n in range(1, len(self._last) + 1):
-            self._same[n] = self._same[n] + 1 if self._last[-n] == token else 0
-            times = self._same[n] // n + 1
-            if times > best[1]:
-                best = (n, times)
+        if token in self._last:
+            for n in range(1, len(self._last) + 1):
+                self._same[n] = self._same[n] + 1 if self._last[-n] == token else 0
+                times = self._same[n] // n + 1
+                if times > best[1]:
+                    best = (n, times)
+        else:  # most of the time: a new word ends every run
+            self._same = [0] * (NGRAM + 1)
         self._last.append(token)
         return best
 

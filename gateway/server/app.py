@@ -21,7 +21,7 @@ from gateway.detect import Detector
 from gateway.engines.base import Engine
 from gateway.limits import Limits
 from gateway.server import http, libretranslate
-from gateway.server.connection import socket
+from gateway.server.connection import Endpoint
 from gateway.server.hub import Hub
 from gateway.server.metrics import Metrics
 
@@ -72,7 +72,7 @@ def create_app(
             await asyncio.gather(keeper, return_exceptions=True)
 
     routes: list[BaseRoute] = [
-        WebSocketRoute("/v1/ws", socket),
+        WebSocketRoute("/v1/ws", Endpoint(hub)),
         *http.ROUTES,
         *libretranslate.ROUTES,
         *(_demo() or [Route("/", http.index)]),

@@ -1,7 +1,10 @@
 """One WebSocket, from its handshake to its close.
 
 Owns: the query string, the sub-protocol, the reader and the writer of one socket. Must not know:
-what frames mean. The only module that touches `starlette.websockets`.
+what frames mean.
+
+It is an ASGI application by itself. Starlette's `WebSocket` would check each message against a
+state that is plain from this one module, for a good part of what a delta costs altogether.
 
 The reader is always in ``receive``: a socket whose messages are not read cannot answer pings
 either, and would be closed for it. The writer takes everything the outbox holds each time it wakes;
@@ -16,7 +19,7 @@ import re
 from typing import Any, get_args
 
 from starlette.datastructures import QueryParams
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.types import Receive, Scope, Send
 
 from gateway.codec import Codec, negotiate
 from gateway.errors import ClientFault, CloseCode, ErrorCode
@@ -34,43 +37,53 @@ CLOSE_S = 1.0
 """Seconds to get a close frame out to a socket that does not read."""
 
 
-async def socket(websocket: WebSocket) -> None:
-    """Serve one client at ``/v1/ws``."""
-    hub: Hub = websocket.app.state.hub
-    codec = negotiate(websocket.scope.get("subprotocols", ()))
-    await websocket.accept(subprotocol=codec.value if codec else None)
-    try:
-        seat, beat = read_query(websocket.query_params, codec)
-        session = hub.open(seat)
-    except ClientFault as fault:
-        await _turn_away(websocket, codec or Codec.JSON, fault, hub.phase)
-        return
-    log.info("%s open", session.id)
-    try:
-        await Connection(websocket, hub, session, beat).serve()
-    finally:
-        hub.close(session)
-        log.info("%s closed after %d frames", session.id, session.frames_in)
+class Endpoint:
+    """``/v1/ws``: one call for each client."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hub = self._hub
+        codec = negotiate(scope.get("subprotocols", ()))
+        message = await receive()
+        assert message["type"] == "websocket.connect", message["type"]
+        try:
+            await send({"type": "websocket.accept", "subprotocol": codec.value if codec else None})
+        except OSError:
+            return  # gone before it was let in
+        try:
+            seat, beat = read_query(QueryParams(scope["query_string"]), codec)
+            session = hub.open(seat)
+        except ClientFault as fault:
+            await _turn_away(send, codec or Codec.JSON, fault, hub.phase)
+            return
+        log.info("%s open", session.id)
+        try:
+            await Connection(receive, send, hub, session, beat).serve()
+        finally:
+            hub.close(session)
+            log.info("%s closed after %d frames", session.id, session.frames_in)
 
 
 class Connection:
     """The tasks of one socket."""
 
     def __init__(
-        self, websocket: WebSocket, hub: Hub, session: Session, beat: float | None
+        self, receive: Receive, send: Send, hub: Hub, session: Session, beat: float | None
     ) -> None:
-        self._websocket = websocket
+        self._receive = receive
+        self._send = send
         self._hub = hub
         self._session = session
         self._beat = beat
-        self._work = asyncio.Event()
+        self._idle: asyncio.Future[None] | None = None  # the writer waits here for work
         self._tasks: list[asyncio.Task[None]] = []
 
     async def serve(self) -> None:
         """Read and write until either ends."""
         outbox = self._session.outbox
         outbox.wake = self._wake
-        self._work.set()  # the welcome is already there
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         if self._beat is not None:
             self._tasks.append(asyncio.create_task(self._heart(self._beat)))
@@ -83,32 +96,33 @@ class Connection:
             results = await asyncio.gather(*self._tasks, return_exceptions=True)
         code = outbox.closing
         for result in results:
-            if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
+            # OSError is how a server says that the client has gone.
+            if isinstance(result, Exception) and not isinstance(result, OSError):
                 log.error("%s ended by a fault", self._session.id, exc_info=result)
                 code = code or CloseCode.SERVER_ERROR
         if code is not None:
-            await _close(self._websocket, code, outbox.reason)
+            await _close(self._send, code, outbox.reason)
 
     def _wake(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW:
             self._tasks[1].cancel()  # it waits for a socket that nobody reads
-        self._work.set()
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     async def _read(self) -> None:
-        while True:
-            message = await self._websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                return
+        receive = self._receive
+        while (message := await receive())["type"] == "websocket.receive":
             frame = message.get("text")
             self._hub.receive(self._session, message["bytes"] if frame is None else frame)
 
     async def _write(self) -> None:
         outbox = self._session.outbox
-        send = self._websocket.send
+        send = self._send
+        loop = asyncio.get_running_loop()
         while outbox.closing is None or len(outbox):
             if not len(outbox):
-                self._work.clear()
-                await self._work.wait()
+                self._idle = loop.create_future()
+                await self._idle
             for frame in outbox.take():
                 await send(_event(frame))
 
@@ -157,7 +171,7 @@ def _bad(name: str, value: str, allowed: str) -> ClientFault:
     )
 
 
-async def _turn_away(websocket: WebSocket, codec: Codec, fault: ClientFault, phase: Phase) -> None:
+async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase) -> None:
     """Say why on the open socket: browsers cannot read an HTTP status."""
     error = Error(
         code=fault.code.value, fatal=True, retry=fault.code.retry, msg=str(fault), hint=fault.hint
@@ -165,23 +179,23 @@ async def _turn_away(websocket: WebSocket, codec: Codec, fault: ClientFault, pha
     frame = codec.encode(error)
     assert frame is not None, "every codec shows errors"
     try:
-        await websocket.send(_event(frame))
-    except WebSocketDisconnect:
+        await send(_event(frame))
+    except OSError:
         return
     code = CloseCode.PROTOCOL_ERROR
     if fault.code is ErrorCode.BUSY:
         code = CloseCode.TOO_MANY if phase is Phase.OPEN else CloseCode.GOAWAY
-    await _close(websocket, code, str(fault))
+    await _close(send, code, str(fault))
 
 
-async def _close(websocket: WebSocket, code: CloseCode, reason: str) -> None:
+async def _close(send: Send, code: CloseCode, reason: str) -> None:
     """Send a close frame, if the socket still takes one. A reason has at most 123 bytes."""
     short = reason.encode()[:123].decode(errors="ignore")
     try:
         async with asyncio.timeout(CLOSE_S):
-            await websocket.close(code, short)
-    except (WebSocketDisconnect, RuntimeError, TimeoutError) as exc:
-        # RuntimeError: Starlette's answer to closing what the client closed a moment before.
+            await send({"type": "websocket.close", "code": int(code), "reason": short})
+    except (OSError, RuntimeError, TimeoutError) as exc:
+        # RuntimeError: uvicorn's answer to closing what the client closed a moment before.
         log.debug("no close frame: %s", exc)
 
 

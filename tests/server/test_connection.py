@@ -342,7 +342,7 @@ def test_a_reader_that_never_reads_is_closed_and_the_others_are_not_held_up() ->
     async def main() -> None:
         long = ["word " * 20] * 100
         engine = ScriptedEngine({("go", "de"): long})
-        limits = Limits(outbox_bytes=65_536)
+        limits = Limits(outbox_bytes=65_536, rate=10_000, burst=10_000)
         async with running(engine, limits) as live:
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", int(live.ws.rpartition(":")[2])

@@ -1,0 +1,1 @@
+"""What the gateway costs, as ratios measured in one run. Not tests: nothing here fails a build."""

@@ -1,0 +1,419 @@
+"""What one delta costs in the gateway, against a bare Starlette handler that sends the same bytes.
+
+``python -m benchmarks.delta`` prints ratios measured in one run; ``docs/benchmarks.md`` explains
+them. Owns: the experiments, the statistics, the goals. Must not know: how a server or client works.
+
+Absolute times vary by half on a shared machine, from one minute to the next. So both servers run at
+the same time, take turns round by round, and every round is compared with its neighbour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import random
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+import uvloop
+
+from benchmarks.client import Socket
+from benchmarks.servers import FRAME_BYTES, ID, KINDS, serve
+from benchmarks.stepper import SOURCE, TOKENS, Plan, Tally
+
+QUERY = "from=en&to=de"
+PATIENCE_S = 60.0
+"""Seconds a round may take before something is broken."""
+PACKAGES = ("uvicorn", "starlette", "websockets", "uvloop", "msgspec")
+
+GOAL_CPU = 2.0
+"""Most CPU per delta, in times the bare handler's (issue 2)."""
+GOAL_FIRST_MS = 5.0
+GOAL_CANCEL_MS = 50.0
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is measured. ``sessions``: streams at once, and utterances of each in one round."""
+
+    pairs: int = 7
+    sessions: tuple[tuple[int, int], ...] = ((16, 2), (64, 1), (200, 1))
+    first: int = 25
+    cancels: int = 50
+    readers: tuple[int, ...] = (1, 10, 100)
+
+
+QUICK = Size(pairs=3, sessions=((16, 1), (200, 1)), first=10, cancels=10)
+
+
+class Child:
+    """A server in its own process."""
+
+    def __init__(self, kind: str, core: int | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe: Connection
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(kind, theirs), daemon=True)
+        self._process.start()
+        if core is not None:
+            os.sched_setaffinity(self._process.pid or 0, {core})
+        theirs.close()
+        self.port: int = self._pipe.recv()
+
+    def begin(self, plan: Plan) -> None:
+        """Begin a round: nothing is sent before this returns."""
+        self._pipe.send(plan)
+        self._pipe.recv()
+
+    def end(self) -> Tally:
+        """What the round took."""
+        self._pipe.send("end")
+        tally = self._pipe.recv()
+        assert isinstance(tally, Tally)
+        return tally
+
+    def stop(self) -> None:
+        """End the process."""
+        self._pipe.send("stop")
+        self._process.join(10)
+        self._process.kill()
+
+
+@contextlib.contextmanager
+def children(*kinds: str) -> Iterator[list[Child]]:
+    """Servers on the first core, this process on the last, where there are two."""
+    cores: list[int | None] = [None]
+    if hasattr(os, "sched_getaffinity"):
+        cores = [*sorted(os.sched_getaffinity(0))]
+    servers: list[Child] = []
+    try:
+        servers.extend(Child(kind, cores[0] if len(cores) > 1 else None) for kind in kinds)
+        if len(cores) > 1:
+            os.sched_setaffinity(0, {cores[-1] or 0})
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+        if len(cores) > 1:
+            os.sched_setaffinity(0, {core for core in cores if core is not None})
+
+
+@contextlib.asynccontextmanager
+async def sessions(server: Child, count: int, query: str = QUERY) -> AsyncIterator[list[Socket]]:
+    """So many open sockets."""
+    sockets = [await Socket.connect(server.port, query) for _ in range(count)]
+    try:
+        yield sockets
+    finally:
+        for socket in sockets:
+            socket.close()
+
+
+_numbers = itertools.count(1)
+
+
+def say() -> tuple[str, str]:
+    """An utterance under a new id; (id, frame)."""
+    id = ID.format(next(_numbers))
+    return id, json.dumps({"type": "say", "id": id, "text": SOURCE})
+
+
+async def volley(speakers: Sequence[Socket], readers: Sequence[Socket]) -> None:
+    """All speakers say something at once; ends when all readers have the caption."""
+    ends = [reader.wait("f") for reader in readers]
+    for speaker in speakers:
+        speaker.send(say()[1])
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*ends)
+
+
+async def measure(
+    server: Child, speakers: Sequence[Socket], readers: Sequence[Socket], plan: Plan, volleys: int
+) -> Tally:
+    """One round. Raises `RuntimeError` where not every token arrived in a frame of its own."""
+    deltas = sum(reader.deltas for reader in readers)
+    server.begin(plan)
+    for _ in range(volleys):
+        await volley(speakers, readers)
+    tally = server.end()
+    deltas = sum(reader.deltas for reader in readers) - deltas
+    due = TOKENS * volleys * len(readers)
+    if deltas < 0.98 * due:
+        raise RuntimeError(f"{deltas} of {due} deltas arrived; the machine is too busy.")
+    return tally
+
+
+async def cpu(size: Size) -> dict[str, Any]:
+    """CPU per delta of all servers, at several numbers of streams."""
+    most = max(streams for streams, _ in size.sessions)
+    rows: dict[str, Any] = {}
+    with children(*KINDS) as servers:
+        async with contextlib.AsyncExitStack() as stack:
+            sockets = [await stack.enter_async_context(sessions(s, most)) for s in servers]
+            for streams, volleys in size.sessions:
+                plan = Plan(streams=streams)
+                steady: dict[str, list[float]] = {kind: [] for kind in KINDS}
+                whole: dict[str, list[float]] = {kind: [] for kind in KINDS}
+                used = []
+                for turn in range(size.pairs + 1):
+                    for kind, server, ours in zip(KINDS, servers, sockets, strict=True):
+                        some = ours[:streams]
+                        before = time.process_time(), time.monotonic()
+                        tally = await measure(server, some, some, plan, volleys)
+                        if turn:  # the first is to warm up
+                            spent = time.process_time() - before[0]
+                            used.append(spent / (time.monotonic() - before[1]))
+                            steady[kind].append(tally.steady_cpu / tally.steady_tokens / 1000)
+                            whole[kind].append(tally.cpu / tally.tokens / 1000)
+                rows[str(streams)] = {
+                    "bare_us": _spread(steady["bare"]),
+                    "noise": _ratio(steady["bare"][1:], steady["bare"][:-1]),
+                    **{kind: _ratio(steady[kind], steady["bare"]) for kind in KINDS[1:]},
+                    **{f"{kind}_whole": _ratio(whole[kind], whole["bare"]) for kind in KINDS[1:]},
+                    "client_busy": max(used),
+                }
+    return rows
+
+
+async def first(size: Size, streams: int = 16) -> dict[str, Any]:
+    """From the engine's first token to the client having it, when all streams begin at once."""
+    plan = Plan(streams=streams, step_s=0.005)
+    bursts: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
+    with children(*KINDS) as servers:
+        async with contextlib.AsyncExitStack() as stack:
+            sockets = [await stack.enter_async_context(sessions(s, streams)) for s in servers]
+            for turn in range(size.first + 3):
+                for kind, server, ours in zip(KINDS, servers, sockets, strict=True):
+                    await measure(server, ours, ours, plan, 1)
+                    if turn >= 3:
+                        bursts[kind].append([socket.lag / 1e6 for socket in ours])
+    result: dict[str, Any] = {"streams": streams, "bursts": size.first}
+    for kind in KINDS:
+        all = [lag for burst in bursts[kind] for lag in burst]
+        result[kind] = {
+            "p50_ms": _quantile(all, 0.5),
+            "last_ms": statistics.median(map(max, bursts[kind])),
+            "p99_ms": _quantile(all, 0.99),
+        }
+        for name in ("p50", "last", "p99"):
+            result[kind][name] = result[kind][f"{name}_ms"] / result["bare"][f"{name}_ms"]
+    return result
+
+
+async def cancel(size: Size, streams: int = 200, cancellers: int = 4) -> dict[str, Any]:
+    """From sending ``cancel`` to having ``cancelled``, alone and beside so many streams."""
+    result: dict[str, Any] = {"streams": streams}
+    with children("gateway") as (server,):
+        async with sessions(server, streams) as crowd, sessions(server, cancellers) as few:
+            for name, beside in (("idle", crowd[:0]), ("busy", crowd)):
+                server.begin(Plan(streams=streams))
+                noise = asyncio.create_task(_chatter(beside))
+                times = await asyncio.gather(*(_change_mind(one, size.cancels) for one in few))
+                noise.cancel()
+                await asyncio.gather(noise, return_exceptions=True)
+                tally = server.end()
+                taken = [ms for some in times for ms in some]
+                result[name] = {
+                    "p50_ms": _quantile(taken, 0.5),
+                    "p99_ms": _quantile(taken, 0.99),
+                    "most_ms": max(taken),
+                    "stolen_ms": tally.stolen / 1e6,
+                    "cancels": len(taken),
+                    "aborts": tally.aborted,
+                }
+    return result
+
+
+async def _chatter(sockets: Sequence[Socket]) -> None:
+    while sockets:
+        await volley(sockets, sockets)
+
+
+async def _change_mind(socket: Socket, times: int) -> list[float]:
+    """Milliseconds that each of so many cancels took."""
+    taken = []
+    for _ in range(times):
+        id, frame = say()
+        begun = socket.wait("d")
+        socket.send(frame)
+        await begun
+        await asyncio.sleep(random.uniform(0, 0.04))  # anywhere between two steps
+        answer = socket.wait("c")
+        sent = time.monotonic_ns()
+        socket.cancel(id)
+        taken.append((await answer - sent) / 1e6)
+    return taken
+
+
+async def fan_out(size: Size) -> dict[str, Any]:
+    """CPU per delta and reader, one speaker and several readers in one room and language."""
+    costs: dict[int, list[float]] = {count: [] for count in size.readers}
+    plan = Plan(step_s=0.005)
+    with children("gateway") as (server,):
+        async with contextlib.AsyncExitStack() as stack:
+            rooms = {}
+            for count in size.readers:
+                room = f"room=r{count}"
+                speakers = sessions(server, 1, f"from=en&{room}")
+                readers = sessions(server, count, f"role=view&to=de&{room}")
+                rooms[count] = (
+                    await stack.enter_async_context(speakers),
+                    await stack.enter_async_context(readers),
+                )
+            for turn in range(size.pairs + 1):
+                for count, (speakers_, readers_) in rooms.items():
+                    tally = await measure(server, speakers_, readers_, plan, 4)
+                    if turn:
+                        costs[count].append(tally.steady_cpu / tally.steady_tokens / count / 1000)
+    one = costs[size.readers[0]]
+    return {
+        str(count): {"us": statistics.median(cost), "to_one": _ratio(cost, one)}
+        for count, cost in costs.items()
+    }
+
+
+# --- statistics ---------------------------------------------------------------------------------
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    """[median, least, most]"""
+    return [statistics.median(values), min(values), max(values)]
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """[median, least, most] of the ratios of neighbours."""
+    return _spread([a / b for a, b in zip(ours, theirs, strict=True)])
+
+
+def _quantile(values: Sequence[float], at: float) -> float:
+    return sorted(values)[min(int(len(values) * at), len(values) - 1)]
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+def _verdicts(result: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """(goal, measured, met)"""
+    worst, served = (max(row[k][0] for row in result["cpu"].values()) for k in KINDS[1:])
+    ours, bare = result["first"]["gateway"]["p99_ms"], result["first"]["bare"]["p99_ms"]
+    busy = result["cancel"]["busy"]
+    idle = result["cancel"]["idle"]
+    return [
+        (f"CPU per delta at most {GOAL_CPU:g}x bare", f"{worst:.2f}x", worst <= GOAL_CPU),
+        ("the same with guards and supervisor", f"{served:.2f}x", served <= GOAL_CPU),
+        (
+            f"first delta within {GOAL_FIRST_MS:g} ms",
+            f"p99 {ours:.2f} ms (bare: {bare:.2f} ms)",
+            ours <= GOAL_FIRST_MS,
+        ),
+        (
+            f"cancelled within {GOAL_CANCEL_MS:g} ms",
+            f"most {busy['most_ms']:.2f} ms (others held the core for up to"
+            f" {busy['stolen_ms']:.0f} ms)",
+            busy["most_ms"] <= GOAL_CANCEL_MS,
+        ),
+        (
+            "every cancel aborts in the engine",
+            f"{idle['aborts']} of {idle['cancels']}",
+            idle["aborts"] == idle["cancels"],
+        ),
+    ]
+
+
+def _report(result: dict[str, Any], line: Callable[[str], None]) -> None:
+    about = result["about"]
+    line(f"{about['python']}, {about['machine']}; {about['packages']}; {about['date']}")
+    line(f"{TOKENS} deltas of {FRAME_BYTES:.0f} bytes for an utterance, a step every 20 ms")
+    line("")
+    line("CPU per delta, as a ratio to the bare handler: median [range of pairs]")
+    line(
+        "  streams  gateway             served              whole utterance"
+        "  bare/bare           bare"
+    )
+    for streams, row in result["cpu"].items():
+        line(
+            f"  {streams:>7}  {_range(row['gateway']):<18}  {_range(row['served']):<18}"
+            f"  {row['gateway_whole'][0]:.2f} ({row['served_whole'][0]:.2f})     "
+            f"  {_range(row['noise']):<18}  {row['bare_us'][0]:.1f} us"
+        )
+    busiest = max(row["client_busy"] for row in result["cpu"].values())
+    line(f"  the client used at most {busiest:.0%} of its core")
+    line("")
+    bursts = result["first"]
+    line(f"First delta, {bursts['bursts']} bursts of {bursts['streams']}: ms (ratio to bare)")
+    line("            median        last of a burst  p99 of all")
+    for kind in KINDS:
+        row = bursts[kind]
+        cells = [f"{row[name + '_ms']:5.2f} ({row[name]:.2f})" for name in ("p50", "last", "p99")]
+        line(f"  {kind:<8}  {cells[0]:<12}  {cells[1]:<15}  {cells[2]}")
+    line("")
+    line("Cancel, from sending it to having `cancelled`")
+    for name, what in (
+        ("idle", "alone"),
+        ("busy", f"beside {result['cancel']['streams']} streams"),
+    ):
+        row = result["cancel"][name]
+        line(
+            f"  {what:<18} p50 {row['p50_ms']:.2f} ms, p99 {row['p99_ms']:.2f} ms,"
+            f" most {row['most_ms']:.2f} ms; {row['aborts']} aborts for {row['cancels']} cancels;"
+            f" others held the core for up to {row['stolen_ms']:.0f} ms"
+        )
+    line("")
+    line("Readers of one room and language: CPU per delta and reader, as a ratio to one reader")
+    for count, row in result["readers"].items():
+        line(f"  {count:>7}  {_range(row['to_one']):<18}  {row['us']:.1f} us")
+    line("")
+    for goal, measured, met in _verdicts(result):
+        line(f"  {'met    ' if met else 'NOT MET'}  {goal}: {measured}")
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{values[0]:.2f} [{values[1]:.2f}-{values[2]:.2f}]"
+
+
+async def run(size: Size) -> dict[str, Any]:
+    """All experiments, one after the other."""
+    gc.freeze()
+    return {
+        "about": {
+            "python": f"{platform.python_implementation()} {platform.python_version()}",
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "packages": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+            "date": time.strftime("%Y-%m-%d"),
+            "frame_bytes": FRAME_BYTES,
+        },
+        "cpu": await cpu(size),
+        "first": await first(size),
+        "cancel": await cancel(size),
+        "readers": await fan_out(size),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write what was measured where asked to."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.delta", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller rounds")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers there too")
+    options = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(run(QUICK if options.quick else Size()))
+    _report(result, print)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(result, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The servers that are compared, each in a process of its own on the same uvicorn.
+
+Owns: the bare handler, the gateway around the same engine, the pipe by which rounds are counted.
+Must not know: clients, statistics.
+
+``bare``     a minimal Starlette handler: for each token of the engine one constant frame
+``gateway``  the gateway
+``served``   the gateway with guards and supervisor around the engine, as `gateway serve` has them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import Counter
+from contextlib import aclosing
+from multiprocessing.connection import Connection
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from benchmarks.stepper import PIECES, SOURCE, STAMP, Plan, Stepper
+from gateway.codec import Codec
+from gateway.engines.base import Engine
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.supervisor import Supervisor
+from gateway.job import Job
+from gateway.limits import Limits
+from gateway.messages import Ack, Delta, Final, ServerMessage, Source, Timing
+from gateway.server.app import create_app
+from gateway.server.process import Server, configure, listen
+from gateway.settings import Settings
+
+KINDS = ("bare", "gateway", "served")
+LIMITS = Limits(rate=10_000, burst=10_000, queue=2_000)
+"""A client of the benchmark says more than a person."""
+ID = "u-{:016d}"
+"""Ids of the clients' utterances: of one length, so that both servers send the same bytes."""
+
+
+def serve(kind: str, pipe: Connection) -> None:
+    """Run one server until the pipe says stop. Sends the port first."""
+    logging.basicConfig(level=logging.WARNING)
+    stepper = Stepper()
+    engine: Engine = stepper
+    if kind == "served":
+        engine = GuardedEngine(Supervisor(lambda: stepper), Counter())
+    listener = listen("127.0.0.1", 0)
+    server: uvicorn.Server
+    if kind == "bare":
+        server = uvicorn.Server(configure(bare(stepper), Settings()))
+    else:
+        app = create_app(engine, LIMITS, lang="en")
+        server = Server(configure(app, Settings()), app.state.hub, 0)
+
+    async def main() -> None:
+        await engine.start()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), _obey, pipe, stepper, server)
+        gc.collect()
+        gc.freeze()
+        pipe.send(listener.getsockname()[1])
+        await server.serve(sockets=[listener])
+        await engine.aclose()
+
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(main())
+
+
+def bare(stepper: Stepper) -> Starlette:
+    """What one would write first: no ids, no cancellation, no room, no limits."""
+    frames = tuple(map(_text, _deltas()))
+    before = (_text(Ack(id=_ID, rev=1, ord=1)), _text(_source()))
+    after = _text(_final())
+
+    async def socket(websocket: WebSocket) -> None:
+        await websocket.accept(subprotocol=Codec.JSON.value)
+        count = 0
+        try:
+            while True:
+                await websocket.receive_text()
+                count += 1
+                for frame in before:
+                    await websocket.send_text(frame)
+                job = Job(id=f"{id(websocket)}.{count}", text=SOURCE, source="en", target="de")
+                n = 0
+                async with aclosing(stepper.translate(job)) as chunks:
+                    async for chunk in chunks:
+                        if n:
+                            await websocket.send_text(frames[n])
+                        else:
+                            await websocket.send_text(frames[0].replace(_STAMP, chunk.text))
+                        n += 1
+                await websocket.send_text(after)
+        except WebSocketDisconnect:
+            pass
+
+    return Starlette(routes=[WebSocketRoute("/v1/ws", socket)])
+
+
+_ID = ID.format(0)
+_STAMP = STAMP.format(0)
+
+
+def _deltas() -> list[Delta]:
+    """What the gateway sends for one stream of the stepper."""
+    deltas = []
+    length = 0
+    for piece in (_STAMP, *PIECES):
+        length += len(piece)
+        deltas.append(Delta(id=_ID, rev=1, lang="de", add=piece, n=length))
+    return deltas
+
+
+def _source() -> Source:
+    return Source(seq=1, id=_ID, rev=1, ord=1, lang="en", text=SOURCE)
+
+
+def _final() -> Final:
+    text = _STAMP + "".join(PIECES)
+    ms = Timing(queue=0, first=20, total=1000)
+    return Final(seq=2, id=_ID, rev=1, ord=1, lang="de", text=text, by="mt", ms=ms)
+
+
+def _text(message: ServerMessage) -> str:
+    return msgspec.json.encode(message).decode()
+
+
+FRAME_BYTES = sum(len(_text(delta).encode()) for delta in _deltas()) / len(_deltas())
+"""Mean size of a delta's frame without its header."""
+
+
+def _obey(pipe: Connection, stepper: Stepper, server: uvicorn.Server) -> None:
+    try:
+        command = pipe.recv()
+    except EOFError:  # the benchmark is gone
+        command = None
+    if isinstance(command, Plan):
+        stepper.begin(command)
+        pipe.send(None)
+    elif command == "end":
+        pipe.send(stepper.end())
+    else:
+        asyncio.get_running_loop().remove_reader(pipe.fileno())
+        server.should_exit = True
