@@ -648,6 +648,7 @@ def test_an_output_that_does_not_keep_the_prefix_is_a_fault(pieces: list[str]) -
 # A real server
 
 
+@pytest.mark.external
 @pytest.mark.skipif(
     not URL,
     reason="set GATEWAY_TEST_OPENAI_URL to a running OpenAI-compatible server",

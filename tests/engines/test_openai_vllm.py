@@ -1,0 +1,144 @@
+"""The `openai` engine against a real vLLM server: what is promised of servers holds for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+
+from gateway import profiles
+from gateway.engines.base import Aborted
+from gateway.engines.openai import OpenAIEngine
+from gateway.job import Job
+from tests.engines.vllm_factory import require
+from tests.models import tiny_llama
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+START_S = 240.0
+"""Seconds that the server may take to start: three interpreters import PyTorch, one by one."""
+LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    require()
+    model = tiny_llama(tmp_path_factory.mktemp("served") / "llama", head=32)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = model / "server.log"
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]
+    command += ["--max-model-len", "512", "--enforce-eager"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        )
+    url = f"http://127.0.0.1:{port}"
+    begun = time.monotonic()
+    try:
+        while not answers(url + "/health"):
+            late = time.monotonic() - begun > START_S
+            if process.poll() is not None or late:
+                pytest.fail(f"vllm did not start:\n{log.read_text()[-3000:]}")
+            time.sleep(0.5)
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def counted(url: str, *names: str) -> float:
+    """The sum of the server's own metrics of these names."""
+    with urllib.request.urlopen(url + "/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    pattern = rf"^vllm:(?:{'|'.join(names)}){{[^}}]*}} (\S+)$"
+    values = re.findall(pattern, text, re.MULTILINE)
+    assert len(values) == len(names), f"the server does not tell {names}"
+    return sum(map(float, values))
+
+
+def job(id: str, text: str) -> Job:
+    return Job(id=id, text=text, source="en", target="de")
+
+
+async def collect(engine: OpenAIEngine, job: Job) -> list[str]:
+    async with aclosing(engine.translate(job)) as chunks:
+        return [chunk.text async for chunk in chunks]
+
+
+def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
+    async def main() -> None:
+        engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+        await engine.start()
+        first = await collect(engine, job("a", "Good morning everybody"))
+        again = await collect(engine, job("b", "Good morning everybody"))
+        assert len(first) > 1
+        assert "".join(first) == "".join(again)
+        await engine.aclose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["abort", "close", "cancel"])
+def test_leaving_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
+    async def main() -> None:
+        engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+        await engine.start()
+
+        async def read() -> None:
+            async with aclosing(engine.translate(job(way, LONG))) as chunks:
+                async for _ in chunks:
+                    seen.set()
+                    if way == "close":
+                        return
+
+        made = await asyncio.to_thread(counted, server, "generation_tokens_total")
+        seen = asyncio.Event()
+        reading = asyncio.create_task(read())
+        await seen.wait()
+        if way == "abort":
+            engine.abort(way)
+            with pytest.raises(Aborted):
+                await reading
+        elif way == "cancel":
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        else:
+            await reading
+        assert engine.unfinished == 0
+        async with asyncio.timeout(20):
+            left = ("num_requests_running", "num_requests_waiting")
+            while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        made = await asyncio.to_thread(counted, server, "generation_tokens_total") - made
+        assert made < profiles.load("embedded").max_tokens(200) / 2  # it would have gone on
+        await engine.aclose()
+
+    asyncio.run(main())
