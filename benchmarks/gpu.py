@@ -316,9 +316,20 @@ def _ms(values: list[float], share: float) -> float | None:
 
 
 def _cpu(pid: int) -> float:
-    """CPU seconds of the front-end process (the engine's own processes are its children)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU seconds of a server's front end: its processes, without those that run the model."""
+    total = 0.0
+    family = {pid}
+    for path in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
+        try:
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it has ended
+        fields = rest.split()
+        if int(path.parent.name) in family or int(fields[1]) in family:
+            family.add(int(path.parent.name))
+            if "Engine" not in name and "Worker" not in name:
+                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
 
 
 def _answers(url: str) -> bool:
