@@ -120,13 +120,13 @@ class Room:
             new = set(langs)
         member.langs = langs
         self._index()
-        self._prune(dropped, now)
         for utterance in self._open(*self.members.values()):
             for caption in utterance.active:
                 delta = caption.whole() if caption.lang in new else None
                 if delta is not None:
                     self._show(delta, now, (member,))
             self._translate(utterance, now)
+        self._prune(dropped, now)  # last: what loses its only language may have got a new one
 
     @property
     def wanted(self) -> set[str]:

@@ -520,6 +520,20 @@ def test_wanting_nothing_aborts_what_only_this_socket_read() -> None:
     assert [job.target for job in room.jobs.values()] == ["fr"]
 
 
+def test_a_reader_who_changes_language_gets_the_sentence_in_flight_in_the_new_one() -> None:
+    room, peer = meeting("de")
+    peer.say("good morning")
+    room.job("de")
+    dropped = peer.send("want", langs=["fr"])
+    assert dropped == []
+    room.finish(room.job("fr"), "Bonjour")
+    assert one(Final, peer.events()).text == "Bonjour"
+    assert {line.lang: line.state for line in room.room.snapshot("u1").lines} == {
+        "de": "cancelled",
+        "fr": "final",
+    }
+
+
 def test_wanting_the_same_again_changes_nothing() -> None:
     room, peer = meeting("de")
     peer.say("hello")
