@@ -57,7 +57,7 @@ def _cut(piece: str, gap: str, limit: int) -> list[tuple[str, str]]:
         at = piece.rfind(" ", 1, limit + 1)
         if at < 0:
             cuts.append((piece[:limit], ""))
-            piece = piece[limit:]
+            piece = piece[limit:].lstrip()
         else:
             cuts.append((piece[:at].rstrip(), " "))
             piece = piece[at:].lstrip()

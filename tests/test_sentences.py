@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.sentences import join, split
@@ -52,6 +52,7 @@ def test_translated_pieces_keep_their_lines_and_get_the_spaces_of_their_script()
     )
 
 
+@example("0\x1f0", 1)
 @given(
     st.text(max_size=200) | st.text(alphabet="ab .!。\n?' Aé你", max_size=60), st.integers(1, 50)
 )
