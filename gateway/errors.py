@@ -130,7 +130,7 @@ class Overloaded(EngineFault):
 class Rejected(EngineFault):
     """A guard found that the output is not a translation.
 
-    ``guard`` is the guard's name, as counted in ``gateway_guard_rejections_total``.
+    ``guard`` is the guard's name, as counted in ``gateway_guard_total``.
     """
 
     def __init__(self, guard: str, message: str) -> None:

@@ -25,6 +25,8 @@ Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
 Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
 Name = Annotated[str, Meta(max_length=128, description="Display name.")]
 Term = Annotated[str, Meta(min_length=1, max_length=200)]
+Terms = Annotated[dict[Term, Term], Meta(max_length=500)]
+Context = Annotated[str, Meta(max_length=4000)]
 
 View = Literal["live", "stable", "final"]
 Was = Literal["queued", "running", "done", "none"]
@@ -68,8 +70,8 @@ class Want(_Request, frozen=True, kw_only=True, tag="want"):
 class Set(_Request, frozen=True, kw_only=True, tag="set"):
     """Change settings of the room or of this speaker. Answered by ``settings``."""
 
-    context: Annotated[str, Meta(max_length=4000)] | None = None
-    glossary: Annotated[dict[Term, Term], Meta(max_length=500)] | None = None
+    context: Context | None = None
+    glossary: Terms | None = None
     from_: Tag | None = field(name="from", default=None)
     speaker: Name | None = None
     style: Annotated[str, Meta(max_length=32)] | None = None

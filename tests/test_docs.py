@@ -17,8 +17,10 @@ from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.messages import EVENTS, REQUESTS, RESERVED, LimitsInfo, Line, Timing
 from gateway.schema import EXAMPLES, QUERY, json_schema, tag
+from gateway.server import http, libretranslate
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "protocol.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 NESTED = {"limits": ("limits.", LimitsInfo), "ms": ("ms.", Timing), "lines": ("lines[].", Line)}
@@ -144,7 +146,28 @@ def test_every_message_has_an_example_and_those_of_the_schema_are_among_them() -
         assert written in shown, f"docs/protocol.md lacks this example: {written}"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda p: p.name)
+def test_every_request_over_http_is_shown_with_an_example() -> None:
+    served = {"GET /"} | {
+        f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
+        for route in (*http.ROUTES, *libretranslate.ROUTES)
+    }
+    rows = re.findall(r"^\| `((?:GET|POST) [^`]+)` \| `curl (?:-N )?([^` ]+)", PAGE, re.MULTILINE)
+    assert {request for request, _ in rows} == served
+    for request, address in rows:
+        assert address == "localhost:8000" + request.split()[1]
+
+
+def test_every_status_of_an_error_is_on_the_page() -> None:
+    rows = dict(re.findall(r"^\| (\d{3})[^|]* \| (.*?) \|$", section("HTTP"), re.MULTILINE))
+    here = (ErrorCode.UNAUTHENTICATED, ErrorCode.FORBIDDEN, ErrorCode.RATE)  # no request meets them
+    for code, status in http.STATUS.items():
+        if code not in here:
+            assert f"`{code}`" in rows[str(status)]
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")]), ids=lambda p: p.name
+)
 def test_links_to_files_and_headings_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -115,6 +115,7 @@ class CTranslate2Engine:
         cache_dir: Path | None = None,
     ) -> None:
         self._path = model
+        self._name = f"ctranslate2:{model.resolve().name}"  # once: it asks the disk
         self._profile = profile or _matched(model)
         self._capacity = inter_threads or _cpus()
         self._options = {
@@ -131,7 +132,7 @@ class CTranslate2Engine:
 
     @property
     def name(self) -> str:
-        return f"ctranslate2:{self._path.resolve().name}"
+        return self._name
 
     @property
     def profile(self) -> Profile:

@@ -110,7 +110,7 @@ class _Headers:
 def _detector(engine: Engine) -> Detector | None:
     try:
         return Detector(engine.profile.sources)
-    except ImportError:
+    except (ImportError, ValueError):
         return None
 
 

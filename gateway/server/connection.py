@@ -52,11 +52,12 @@ class Endpoint:
             await send({"type": "websocket.accept", "subprotocol": codec.value if codec else None})
         except OSError:
             return  # gone before it was let in
+        query = QueryParams(scope["query_string"])
         try:
-            seat, beat = read_query(QueryParams(scope["query_string"]), codec)
+            seat, beat = read_query(query, codec)
             session = hub.open(seat)
         except ClientFault as fault:
-            await _turn_away(send, codec or Codec.JSON, fault, hub.phase)
+            await _turn_away(send, codec or _unnegotiated(query), fault, hub.phase)
             return
         log.info("%s open", session.id)
         try:
@@ -114,6 +115,9 @@ class Connection:
         while (message := await receive())["type"] == "websocket.receive":
             frame = message.get("text")
             self._hub.receive(self._session, message["bytes"] if frame is None else frame)
+            # One read from the network can hold thousands of frames, and `receive` does not wait
+            # while there are any: a flood from one socket would hold up all others.
+            await asyncio.sleep(0)
 
     async def _write(self) -> None:
         outbox = self._session.outbox
@@ -124,7 +128,12 @@ class Connection:
                 self._idle = loop.create_future()
                 await self._idle
             for frame in outbox.take():
-                await send(_event(frame))
+                try:
+                    await send(_event(frame))
+                except RuntimeError as exc:
+                    # uvicorn's answer where it closed the socket itself (1007, 1009, ping timeout).
+                    log.debug("%s: %s", self._session.id, exc)
+                    return
 
     async def _heart(self, seconds: float) -> None:
         while True:
@@ -147,12 +156,10 @@ def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | N
     if beat is not None and not (
         re.fullmatch(r"\d{1,6}(\.\d{1,3})?", beat) and HEARTBEAT_S[0] <= float(beat)
     ):
-        raise _bad("hb", beat, f"seconds, at least {HEARTBEAT_S[0]:g}")
+        raise _bad("heartbeat (hb)", beat, f"seconds, at least {HEARTBEAT_S[0]:g}")
     speaker = query.get("speaker")
     if speaker is not None and len(speaker) > 128:
         raise _bad("speaker", speaker, "at most 128 characters")
-    if codec is None:
-        codec = Codec.PLAIN if query.get("plain", "0") not in ("0", "") else Codec.JSON
     seat = Seat(
         room=room,
         role=Role(role),
@@ -160,9 +167,13 @@ def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | N
         targets=tuple(tag.strip() for tag in query.get("to", "").split(",") if tag.strip()),
         view=view,  # type: ignore[arg-type]  # checked above
         speaker=speaker or None,
-        codec=codec,
+        codec=codec or _unnegotiated(query),
     )
     return seat, None if beat is None else min(float(beat), HEARTBEAT_S[1])
+
+
+def _unnegotiated(query: QueryParams) -> Codec:
+    return Codec.PLAIN if query.get("plain", "0") not in ("0", "") else Codec.JSON
 
 
 def _bad(name: str, value: str, allowed: str) -> ClientFault:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mimetypes
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -16,20 +17,24 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 from gateway import __version__, languages
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
-from gateway.messages import Final
+from gateway.messages import Context, Final, Terms
+from gateway.profiles import Profile
 from gateway.server import oneshot
 from gateway.server.hub import Hub, Phase
 
 log = logging.getLogger("gateway.http")
 
 Body = TypeVar("Body")
+
+BODY_S = 10.0
+"""Seconds for the whole body of a request: a few kilobytes."""
 
 STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UNAUTHENTICATED: 401,
@@ -52,9 +57,15 @@ class Translate(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     text: str
     target_lang: str
     source_lang: str = "auto"
-    context: str | None = None
-    glossary: dict[str, str] | None = None
+    context: Context | None = None
+    glossary: Terms | None = None
     stream: bool = False
+
+
+EXAMPLE: Mapping[type[Any], str] = {
+    Translate: '{"text":"good morning","source_lang":"en","target_lang":"de"}'
+}
+"""A body of each shape, for those who sent something else."""
 
 
 async def translate(request: Request) -> Response:
@@ -71,7 +82,7 @@ async def translate(request: Request) -> Response:
         live=body.stream,
     )
     if body.stream:
-        return EventStream(_events(shot))
+        return EventStream(shot)
     (finals,) = await answer(request, [shot])
     return reply(
         {
@@ -110,17 +121,21 @@ async def _gone(request: Request) -> None:
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events. The generator is closed with the answer, not when it is collected."""
+    """Server-sent events. The text's session ends with the answer, even one that never began."""
 
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+    def __init__(self, shot: oneshot.OneShot) -> None:
+        self._events = _events(shot)
+        self._shot = shot
         super().__init__(
-            events, media_type="text/event-stream", headers={"cache-control": "no-store"}
+            self._events, media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
-        self._events = events
 
-    async def stream_response(self, send: Send) -> None:
-        async with aclosing(self._events):
-            await super().stream_response(send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with aclosing(self._events):
+                await super().__call__(scope, receive, send)
+        finally:
+            self._shot.close()
 
 
 async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
@@ -134,8 +149,6 @@ async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
         yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
     except GatewayError as fault:
         yield _sse("error", _fault(fault))
-    finally:
-        shot.close()
 
 
 def _sse(name: str, data: Any) -> bytes:
@@ -145,20 +158,23 @@ def _sse(name: str, data: Any) -> bytes:
 async def list_languages(request: Request) -> Response:
     """What can be translated into what, with names for menus."""
     profile = _hub(request).engine.profile
-    return reply(
+    rows = [
         {
-            "model": profile.name,
-            "languages": [
-                {
-                    "tag": tag,
-                    "name": languages.name(tag),
-                    "endonym": languages.endonym(tag),
-                    "targets": [t for t in profile.targets if profile.supports(tag, t)],
-                }
-                for tag in profile.sources
-            ],
+            "tag": tag,
+            "name": languages.name(tag),
+            "endonym": languages.endonym(tag),
+            "targets": targets,
         }
-    )
+        for tag, targets in (await asyncio.to_thread(directions, profile)).items()
+    ]
+    return reply({"model": profile.name, "languages": rows})
+
+
+def directions(profile: Profile) -> dict[str, list[str]]:
+    """Targets by source. Takes 50 ms for NLLB's languages: call it off the event loop."""
+    return {
+        tag: [t for t in profile.targets if profile.supports(tag, t)] for tag in profile.sources
+    }
 
 
 async def healthz(request: Request) -> Response:
@@ -182,8 +198,10 @@ async def metrics(request: Request) -> Response:
 def page(path: Path) -> Callable[[Request], Awaitable[Response]]:
     """Serve one file of the demo page, always as it is now."""
 
+    kind, _ = mimetypes.guess_type(path)  # now: it reads the system's tables the first time
+
     async def serve(request: Request) -> Response:
-        return FileResponse(path, headers={"cache-control": "no-cache"})
+        return FileResponse(path, headers={"cache-control": "no-cache"}, media_type=kind)
 
     return serve
 
@@ -206,8 +224,14 @@ async def on_fault(request: Request, exc: Exception) -> Response:
 async def on_http(request: Request, exc: Exception) -> Response:
     """Starlette's own refusals (404, 405) in the same shape."""
     assert isinstance(exc, HTTPException)
-    body = {"error": f"{request.method} {request.url.path}: {exc.detail}.", "code": "not_found"}
-    return reply(body, exc.status_code, dict(exc.headers or {}))
+    allowed = (exc.headers or {}).get("allow")
+    code = ErrorCode.NOT_FOUND if allowed is None else ErrorCode.BAD_FRAME
+    body = {
+        "error": f"{request.method} {request.url.path}: {exc.detail}.",
+        "code": code.value,
+        "hint": None if allowed is None else f"Allowed: {allowed}.",
+    }
+    return reply(body, exc.status_code, exc.headers)
 
 
 async def on_bug(request: Request, exc: Exception) -> Response:
@@ -218,25 +242,33 @@ async def on_bug(request: Request, exc: Exception) -> Response:
 async def read(request: Request, shape: type[Body]) -> Body:
     """The body as ``shape``, from JSON or a form.
 
-    Raises `ClientFault` (``bad_frame``, ``too_long``).
+    Raises `ClientFault` (``bad_frame``, ``too_long``, ``timeout``).
     """
     limit = _hub(request).limits.frame
     data = bytearray()
-    async for part in request.stream():
-        data += part
-        if len(data) > limit:
-            raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+    try:
+        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as parts:
+            async for part in parts:
+                data += part
+                if len(data) > limit:
+                    raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+    except TimeoutError:
+        raise ClientFault(
+            ErrorCode.TIMEOUT, f"The body did not come within {BODY_S:g} s."
+        ) from None
+    except ClientDisconnect:
+        raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     try:
         # curl -d says "form" whatever it sends: what begins with a brace is JSON.
         if kind == "application/x-www-form-urlencoded" and not data.lstrip().startswith(b"{"):
-            return msgspec.convert(dict(parse_qsl(data.decode())), shape)
+            return msgspec.convert(dict(parse_qsl(data.decode(), keep_blank_values=True)), shape)
         return msgspec.json.decode(bytes(data), type=shape)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
         raise ClientFault(
             ErrorCode.BAD_FRAME,
             f"The body could not be read: {str(exc)[:200]}.",
-            'Send JSON, e.g. {"text":"good morning","source_lang":"en","target_lang":"de"}.',
+            "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
         ) from exc
 
 

@@ -156,9 +156,7 @@ class Hub:
         room = self.rooms.get(name)
         if room is None:
             if len(self.rooms) >= self.limits.rooms:
-                raise ClientFault(
-                    ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
-                )
+                self._make_room()
             room = self.rooms[name] = Room(
                 name,
                 epoch=secrets.token_hex(4),
@@ -168,6 +166,18 @@ class Hub:
                 observe=self._observe,
             )
         return room
+
+    def _make_room(self) -> None:
+        """Give up the room that has been empty for longest: people come before memories.
+
+        Raises `ClientFault` (``busy``) where there is somebody in every room.
+        """
+        empty = {name: r.empty_since for name, r in self.rooms.items() if r.empty_since is not None}
+        if not empty:
+            raise ClientFault(
+                ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
+            )
+        del self.rooms[min(empty, key=empty.__getitem__)]
 
     # --- jobs -----------------------------------------------------------------------------------
 
@@ -227,7 +237,10 @@ class Hub:
         """Housekeeping, for as long as the gateway lives."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
-            self.sweep()
+            try:
+                self.sweep()
+            except Exception:
+                log.exception("housekeeping failed; it goes on in %g s", HOUSEKEEPING_S)
 
     def sweep(self) -> None:
         """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""

@@ -6,6 +6,7 @@ Owns: ``POST /translate``, ``GET /languages``, ``POST /detect`` as LibreTranslat
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -16,7 +17,7 @@ from starlette.routing import Route
 
 from gateway import languages
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.http import answer, read, reply, source_of
+from gateway.server.http import answer, directions, read, reply, source_of
 from gateway.server.hub import Hub
 from gateway.server.oneshot import OneShot
 
@@ -51,15 +52,18 @@ async def translate(request: Request) -> Response:
         )
     source = source_of(hub, query.source)
     batch = [query.q] if isinstance(query.q, str) else list(query.q)
-    shots = {
-        i: OneShot(hub, text, source=source, target=query.target)
-        for i, text in enumerate(batch)
-        if text.strip()
-    }
-    answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
+    shots: dict[int, OneShot] = {}
+    try:
+        for i, text in enumerate(batch):
+            if text.strip():
+                shots[i] = OneShot(hub, text, source=source, target=query.target)
+        answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
+    finally:
+        for shot in shots.values():  # those before the one that cannot be said have begun
+            shot.close()
     texts = [shots[i].join(answers[i]) if i in shots else text for i, text in enumerate(batch)]
     found = [
-        {"confidence": 100.0, "language": shots[i].source} if i in shots else None
+        {"confidence": shots[i].confidence, "language": shots[i].source} if i in shots else None
         for i in range(len(batch))
     ]
     single = isinstance(query.q, str)
@@ -75,12 +79,8 @@ async def list_languages(request: Request) -> Response:
     profile = hub.engine.profile
     return reply(
         [
-            {
-                "code": tag,
-                "name": languages.name(tag),
-                "targets": [t for t in profile.targets if profile.supports(tag, t)],
-            }
-            for tag in profile.sources
+            {"code": tag, "name": languages.name(tag), "targets": targets}
+            for tag, targets in (await asyncio.to_thread(directions, profile)).items()
         ]
     )
 

@@ -7,6 +7,7 @@ Nothing here translates: what holds for sockets (limits, guards, fairness, metri
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator
 
@@ -65,9 +66,12 @@ class OneShot:
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
         self.target = languages.normalise(target)
         self._hub = hub
+        self.confidence = 0.0
+        """Percent, that the text is in `source`; 0 where that was not looked for."""
         if hub.detect is not None and AUTO in (source, source or hub.lang):
             # The whole text tells more than its pieces.
             source = hub.detect(text) or usual(hub.engine.profile)
+            self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
         self._heard: deque[ServerMessage] = deque()
         self._work = asyncio.Event()
         seat = Seat(source=source, targets=(target,), view="live" if live else "final")
@@ -75,6 +79,8 @@ class OneShot:
         self._session.outbox.wake = self._work.set
         try:
             self._listen()
+            if not languages.same(self.source, self.target):
+                hub.engine.profile.resolve(self.source, self.target)
             if context is not None or glossary is not None:
                 self._send(Set(context=context, glossary=glossary))
         except ClientFault:
@@ -123,17 +129,17 @@ class OneShot:
                     again = loop.time() + BUSY_S
                     break
                 waiting.popleft()
-            try:
-                async with asyncio.timeout_at(min(again, deadline)):
-                    await self._work.wait()
-            except TimeoutError:
-                if loop.time() < deadline:
-                    continue
-                raise EngineFault(
-                    f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
-                ) from None
-            self._work.clear()
-            self._listen()
+            if not self._heard:
+                if self._session.outbox.closing is not None:
+                    raise EngineFault("The gateway stopped before the text was translated.")
+                if loop.time() >= deadline:
+                    raise EngineFault(
+                        f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
+                    )
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(min(again, deadline)):
+                        await self._work.wait()
+                self._listen()
             while self._heard:
                 match self._heard.popleft():
                     case Delta() as delta:
@@ -160,6 +166,7 @@ class OneShot:
     def _listen(self) -> None:
         """Take what the outbox holds. Raises `ClientFault` for an ``error`` among it."""
         refused = None
+        self._work.clear()  # or a wait for more would not wait, and nobody else came to run
         for frame in self._session.outbox.take():
             event = _decode(frame)
             if isinstance(event, Error):

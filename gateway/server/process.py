@@ -30,6 +30,7 @@ from gateway.engines.base import Engine
 from gateway.errors import GatewayError
 from gateway.server.app import create_app
 from gateway.server.hub import Hub
+from gateway.server.upgrade import Upgrade, quiet
 from gateway.session import usual
 from gateway.settings import Settings
 
@@ -44,6 +45,11 @@ otherwise never freed, since a keepalive timeout waits for the write buffer too.
 PING_S = 20.0
 """WebSocket ping interval and timeout."""
 BACKLOG = 2048
+RECEIVE_BYTES = 16_384
+"""SO_RCVBUF. uvicorn parses all that one read gives before anything else runs: of the smallest
+frames, the 256 KiB that a read may give take a fifth of a second."""
+GRACE_S = 1
+"""Seconds for open responses after the drain, in which captions had theirs."""
 
 
 class Server(uvicorn.Server):
@@ -62,6 +68,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._hub.drain(self._drain_s)
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn left the application's end out, and would cancel it noisily
+            await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not uvicorn's: it would raise the signal again after a clean end.
@@ -75,6 +83,7 @@ def serve(settings: Settings) -> int:
     """Run until a signal says stop; the exit status. Raises `GatewayError` and `OSError`."""
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(quiet)
     listener = listen(settings.host, settings.port)
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
@@ -89,12 +98,12 @@ def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop=settings.loop,
-        ws="websockets-sansio",
+        ws=Upgrade,
         ws_max_size=settings.limits.frame,
         ws_ping_interval=PING_S,
         ws_ping_timeout=PING_S,
         ws_per_message_deflate=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=5,
         server_header=False,
         access_log=False,
@@ -110,6 +119,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         for name, value in (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", SILENT_MS)):
             if hasattr(socket, name):  # Linux; others do without
                 listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -134,6 +144,7 @@ async def _serve(
         try:
             await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
             progress.cancel()
+            await asyncio.wait([progress])  # it wipes its line first
             if starting.done():
                 starting.result()
                 gc.collect()

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
@@ -18,6 +19,12 @@ from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from tests.live import running, until
 from tests.talk import DEADLINE_S, run, talk
+
+HANDSHAKE = (
+    b"GET %b HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+"""Of a client that does only what its test says."""
 
 # --- the handshake ------------------------------------------------------------------------------
 
@@ -101,6 +108,46 @@ def test_one_socket_more_than_the_limit_is_closed_with_4029() -> None:
                 error = await second.next()
                 assert error["code"] == "busy" and error["retry"] is True
                 assert (await second.closed())[0] == CloseCode.TOO_MANY
+
+    run(main)
+
+
+def test_rooms_that_stand_empty_make_room_for_new_ones() -> None:
+    async def main() -> None:
+        async with running(limits=Limits(rooms=2)) as live:
+            for room in ("a", "b"):
+                async with talk(live, f"?room={room}") as client:
+                    await client.next()
+                await until(lambda: not live.hub.sessions)
+            async with talk(live, "?room=c") as client, talk(live) as other:
+                assert (await client.next())["type"] == "welcome"
+                assert (await other.next())["type"] == "welcome"
+                async with talk(live, "?room=d") as third:
+                    assert (await third.next())["code"] == "busy"
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [("?to=" + "de," * 10_000, {}, 414), ("", {"Cookie": "x" * 9_000}, 431)],
+)
+def test_a_handshake_that_is_too_long_is_refused_and_not_left_without_an_answer(
+    query: str, headers: dict[str, str], status: int
+) -> None:
+    async def main() -> None:
+        async with running() as live:
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(live.socket + query, additional_headers=headers)
+            assert refused.value.response.status_code == status
+
+    run(main)
+
+
+def test_a_bad_query_is_answered_in_the_form_that_was_asked_for() -> None:
+    async def main() -> None:
+        async with running() as live, connect(live.socket + "?plain=1&role=king") as ws:
+            assert str(await asyncio.wait_for(ws.recv(), DEADLINE_S)).startswith("! 'king' is not")
 
     run(main)
 
@@ -335,6 +382,40 @@ def test_nonsense_gets_its_named_error_and_other_utterances_go_on(
     run(main)
 
 
+def test_a_flood_from_one_socket_lets_the_loop_turn_between_two_frames() -> None:
+    async def main() -> None:
+        async with running() as live:
+            host, port = live.ws.removeprefix("ws://").split(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(HANDSHAKE % b"/v1/ws")
+            await until(lambda: bool(live.hub.sessions))
+            (session,) = live.hub.sessions.values()
+            writer.write(b"\x81\x81\0\0\0\0x" * 500)
+            await until(lambda: session.frames_in > 0)
+            assert session.frames_in < 100
+            writer.transport.abort()
+
+    run(main)
+
+
+def test_a_socket_that_ends_by_bad_utf8_while_captions_stream_is_no_fault_of_the_gateway(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            (session,) = live.hub.sessions.values()
+            (connection,) = live.server.server_state.connections
+            # In one turn: the writer wakes for a frame, and uvicorn closes before it has a turn.
+            session.tick(live.hub.now())
+            connection.data_received(b"\x81\x82\0\0\0\0\xff\xfe")
+            assert (await client.closed())[0] == CloseCode.INVALID_DATA
+            await until(lambda: not live.hub.sessions)
+        assert not [r for r in caplog.records if r.name.startswith("gateway") and r.levelno > 30]
+
+    run(main)
+
+
 # --- slow readers -------------------------------------------------------------------------------
 
 
@@ -347,11 +428,7 @@ def test_a_reader_that_never_reads_is_closed_and_the_others_are_not_held_up() ->
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", int(live.ws.rpartition(":")[2])
             )
-            writer.write(
-                b"GET /v1/ws?room=r&role=view&to=de HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
-                b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-            )
+            writer.write(HANDSHAKE % b"/v1/ws?room=r&role=view&to=de")
             await until(lambda: len(live.hub.sessions) == 1)
             reader._transport.pause_reading()  # type: ignore[attr-defined]
             async with talk(live, "?room=r&to=de") as client:

@@ -11,10 +11,12 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
+from gateway import profiles
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.limits import Limits
-from gateway.server import oneshot
+from gateway.server import http, oneshot
+from gateway.server.hub import Phase
 from gateway.session import AUTO
 from tests.live import Live, running, until
 from tests.talk import run
@@ -156,6 +158,69 @@ def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch)
     run(main)
 
 
+def test_a_long_text_waits_for_a_full_queue_and_nobody_else_waits_with_it() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine(capacity=1)
+        engine.hold()
+        async with browse(engine, Limits(queue=1)) as (client, live):
+            text = "\n".join(f"line {n}" for n in range(6))
+            asking = asyncio.create_task(client.post("/v1/translate", json=ask(text)))
+            await until(lambda: live.hub.dispatch.queued == 1)
+            assert (await client.get("/healthz")).status_code == 200  # the loop still turns
+            engine.release()
+            assert (await asking).json()["translation"].count("[de] line") == 6
+
+    run(main)
+
+
+def test_a_long_text_in_a_drain_is_answered_as_soon_as_its_first_pieces_end() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with browse(engine, Limits(inflight=2)) as (client, live):
+            asking = asyncio.create_task(client.post("/v1/translate", json=ask("1\n2\n3\n4")))
+            await until(lambda: engine.unfinished == 2)
+            live.server.should_exit = True
+            await until(lambda: live.hub.phase is not Phase.OPEN)
+            engine.release()
+            answer = await asking
+            assert (answer.status_code, answer.json()["code"]) == (503, "engine_unavailable")
+            assert not live.hub.sessions
+
+    run(main)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(http, "BODY_S", 0.01)
+
+        async with browse() as (_, live):
+            host, port = live.http.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            answer = await reader.read()  # to the end: the connection is closed too
+            assert b" 504 " in answer and b'"timeout"' in answer
+            writer.close()
+
+    run(main)
+
+
+def test_a_caller_who_hangs_up_in_the_body_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with browse() as (_, live):
+            host, port = live.http.removeprefix("http://").split(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            await until(lambda: bool(live.server.server_state.tasks))
+            writer.transport.abort()
+            await until(lambda: not live.server.server_state.tasks)
+        assert not caplog.records
+
+    run(main)
+
+
 def test_glossary_and_context_reach_the_engine() -> None:
     async def main() -> None:
         seen = []
@@ -230,6 +295,22 @@ def test_every_answer_carries_the_security_headers() -> None:
     run(main)
 
 
+def test_a_pair_the_model_does_not_have_names_those_it_has() -> None:
+    async def main() -> None:
+        profile = profiles.load("embedded")
+        engine = ScriptedEngine(languages=("de", "en"))
+        engine._profile = profile
+        async with browse(engine) as (client, live):
+            answer = await client.post(
+                "/v1/translate", json=ask(source_lang="de", target_lang="fr")
+            )
+            assert (answer.status_code, answer.json()["code"]) == (400, "pair_unsupported")
+            assert "en" in answer.json()["hint"]
+            assert not live.hub.sessions
+
+    run(main)
+
+
 # --- LibreTranslate's shapes ----------------------------------------------------------------------
 
 
@@ -244,6 +325,19 @@ def test_libretranslate_clients_translate_one_text_or_many() -> None:
             assert answer.json() == {"translatedText": ["[de] one", "", "[de] two"]}
             answer = await client.post("/translate", data=one)
             assert answer.json() == {"translatedText": "[de] hello"}
+
+    run(main)
+
+
+def test_a_batch_that_is_refused_for_one_text_leaves_nothing_of_the_others() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with browse(engine) as (client, live):
+            body = {"q": ["one", "two", "x" * 10_001], "source": "en", "target": "de"}
+            answer = await client.post("/translate", json=body)
+            assert answer.status_code == 413
+            assert not live.hub.sessions and not live.hub.rooms
 
     run(main)
 

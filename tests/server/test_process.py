@@ -119,6 +119,7 @@ def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
     with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
         asyncio.run(main(process))
         assert process.popen.wait(10) == 0
+    assert "Traceback" not in process.text
 
 
 def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
