@@ -147,9 +147,10 @@ async def _serve(
             await asyncio.wait([progress])  # it wipes its line first
             if starting.done():
                 starting.result()
-                gc.collect()
-                gc.freeze()  # the model's objects are here to stay: keep them out of collections
-                _announce(engine, listener)
+                if not server.should_exit:  # else it became ready for nobody
+                    gc.collect()
+                    gc.freeze()  # the model's objects are here to stay: collections leave them out
+                    _announce(engine, listener)
             await serving
         except GatewayError:
             server.should_exit = True

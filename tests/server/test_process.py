@@ -18,7 +18,12 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
+from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
+from gateway.server.app import create_app
+from gateway.server.process import Server, _serve, configure, listen
+from gateway.settings import Settings
+from tests.live import until
 from tests.talk import Talk
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -120,6 +125,30 @@ def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
         asyncio.run(main(process))
         assert process.popen.wait(10) == 0
     assert "Traceback" not in process.text
+
+
+def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def main() -> int:
+        settings = Settings()
+        listener = listen("127.0.0.1", 0)
+
+        class Late(ScriptedEngine):
+            async def start(self) -> None:
+                await until(lambda: server.started)
+                server.handle_exit(signal.SIGTERM, None)
+                await until(lambda: listener.fileno() == -1)
+                await super().start()
+
+        engine = Late()
+        app = create_app(engine)
+        server = Server(configure(app, settings), app.state.hub, 1.0)
+        async with asyncio.timeout(20):
+            return await _serve(server, engine, listener, settings)
+
+    assert asyncio.run(main()) == 0
+    assert "is ready" not in capsys.readouterr().err
 
 
 def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
