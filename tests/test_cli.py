@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import pty
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gateway import __version__, cli, settings
-from gateway.cli import Screen, main, tail, width
+from gateway.cli import main
 from gateway.client import Lost, connect
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
@@ -34,27 +33,6 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("GATEWAY_") or name == "PORT":
             monkeypatch.delenv(name)
-
-
-class Terminal(io.StringIO):
-    """A terminal that understands what `Screen` uses."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def rows(self) -> list[str]:
-        """What stands on it."""
-        rows = [""]
-        for text, up, clear in re.findall(r"([^\x1b]+)|\x1b\[(\d+)F|(\x1b\[J)", self.getvalue()):
-            if text:
-                first, *more = text.split("\n")
-                rows[-1] += first
-                rows += more
-            elif clear:
-                rows[-1] = ""
-            else:
-                del rows[len(rows) - int(up) :]
-        return rows[:-1]
 
 
 def fails(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
@@ -417,59 +395,3 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
     assert process.returncode == 1
-
-
-# --- the terminal --------------------------------------------------------------------------------
-
-
-def test_growing_captions_are_redrawn_below_the_finished_ones() -> None:
-    out = Terminal()
-    screen = Screen(out)
-    screen.draw(["[de] Gu"])
-    screen.draw(["[de] Guten", "[fr] Bon"])
-    assert out.rows() == ["[de] Guten", "[fr] Bon"]
-    screen.finish("[de] Guten Tag")
-    screen.draw(["[fr] Bonjour"])
-    assert out.rows() == ["[de] Guten Tag", "[fr] Bonjour"]
-    screen.draw([])
-    assert out.rows() == ["[de] Guten Tag"]
-
-
-def test_a_typed_line_stands_above_what_grows() -> None:
-    out = Terminal()
-    screen = Screen(out)
-    screen.draw(["[de] Gu"])
-    out.write("hello\n")  # the terminal's echo
-    screen.typed("hello")
-    assert out.rows() == ["> hello", "[de] Gu"]
-
-
-def test_elsewhere_than_on_a_terminal_only_finished_lines_are_written() -> None:
-    out = io.StringIO()
-    screen = Screen(out)
-    screen.draw(["[de] Gu"])
-    screen.typed("hello")
-    screen.finish("[de] Guten Tag")
-    assert out.getvalue() == "[de] Guten Tag\n"
-
-
-def test_a_caption_cannot_steer_the_terminal() -> None:
-    out = io.StringIO()
-    Screen(out).finish("a\x1b[2Jb\x07c\x9bd")
-    assert out.getvalue() == "a [2Jb c d\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "shown"),
-    [
-        ("short", 5, "short"),
-        ("longer", 5, "…nger"),
-        ("今日は", 6, "今日は"),
-        ("今日は", 5, "…日は"),
-    ],
-)
-def test_a_long_growing_caption_shows_its_end_on_one_row(
-    text: str, columns: int, shown: str
-) -> None:
-    assert tail(text, columns) == shown
-    assert width(shown) <= columns

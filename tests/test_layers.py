@@ -19,7 +19,16 @@ ROOT = Path(gateway.__file__).parent
 
 ROWS: tuple[tuple[str, ...], ...] = (
     ("", "errors", "job", "limits", "messages"),
-    ("detect", "engines.orphan", "glossary", "phrases", "sentences", "server", "server.upgrade"),
+    (
+        "detect",
+        "engines.orphan",
+        "glossary",
+        "phrases",
+        "sentences",
+        "server",
+        "server.upgrade",
+        "terminal",
+    ),
     ("client", "codec", "dispatch", "engines.conversion", "languages", "log", "settings"),
     ("guards", "outbox", "profiles", "schema", "utterance"),
     ("engines.base", "engines.completions", "engines.vocabulary", "member"),
