@@ -53,7 +53,7 @@ test-node: $(TEST)
 # vLLM for real, on the CPU: its own environment, since it brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines
 
 docs: $(TEST)
 	$(BIN)/python scripts/docs.py

@@ -9,12 +9,23 @@ import pytest
 
 from tests.live import Live, in_thread
 
+NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
+
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport() -> Iterator[None]:
     """With GATEWAY_TESTS_SKIP=never a skipped test has failed: nothing goes missing unseen."""
     report: pytest.TestReport = yield
-    if report.skipped and os.environ.get("GATEWAY_TESTS_SKIP") == "never":
+    if report.skipped and NEVER_SKIP:
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """And so has a file that is skipped as a whole."""
+    report: pytest.CollectReport = yield
+    if report.skipped and NEVER_SKIP:
         report.outcome = "failed"
     return report
 
