@@ -15,7 +15,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 
 import msgspec
@@ -268,10 +268,14 @@ class Hub:
         for session in list(self.sessions.values()):
             session.expel(self.now())
         self.act()
-        await self._until_quiet(_FAREWELL_S)
+        self._hush()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HASTE_S if self._hurry.is_set() else _FAREWELL_S):
+                await self._quiet.wait()
         for task in list(self._tasks.values()):
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_FAREWELL_S)
         self.phase = Phase.CLOSED
 
     def hurry(self) -> None:
@@ -300,3 +304,6 @@ _PRIVATE = "~"
 
 _FAREWELL_S = 2.0
 """Seconds that clients have to take their last frames after a drain."""
+
+_HASTE_S = 0.5
+"""The same, where somebody asked twice."""

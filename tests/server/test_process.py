@@ -120,6 +120,7 @@ def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
             await client.until("goaway")
             process.popen.send_signal(signal.SIGTERM)
             assert (await client.until("cancelled"))[-1]["was"] == "running"
+            assert (await client.closed())[0] == CloseCode.GOING_AWAY
 
     with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
         asyncio.run(main(process))
