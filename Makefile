@@ -9,7 +9,11 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
 comma  := ,
 space  := $(subst ,, )
 
-.PHONY: run test lint types pure suite docs test-vllm test-node bench clean
+DATA   ?= build/data
+WORK   ?= build/training
+MODEL  ?= gateway/model
+
+.PHONY: run test lint types pure suite docs test-vllm test-node bench train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -60,6 +64,17 @@ docs: $(TEST)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta
+
+# The embedded model, on one GPU; and its scores, on a CPU. See training/README.md.
+train: $(RUN)
+	$(BIN)/python -m pip install -q -r training/requirements.txt
+	$(BIN)/python -m training.prepare $(DATA) $(WORK)
+	$(BIN)/python -m training.train $(WORK) $(ARGS)
+	$(BIN)/python -m training.export $(WORK) $(MODEL)
+
+evaluate: $(RUN)
+	$(BIN)/python -m pip install -q 'sacrebleu>=2.5,<3'
+	$(BIN)/python -m training.evaluate $(MODEL) $(DATA)
 
 clean:
 	rm -rf $(VENV) .venv-vllm build dist node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
