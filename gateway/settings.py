@@ -77,11 +77,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     compute_type: str = "int8"
     """``ctranslate2``: arithmetic. int8 is the fastest on CPUs and costs next to no quality."""
     inter_threads: Count | None = None
-    """``ctranslate2``: translations at once. Default: one for each CPU."""
+    """``ctranslate2``: threads that decode, each up to 16 translations at once. Default: the CPUs."""
     intra_threads: Count = 1
     """``ctranslate2``: threads of one translation; 1 is fastest for small models."""
     cache_dir: str | None = None
-    """``ctranslate2``: where converted models are kept. Default: in the user's cache."""
+    """``ctranslate2``, ``vllm``: where converted models are kept. Default: in the user's cache."""
 
     max_num_seqs: Count = 16
     """``vllm``, ``openai``, ``scripted``: translations at once. Each one more slows the others; 16

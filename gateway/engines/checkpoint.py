@@ -1,4 +1,4 @@
-"""Model directories on disk, made into something that decodes token by token.
+"""Model directories on disk, made into something that decodes jobs together, token by token.
 
 Owns: which layouts are known, how each wants its input, and the calls into CTranslate2. Must not
 know: event loops, threads, streams. Everything here blocks.
@@ -13,22 +13,15 @@ know: event loops, threads, streams. Everything here blocks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.engines import conversion
 from gateway.engines.vocabulary import Pieces, Vocabulary, sentencepiece
-from gateway.errors import EngineFault, ErrorCode
+from gateway.errors import EngineFault, ErrorCode, GatewayError
 from gateway.job import Job
 from gateway.profiles import Profile
-
-Step = Callable[[str], bool]
-"""Takes the text that a token completed (often empty); answers whether to stop.
-
-Neither it nor the callback around it may hold the model: CTranslate2 drops them in one of the
-model's threads, a little after the result is there, and a model freed there ends the process.
-"""
 
 LOOP = 4
 """A second attempt may not repeat this many tokens in a row: a loop is what most first attempts
@@ -43,13 +36,31 @@ KNOWN = (
 )
 
 
+class Sink(Protocol):
+    """A job, and where its output goes. Called in the threads of CTranslate2.
+
+    Neither it nor the callback around it may hold the model: CTranslate2 drops them in one of the
+    model's threads, a little after the result is there, and a model freed there ends the process.
+    """
+
+    @property
+    def job(self) -> Job: ...
+
+    def step(self, text: str) -> bool:
+        """Take the text that a token completed (often empty). True: this job is to stop."""
+
+    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+        """Take what was withheld until the end, or why there is nothing more."""
+
+
 class Model(Protocol):
     """A loaded model. Thread-safe; freed with its last reference."""
 
-    def decode(self, job: Job, profile: Profile, step: Step) -> str:
-        """Translate, calling ``step`` for each token. Returns what was withheld at the end.
+    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+        """Translate together. Returns with the longest; each sink is told its own end at once.
 
-        Raises `EngineFault` for a job that this model cannot be given.
+        A job that this model cannot be given ends with a fault and is not in the others' way.
+        What may share a batch is up to the caller: the sampling is that of the first.
         """
 
 
@@ -87,6 +98,45 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> Model:
     raise EngineFault(f"{path} holds a {kind}, which is no translation model.", hint=KNOWN)
 
 
+class Run:
+    """One job of a batch: the tokens that go in, and what becomes of those that come out.
+
+    :param limit: how many may come; CTranslate2 knows only the largest limit of the batch
+    :param push: makes text of a token
+    :param flush: the text withheld at the end
+    :param start: for an encoder-decoder, what its output begins with
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        tokens: list[str],
+        limit: int,
+        push: Callable[[Any], str],
+        flush: Callable[[], str] = str,
+        start: Sequence[str] = (),
+    ) -> None:
+        self.sink = sink
+        self.tokens = tokens
+        self.limit = limit
+        self.start = list(start)
+        self._left = limit
+        self._push = push
+        self._flush = flush
+
+    # Coverage does not see the threads that call this.
+    def take(self, token: Any, last: bool) -> bool:  # pragma: no cover
+        """One token of the output. True stops this job, and no other of the batch."""
+        self._left -= 1
+        stop = self.sink.step(self._push(token)) or last or not self._left
+        if stop:
+            self.end()
+        return stop
+
+    def end(self) -> None:  # pragma: no cover
+        self.sink.end(self._flush())
+
+
 class Decoder:
     """A decoder-only model. The profile writes the prompt, the forced prefix is its end."""
 
@@ -94,8 +144,31 @@ class Decoder:
         self._generator = generator
         self._vocabulary = vocabulary
 
-    def decode(self, job: Job, profile: Profile, step: Step) -> str:
-        vocabulary = self._vocabulary
+    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+        runs = _runs(self._run, sinks, profile)
+        if not runs:
+            return
+        ids = (self._vocabulary.control(token) for token in profile.stop)
+        stop = {id for id in ids if id is not None}
+
+        def callback(result: Any) -> bool:  # pragma: no cover
+            run: Run = runs[result.batch_id]
+            if result.token_id not in stop:
+                return run.take(result.token_id, result.is_last)
+            run.end()
+            return True
+
+        self._generator.generate_batch(
+            [run.tokens for run in runs],
+            include_prompt_in_result=False,
+            end_token=list(stop) or None,
+            max_length=max(run.limit for run in runs),
+            callback=callback,
+            **_sampling(profile, runs[0].sink.job),
+        )
+
+    def _run(self, sink: Sink, profile: Profile) -> Run:
+        job, vocabulary = sink.job, self._vocabulary
         prompt = profile.prompt(job)
         if not prompt.parts:
             raise EngineFault(
@@ -106,22 +179,7 @@ class Decoder:
         ids = vocabulary.encode(prompt, prefix_ids=prefix)
         limit = _limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
         text = vocabulary.detokenizer(prefix)
-        stop = {id for token in profile.stop if (id := vocabulary.control(token)) is not None}
-
-        # Coverage does not see the threads that call this.
-        def callback(result: Any) -> bool:  # pragma: no cover
-            # The end is reported like any other token.
-            return result.token_id not in stop and step(text.push(result.token_id))
-
-        self._generator.generate_batch(
-            [[vocabulary.token(id) for id in ids]],
-            include_prompt_in_result=False,
-            end_token=list(stop) or None,
-            max_length=limit,
-            callback=callback,
-            **_sampling(profile, job),
-        )
-        return text.flush()
+        return Run(sink, [vocabulary.token(id) for id in ids], limit, text.push, text.flush)
 
 
 class EncoderDecoder:
@@ -133,8 +191,33 @@ class EncoderDecoder:
         self._end = config.get("eos_token", "</s>")
         self._adds_end = config.get("add_source_eos", False)
 
-    def decode(self, job: Job, profile: Profile, step: Step) -> str:
-        pieces = self._pieces
+    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+        runs, end = _runs(self._run, sinks, profile), self._end
+        if not runs:
+            return
+
+        def callback(result: Any) -> bool:  # pragma: no cover
+            run: Run = runs[result.batch_id]
+            if result.step < len(run.start):  # the forced tokens are reported too
+                return False
+            if result.token != end:
+                return run.take(result.token, result.is_last)
+            run.end()
+            return True
+
+        self._translator.translate_batch(
+            [run.tokens for run in runs],
+            target_prefix=[run.start for run in runs],
+            beam_size=1,  # with more, nothing is reported before the end
+            max_input_length=0,  # 1024 by default, and the rest would be cut off silently
+            max_decoding_length=max(len(run.start) + run.limit for run in runs),
+            disable_unk=True,
+            callback=callback,
+            **_sampling(profile, runs[0].sink.job),
+        )
+
+    def _run(self, sink: Sink, profile: Profile) -> Run:
+        job, pieces = sink.job, self._pieces
         prompt = profile.prompt(job)
         source = pieces.encode(prompt.parts)
         if source[-1:] == [self._end]:
@@ -144,25 +227,20 @@ class EncoderDecoder:
         limit = _limit(profile, len(source), len(source), len(prefix))
         if not self._adds_end:  # what Marian's own converter has the model do, others leave to us
             source.append(self._end)
-        text, end = pieces.detokenizer(prefix), self._end
+        return Run(sink, source, limit, pieces.detokenizer(prefix).push, start=start)
 
-        # Coverage does not see the threads that call this.
-        def callback(result: Any) -> bool:  # pragma: no cover
-            # The forced tokens are reported too, as the first steps, and so is the end.
-            forced = result.step < len(start)
-            return not forced and result.token != end and step(text.push(result.token))
 
-        self._translator.translate_batch(
-            [source],
-            target_prefix=[start],
-            beam_size=1,  # with more, nothing is reported before the end
-            max_input_length=0,  # 1024 by default, and the rest would be cut off silently
-            max_decoding_length=len(start) + limit,
-            disable_unk=True,
-            callback=callback,
-            **_sampling(profile, job),
-        )
-        return ""
+def _runs(
+    make: Callable[[Sink, Profile], Run], sinks: Sequence[Sink], profile: Profile
+) -> list[Run]:
+    """What the model can be given; the rest are told why not."""
+    runs = []
+    for sink in sinks:
+        try:
+            runs.append(make(sink, profile))
+        except GatewayError as fault:
+            sink.end(fault=fault)
+    return runs
 
 
 def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:

@@ -3,10 +3,11 @@
 Owns: the life of the model, the threads its decodes run in, streaming and cancelling. Must not
 know: clients, rooms, how a model is read or prompted (`gateway.engines.checkpoint`).
 
-A decode blocks the thread that asks for it, so each runs in one of ``capacity`` threads of the
-engine's own. CTranslate2 calls back for every token; the callback hands its text to the event loop
-and answers whether to go on. That answer is the only way to stop a decode: an aborted job ends at
-its next token and counts as unfinished until then.
+A decode blocks the thread that asks for it, so each runs in one of ``inter_threads`` threads of the
+engine's own. A free thread takes what waits as one batch; nothing waits for a batch to fill.
+CTranslate2 calls back for every token of every job; the callback hands its text to the event loop
+and answers whether to go on. That answer is the only way to stop a job: an aborted one ends at its
+next token, and counts as unfinished until then.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway import profiles
+from gateway.engines import conversion
 from gateway.engines.base import Aborted, Health
 from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
@@ -33,9 +37,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BATCH = 16
+"""Jobs decoded together, at most. Twice as many give a third more captions a second, and hold back
+one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
+
+APART = 80
+"""Characters by which texts in one batch may differ. Of a decoder's prompts, CTranslate2 reads at
+once only as much as the shortest has; the rest of each costs as much as output."""
+
 WAITING = 256
-"""Jobs that may wait for a thread; one more is refused with `Overloaded`. The dispatcher gives no
-more than `capacity`, so only a caller without one ever sees this."""
+"""Jobs beyond `capacity` that may wait; one more is refused with `Overloaded`. The dispatcher gives
+no more than `capacity`, so only a caller without one ever sees this."""
 
 CLOSING = 10.0
 """Seconds `aclose` waits for the running decodes to reach their next token."""
@@ -44,8 +56,9 @@ CLOSING = 10.0
 class Stream:
     """What one job's decode and its consumer share.
 
-    The decode only appends to ``texts`` and reads ``stopped``; the rest is the event loop's. Texts
-    wait here while the consumer is busy, one for each token, so no more than the length limit.
+    A `gateway.engines.checkpoint.Sink`: `step` and `end` are called by the decode, the rest is the
+    event loop's. Texts wait here while the consumer is busy, one for each token, so no more than
+    the length limit.
 
     It must not lead to the engine. A thread of CTranslate2 drops the last reference to it, and a
     model that is freed in a thread of its own ends the process.
@@ -54,16 +67,24 @@ class Stream:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.texts: deque[str] = deque()
+        self.rest = ""
         self.stopped = False
-        self.fault: EngineFault | None = None
+        self.ended = False
+        self.fault: GatewayError | None = None
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
 
     def step(self, text: str) -> bool:
-        """Called for each token, in a thread of CTranslate2. True stops the decode."""
         self.texts.append(text)
         self.tell(self.wake)
         return self.stopped
+
+    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+        if not self.ended:
+            self.rest = rest
+            self.fault = self.fault or fault
+            self.ended = True  # the last, for whoever sees it takes the others as final
+            self.tell(self.wake)
 
     def tell(self, function: Callable[[], None]) -> None:
         """Have the event loop call ``function``."""
@@ -98,10 +119,11 @@ class CTranslate2Engine:
     :param model: a directory; `gateway.engines.checkpoint` lists the known layouts
     :param profile: None: found by the directory's name and ``config.json``
     :param compute_type: as in CTranslate2
-    :param inter_threads: decodes at once, and `capacity`. None: one for each CPU
+    :param inter_threads: decodes at once, each of up to `BATCH` jobs. None: one for each CPU
     :param intra_threads: threads inside one decode. 1 is fastest for models of the embedded one's
         size, where handing work out costs more than the work; ``docs/design/embedded.md``
     :param cache_dir: where converted models are kept. None: ``gateway`` in the user's cache
+    :param name: what the model is called. None: as its directory is
     """
 
     def __init__(
@@ -113,22 +135,24 @@ class CTranslate2Engine:
         inter_threads: int | None = None,
         intra_threads: int = 1,
         cache_dir: Path | None = None,
+        name: str | None = None,
     ) -> None:
         self._path = model
-        self._name = f"ctranslate2:{model.resolve().name}"  # once: it asks the disk
+        self._name = f"ctranslate2:{name or model.resolve().name}"  # once: it asks the disk
         self._profile = profile or _matched(model)
-        self._capacity = inter_threads or _cpus()
+        self._width = inter_threads or _cpus()
         self._options = {
             "compute_type": compute_type,
-            "inter_threads": self._capacity,
+            "inter_threads": self._width,
             "intra_threads": intra_threads,
         }
-        self._cache = cache_dir or _user_cache()
+        self._cache = cache_dir or conversion.user_cache()
         self._health = Health.STARTING
         self._model: Model | None = None
-        self._threads = ThreadPoolExecutor(self._capacity, "ctranslate2")
-        self._streams: dict[Stream, Future[str]] = {}  # with a consumer
-        self._decoding: set[Stream] = set()  # in a thread, or waiting for one
+        self._threads = ThreadPoolExecutor(self._width, "ctranslate2")
+        self._streams: set[Stream] = set()  # with a consumer
+        self._waiting: list[Stream] = []  # for a thread, in the order of arrival
+        self._batches: dict[Future[None], list[Stream]] = {}  # in a thread
 
     @property
     def name(self) -> str:
@@ -140,7 +164,7 @@ class CTranslate2Engine:
 
     @property
     def capacity(self) -> int:
-        return self._capacity
+        return self._width * BATCH
 
     @property
     def health(self) -> Health:
@@ -148,7 +172,8 @@ class CTranslate2Engine:
 
     @property
     def unfinished(self) -> int:
-        return len(self._decoding)
+        batches = self._batches.values()
+        return len(self._waiting) + sum(not stream.ended for batch in batches for stream in batch)
 
     def stats(self) -> Mapping[str, float]:
         return {}
@@ -168,17 +193,18 @@ class CTranslate2Engine:
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         self._require(Health.READY)
-        if len(self._decoding) >= self._capacity + WAITING:
+        if self.unfinished >= self.capacity + WAITING:
             raise Overloaded(f"{self.name} has {WAITING} jobs waiting already.")
         stream = Stream(job)
-        decode = self._streams[stream] = self._threads.submit(self._decode, stream)
-        self._decoding.add(stream)
-        decode.add_done_callback(lambda _: stream.tell(lambda: self._ended(stream)))
+        self._streams.add(stream)
+        self._waiting.append(stream)
+        # In the loop's next turn, so that jobs that come in one turn go into one batch.
+        asyncio.get_running_loop().call_soon(self._assign)
         tokens = 0  # without text so far; they are counted with the next that has some
         try:
             while True:
                 # In this order, or what came between the two would be lost.
-                ended = decode.done()
+                ended = stream.ended
                 chunk = stream.take()
                 tokens += chunk.tokens
                 if stream.fault is not None:
@@ -190,11 +216,11 @@ class CTranslate2Engine:
                     break
                 else:
                     await stream.wait()
-            if rest := decode.result():
-                yield Chunk(rest, tokens)
+            if stream.rest:
+                yield Chunk(stream.rest, tokens)
         finally:
             self._stop(stream)
-            del self._streams[stream]
+            self._streams.discard(stream)
 
     def abort(self, job_id: str) -> None:
         for stream in self._streams:
@@ -210,7 +236,7 @@ class CTranslate2Engine:
         try:
             async with asyncio.timeout(CLOSING):
                 await asyncio.to_thread(self._free)
-            self._decoding.clear()  # those whose event loop was closed could not say it
+            self._batches.clear()  # those whose event loop was closed could not say it
         except TimeoutError:
             logger.warning("%s still decodes after %g s; not waiting for it", self.name, CLOSING)
 
@@ -219,14 +245,44 @@ class CTranslate2Engine:
         stream.stopped = True
         stream.fault = stream.fault or fault
         stream.wake()
-        # One that still waits for a thread is taken back; one that runs is not impressed.
-        decode = self._streams[stream]
-        if decode.cancel() or decode.done():
-            self._decoding.discard(stream)
+        if stream in self._waiting:
+            self._waiting.remove(stream)
 
-    def _ended(self, stream: Stream) -> None:
-        self._decoding.discard(stream)
-        stream.wake()
+    def _assign(self) -> None:
+        """Give what waits to the threads that are free, an equal share to each."""
+        while self._waiting and (free := self._width - len(self._batches)):
+            self._begin(self._take(min(BATCH, ceil(len(self._waiting) / free))))
+
+    def _take(self, most: int) -> list[Stream]:
+        """The most urgent of those that wait, and others that may be decoded with it."""
+        first, *rest = sorted(self._waiting, key=lambda stream: stream.job.priority)
+        others = (stream for stream in rest if self._akin(first.job, stream.job))
+        batch = [first, *islice(others, most - 1)]
+        self._waiting = [stream for stream in self._waiting if stream not in batch]
+        return batch
+
+    def _akin(self, one: Job, other: Job) -> bool:
+        """Whether two jobs may go into one batch.
+
+        Finals are not slowed down by partials. And what may not be repeated is, in a batch of a
+        decoder, also the prompt beyond the shortest, so those jobs get the decode they would have
+        had alone; among the others, the sampling is equal.
+        """
+        return (
+            one.priority == other.priority
+            and one.attempt == other.attempt == 1
+            and self._profile.sampling(one).repetition_penalty == 1
+            and abs(len(one.text) - len(other.text)) <= APART
+        )
+
+    def _begin(self, batch: list[Stream]) -> None:
+        decode = self._threads.submit(self._decode, batch)
+        self._batches[decode] = batch
+        decode.add_done_callback(lambda _: batch[0].tell(lambda: self._ended(decode)))
+
+    def _ended(self, decode: Future[None]) -> None:
+        self._batches.pop(decode, None)
+        self._assign()
 
     def _require(self, health: Health) -> None:
         if self._health is not health:
@@ -246,14 +302,17 @@ class CTranslate2Engine:
         except OSError as exc:
             raise EngineFault(f"The model {self._path} could not be loaded: {exc}") from exc
 
-    def _decode(self, stream: Stream) -> str:
+    def _decode(self, batch: list[Stream]) -> None:
         assert self._model is not None, "there are no streams before the model"
+        said = "CTranslate2 ended without a word."
         try:
-            return self._model.decode(stream.job, self._profile, stream.step)
-        except GatewayError:
-            raise
+            # The others were stopped before a thread came to them.
+            self._model.decode([each for each in batch if not each.stopped], self._profile)
         except Exception as exc:
-            raise EngineFault(f"CTranslate2 failed: {type(exc).__name__}: {exc}") from exc
+            logger.exception("%s failed at a batch of %d", self.name, len(batch))
+            said = f"CTranslate2 failed: {type(exc).__name__}: {exc}"
+        for stream in batch:
+            stream.end(fault=EngineFault(said))
 
     def _free(self) -> None:
         """Wait for the decodes, then for CTranslate2's own threads.
@@ -284,8 +343,3 @@ def _cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _user_cache() -> Path:
-    """https://specifications.freedesktop.org/basedir-spec/latest/"""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gateway"

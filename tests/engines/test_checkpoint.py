@@ -15,9 +15,9 @@ from tokenizers import models as kinds
 
 from gateway import profiles
 from gateway.engines import checkpoint, conversion
-from gateway.errors import EngineFault
+from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
-from gateway.profiles import Block, Profile
+from gateway.profiles import Block, Output, Profile
 from tests import models
 
 pytest.importorskip("ctranslate2")
@@ -39,15 +39,44 @@ def load(path: Path, cache: Path) -> checkpoint.Model:
     return checkpoint.load(path, cache, OPTIONS)
 
 
-def output(model: checkpoint.Model, profile: Profile, stop_after: int | None = None) -> list[str]:
-    texts: list[str] = []
+class Reader:
+    """A `checkpoint.Sink` that keeps what it is told."""
 
-    def step(text: str) -> bool:
-        texts.append(text)
-        return len(texts) == stop_after
+    def __init__(self, job: Job = JOB, stop_after: int = -1) -> None:
+        self.job = job
+        self.texts: list[str] = []
+        self.fault: GatewayError | None = None
+        self.ends = 0
+        self.others: list[int] = []
+        self._stop_after = stop_after
+        self._batch: list[Reader] = []
 
-    rest = model.decode(JOB, profile, step)
-    return [*texts, rest] if rest else texts
+    def step(self, text: str) -> bool:
+        assert not self.ends
+        self.texts.append(text)
+        return len(self.texts) == self._stop_after
+
+    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+        if rest and len(self.texts) != self._stop_after:
+            self.texts.append(rest)
+        self.fault = fault
+        self.ends += 1
+        self.others = [len(reader.texts) for reader in self._batch if not reader.ends]
+
+    def sees(self, batch: list[Reader]) -> None:
+        """At its end, it notes in ``others`` how far those are that have not ended."""
+        self._batch = batch
+
+
+def output(model: checkpoint.Model, profile: Profile, stop_after: int = -1) -> list[str]:
+    return outputs(model, profile, [Reader(stop_after=stop_after)])[0]
+
+
+def outputs(model: checkpoint.Model, profile: Profile, readers: list[Reader]) -> list[list[str]]:
+    """What came of a batch."""
+    model.decode(readers, profile)
+    assert all(reader.ends == 1 for reader in readers)
+    return [reader.texts for reader in readers]
 
 
 def converted_llama(dir: Path) -> Path:
@@ -74,6 +103,71 @@ def test_a_known_layout_loads_decodes_and_stops_when_told(
     whole = output(model, profile)
     assert len(whole) > 3
     assert output(model, profile, stop_after=3) == whole[:3]
+
+
+# --- batches
+
+KINDS = pytest.mark.parametrize(
+    ("build", "profile"),
+    [
+        (lambda dir: models.tiny_llama(dir / "llama"), EMBEDDED),
+        (lambda dir: models.tiny_marian(dir / "marian"), MARIAN),
+        (lambda dir: models.tiny_nllb(dir / "nllb"), NLLB),
+    ],
+    ids=["llama", "marian", "nllb"],
+)
+TEXTS = ("Good morning everybody, can you hear me?", "Yes.", "The report is not finished yet.")
+JOBS = [msgspec.structs.replace(JOB, text=text) for text in TEXTS]
+JOBS.append(msgspec.structs.replace(JOB, prefix="Guten Morgen"))
+JOBS.append(msgspec.structs.replace(JOB, text=TEXTS[0], prefix="Ja"))
+
+
+@KINDS
+def test_in_a_batch_each_job_gets_what_it_gets_alone(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    alone = [outputs(model, profile, [Reader(job)])[0] for job in JOBS]
+    assert outputs(model, profile, [Reader(job) for job in JOBS]) == alone
+    assert len({"".join(texts) for texts in alone}) == len(JOBS)
+
+
+@KINDS
+def test_a_job_that_stops_leaves_the_others_of_its_batch_alone(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    whole = outputs(model, profile, [Reader(job) for job in JOBS])
+    stopping = [Reader(job, stop) for job, stop in zip(JOBS, (2, 1, -1, 3, -1), strict=True)]
+    first, second, third, fourth, fifth = outputs(model, profile, stopping)
+    assert (first, second, fourth) == (whole[0][:2], whole[1][:1], whole[3][:3])
+    assert (third, fifth) == (whole[2], whole[4])
+
+
+@KINDS
+def test_each_job_of_a_batch_has_a_length_limit_of_its_own_and_ends_there_at_once(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    profile = msgspec.structs.replace(profile, output=Output(factor=1.0, extra=3))
+    short, long = readers = [Reader(JOBS[1]), Reader(JOBS[0])]
+    short.sees(readers)
+    outputs(model, profile, readers)
+    assert len(short.texts) < len(long.texts)
+    assert short.others[0] < len(long.texts)
+
+
+def test_a_job_that_the_model_cannot_be_given_is_not_in_the_way_of_its_batch(dir: Path) -> None:
+    model = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    endless = Reader(msgspec.structs.replace(JOB, text=TEXTS[0] * 100))
+    other = Reader()
+    assert outputs(model, EMBEDDED, [endless, other]) == [[], output(model, EMBEDDED)]
+    assert isinstance(endless.fault, EngineFault)
+    assert other.fault is None
+    assert outputs(model, EMBEDDED, [Reader(endless.job)]) == [[]]
+
+
+# --- layouts
 
 
 def test_a_model_converted_beforehand_gives_the_same_output(dir: Path) -> None:

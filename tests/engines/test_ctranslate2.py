@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from blockbuster import blockbuster_ctx
 from gateway import profiles
 from gateway.engines import checkpoint, ctranslate2
 from gateway.engines.base import Aborted, Health
-from gateway.engines.checkpoint import Step
+from gateway.engines.checkpoint import Sink
 from gateway.engines.ctranslate2 import CTranslate2Engine
 from gateway.engines.vocabulary import Vocabulary
 from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
-from gateway.job import Chunk, Job
-from gateway.profiles import Output, Profile
+from gateway.job import Chunk, Job, Priority
+from gateway.profiles import Output, Profile, Sampling
 from tests import models
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
 
@@ -79,25 +79,33 @@ async def idle(engine: CTranslate2Engine) -> None:
 
 
 class Puppet:
-    """A `checkpoint.Model` in the test's hands: one token for each call of `token`."""
+    """A `checkpoint.Model` in the test's hands: `token` gives one to each job of a batch."""
 
     def __init__(self) -> None:
-        self.started: list[str] = []
+        self.batches: list[list[str]] = []
         self.rest = ""
         self._tokens = threading.Semaphore(0)
-        self._texts: list[str] = []
+        self._texts: list[tuple[str, str | None]] = []
 
-    def token(self, text: str) -> None:
-        self._texts.append(text)
+    @property
+    def started(self) -> list[str]:
+        return [id for batch in self.batches for id in batch]
+
+    def token(self, text: str, only: str | None = None) -> None:
+        """Say a token, for the job ``only`` or for all of the batch; a full stop is the end."""
+        self._texts.append((text, only))
         self._tokens.release()
 
-    def decode(self, job: Job, profile: Profile, step: Step) -> str:
-        self.started.append(job.id)
-        while True:
+    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+        self.batches.append([sink.job.id for sink in sinks])
+        while sinks:
             self._tokens.acquire()
-            text = self._texts.pop(0)
-            if step(text) or text.endswith("."):
-                return self.rest
+            text, only = self._texts.pop(0)
+            meant = [sink for sink in sinks if only in (None, sink.job.id)]
+            ended = [sink for sink in meant if sink.step(text) or text.endswith(".")]
+            for sink in ended:
+                sink.end(self.rest)
+            sinks = [sink for sink in sinks if sink not in ended]
 
 
 @pytest.fixture
@@ -401,6 +409,7 @@ def test_one_job_more_than_may_wait_is_refused(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctranslate2, "WAITING", 1)
+    monkeypatch.setattr(ctranslate2, "BATCH", 1)
     engine = make_llama(dir, inter_threads=1)
 
     async def test() -> None:
@@ -415,18 +424,162 @@ def test_one_job_more_than_may_wait_is_refused(
     run(engine, test)
 
 
+# --- batches
+
+
+async def queued(engine: CTranslate2Engine, *jobs: Job) -> list[asyncio.Task[str]]:
+    """Readers of ``jobs``, all of which the engine has now been given."""
+    tasks = [asyncio.create_task(output(engine, job)) for job in jobs]
+    count = engine.unfinished + len(jobs)
+    await until(lambda: engine.unfinished == count)
+    return tasks
+
+
+def batched(puppet: Puppet, dir: Path, *jobs: Job, profile: Profile | None = None) -> list[str]:
+    """The batches in which one thread decodes ``jobs``, which wait while it has another."""
+    engine = make_llama(dir, profile, inter_threads=1)
+
+    async def test() -> None:
+        running = await queued(engine, job("running"))
+        await begun(puppet, 1)
+        tasks = await queued(engine, *jobs)
+        for _ in range(1 + len(jobs)):
+            puppet.token("Ja.")
+        await asyncio.gather(*running, *tasks)
+
+    run(engine, test)
+    return [" ".join(batch) for batch in puppet.batches[1:]]
+
+
+def test_jobs_that_come_while_a_job_is_decoded_are_decoded_together(
+    puppet: Puppet, dir: Path
+) -> None:
+    assert batched(puppet, dir, job("a"), job("b"), job("c")) == ["a b c"]
+
+
+def test_a_batch_has_no_more_jobs_than_it_may(
+    puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2, "BATCH", 2)
+    assert batched(puppet, dir, *(job(id) for id in "abcde")) == ["a b", "c d", "e"]
+
+
+def test_finals_are_decoded_before_partials_and_not_slowed_down_by_them(
+    puppet: Puppet, dir: Path
+) -> None:
+    early = (job("a", priority=Priority.BACKFILL), job("b", priority=Priority.PARTIAL))
+    late = (job("c"), job("d", priority=Priority.PARTIAL), job("e"))
+    assert batched(puppet, dir, *early, *late) == ["c e", "b d", "a"]
+
+
+def test_a_second_attempt_is_decoded_alone(puppet: Puppet, dir: Path) -> None:
+    jobs = (job("a"), job("b", attempt=2), job("c", attempt=2), job("d"))
+    assert batched(puppet, dir, *jobs) == ["a d", "b", "c"]
+
+
+def test_where_the_profile_penalises_repetition_every_job_is_decoded_alone(
+    puppet: Puppet, dir: Path
+) -> None:
+    profile = msgspec.structs.replace(
+        profiles.load("embedded"), attempts=(Sampling(repetition_penalty=1.1),)
+    )
+    assert batched(puppet, dir, job("a"), job("b"), profile=profile) == ["a", "b"]
+
+
+def test_short_texts_do_not_share_a_batch_with_long_ones(puppet: Puppet, dir: Path) -> None:
+    jobs = (job("a"), job("b", TEXT * 5), job("c"), job("d", TEXT * 4))
+    assert batched(puppet, dir, *jobs) == ["a c", "b d"]
+
+
+def test_a_lone_job_waits_for_no_other(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir, inter_threads=2)
+
+    async def test() -> None:
+        first = await queued(engine, job("a"))
+        await begun(puppet, 1)
+        second = await queued(engine, job("b"))
+        await begun(puppet, 2)
+        puppet.token("Ja.")
+        puppet.token("Ja.")
+        await asyncio.gather(*first, *second)
+        assert puppet.batches == [["a"], ["b"]]
+
+    run(engine, test)
+
+
+def test_jobs_that_come_in_one_turn_are_shared_by_the_threads(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir, inter_threads=2)
+
+    async def test() -> None:
+        tasks = await queued(engine, *(job(id) for id in "abcde"))
+        await begun(puppet, 5)
+        for _ in range(2):
+            puppet.token("Ja.")
+        await asyncio.gather(*tasks)
+        assert sorted(puppet.batches) == [["a", "b", "c"], ["d", "e"]]
+
+    run(engine, test)
+
+
+def test_a_job_ends_before_the_others_of_its_batch(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir, inter_threads=1)
+
+    async def test() -> None:
+        short, long = await queued(engine, job("short"), job("long"))
+        puppet.token("Ja.", only="short")
+        assert await short == "Ja."
+        assert engine.unfinished == 1
+        puppet.token("Nein.")
+        assert await long == "Nein."
+
+    run(engine, test)
+
+
+def test_an_aborted_job_does_not_disturb_the_others_of_its_batch(puppet: Puppet, dir: Path) -> None:
+    engine = make_llama(dir, inter_threads=1)
+
+    async def test() -> None:
+        one, other = await queued(engine, job("one"), job("other"))
+        await begun(puppet, 2)
+        engine.abort("one")
+        with pytest.raises(Aborted):
+            await one
+        assert engine.unfinished == 2
+        puppet.token("Guten")
+        await until(lambda: engine.unfinished == 1)
+        puppet.token(" Tag.")
+        assert await other == "Guten Tag."
+
+    run(engine, test)
+
+
+@pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
+def test_jobs_of_a_crowd_get_what_they_would_get_alone(make: Make, dir: Path) -> None:
+    # In int8 the random weights of a tiny model have near ties, which rounding decides.
+    engine = make(dir, inter_threads=1, compute_type="float32")
+    jobs = [job(str(n), TEXT[: 8 + 3 * n]) for n in range(10)]
+    jobs += [job("prefixed", prefix="Guten Morgen"), job("growing", "Good morn", partial=True)]
+
+    async def test() -> None:
+        alone = [await output(engine, each) for each in jobs]
+        assert await asyncio.gather(*(output(engine, each) for each in jobs)) == alone
+
+    run(engine, test)
+
+
 # --- life
 
 
-def test_capacity_is_the_number_of_decodes_at_once(
+def test_capacity_is_a_full_batch_for_each_thread(
     dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert make_llama(dir, inter_threads=3).capacity == 3
+    monkeypatch.setattr(ctranslate2, "BATCH", 4)
+    assert make_llama(dir, inter_threads=3).capacity == 12
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 7}, raising=False)
-    assert make_llama(dir).capacity == 2
+    assert make_llama(dir).capacity == 8
     monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert make_llama(dir).capacity == 5
+    assert make_llama(dir).capacity == 20
 
 
 def test_the_engine_is_named_after_its_model(dir: Path) -> None:
