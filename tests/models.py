@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 LANGUAGES = ("<en>", "<de>", "<fr>", "<es>", "<ja>", "<zh>")
@@ -119,6 +119,17 @@ def tiny_llama(
     # Last, because its presence says that the directory is complete.
     (dir / "config.json").write_text(json.dumps(config))
     return dir
+
+
+def store_as_int8(llama: Path) -> None:
+    """Store every matrix in rows of int8 with a scale each, as the embedded model's are."""
+    weights: dict[str, Tensor] = {}
+    for name, tensor in load_file(llama / "model.safetensors").items():
+        weights[name] = tensor
+        if tensor.ndim == 2:
+            weights[name + "_scale"] = np.abs(tensor.astype(np.float32)).max(1) / 127
+            weights[name] = np.rint(tensor / weights[name + "_scale"][:, None]).astype(np.int8)
+    save_file(weights, llama / "model.safetensors")
 
 
 def tiny_marian(dir: Path) -> Path:

@@ -325,12 +325,14 @@ PILOT = {
     "max_position_embeddings": 512,
     "tie_word_embeddings": True,
 }
+EMBEDDED = PILOT | {"vocab_size": 16384, "hidden_size": 512, "num_hidden_layers": 11}
 
 
 @pytest.mark.parametrize(
     ("config", "name"),
     [
         (PILOT, "embedded"),
+        (EMBEDDED, "embedded"),
         ({"model_type": "qwen3_moe"}, "qwen3"),
         ({"model_type": "m2m_100", "vocab_size": 256206}, "nllb"),
         ({"_name_or_path": "utter-project/EuroLLM-9B-Instruct"}, "eurollm"),

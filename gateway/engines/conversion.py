@@ -1,7 +1,9 @@
-"""Hugging Face Llama directories turned into CTranslate2 ones, without torch.
+"""One model directory for every engine: what each needs is made of it, without torch.
 
-Owns: the mapping of config and weight names, and the cache of what was converted. Must not know:
-engines, profiles, jobs. Everything here blocks; engines call it off the event loop.
+Hugging Face Llama directories are turned into CTranslate2 ones; int8 weights with scales, which
+vLLM does not know, into float16. Owns: the mapping of config and weight names, and the cache of
+what was made. Must not know: engines, profiles, jobs. Everything here blocks; engines call it off
+the event loop.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -28,7 +31,7 @@ VERSION = 1
 """Part of the cache key: raise it when the same input converts to other files."""
 
 KEPT = 4
-"""Converted models kept in the cache; converting one more removes the longest unused."""
+"""Models kept in the cache; making one more removes the longest unused."""
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 Read = Callable[[str], Tensor]
@@ -46,33 +49,64 @@ _DTYPES: Mapping[str, Any] = {
 def converted(model: Path, cache: Path, quantization: str = "int8") -> Path:
     """Directory of ``model`` in CTranslate2's format, from the cache or converted into it.
 
-    Safe against another process that converts the same model: each writes a directory of its own
-    and the first to rename it wins. Raises `EngineFault` for models that cannot be converted.
+    Raises `EngineFault` for models that cannot be converted.
     """
-    target = cache / key(model, quantization)
-    if not target.is_dir():
+    import ctranslate2
+
+    place = cache / key(model, f"{ctranslate2.__version__} {quantization}")
+    return _cached(place, lambda made: convert(model, made, quantization))
+
+
+def widened(model: Path, cache: Path) -> Path:
+    """``model`` itself, or its float16 copy if its weights are int8 with scales beside them.
+
+    The copy comes from the cache or is written into it. Models whose ``config.json`` says how they
+    are quantised may have the same names in them; those are for vLLM to read. Raises `ValueError`
+    for what is no model and `OSError` for what cannot be read or written.
+    """
+    config = json.loads((model / "config.json").read_bytes())
+    tensors = _index(model)
+    if "quantization_config" in config or not any(
+        entry["dtype"] == "I8" and name + "_scale" in tensors
+        for name, (_, _, entry) in tensors.items()
+    ):
+        return model
+    return _cached(cache / key(model, "float16"), lambda made: widen(model, made))
+
+
+def user_cache() -> Path:
+    """https://specifications.freedesktop.org/basedir-spec/latest/"""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gateway"
+
+
+def _cached(place: Path, make: Callable[[Path], None]) -> Path:
+    """``place``, made by ``make`` in an empty directory if it is not there yet.
+
+    Safe against another process that makes the same: each writes a directory of its own and the
+    first to rename it wins.
+    """
+    cache = place.parent
+    if not place.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".converting-", dir=cache))
         try:
-            convert(model, made, quantization)
+            make(made)
             with contextlib.suppress(OSError):  # the other process was first
-                os.rename(made, target)
+                os.rename(made, place)
         finally:
             shutil.rmtree(made, ignore_errors=True)
-        _evict(cache, target)
-    os.utime(target)  # the time of last use, which `_evict` goes by
-    return target
+        _evict(cache, place)
+    os.utime(place)  # the time of last use, which `_evict` goes by
+    return place
 
 
-def key(model: Path, quantization: str) -> str:
-    """Name of a model's place in the cache: changes whenever the conversion's input does.
+def key(model: Path, made: str) -> str:
+    """Name of a model's place in the cache: changes with the model, and with how it is ``made``.
 
     Weights count by size and time of change, because reading gigabytes would cost what the cache
     saves; the small files count by content.
     """
-    import ctranslate2
-
-    digest = hashlib.sha256(f"{VERSION} {ctranslate2.__version__} {quantization}".encode())
+    digest = hashlib.sha256(f"{VERSION} {made}".encode())
     for path in sorted(model.iterdir()):
         if path.suffix == ".safetensors":
             stat = path.stat()
@@ -107,21 +141,35 @@ def convert(model: Path, target: Path, quantization: str = "int8") -> None:
         ) from exc
 
 
+def widen(model: Path, target: Path) -> None:
+    """Write a float16 copy of ``model`` to ``target`` (an existing, empty directory)."""
+    read, tensors = reader(model), _index(model)
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers asks for it
+    scales = {name + "_scale" for name in tensors}
+    names, end = [name for name in tensors if name not in scales], 0
+    for name in names:
+        shape = tensors[name][2]["shape"]
+        begin, end = end, end + 2 * math.prod(shape)
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)  # so that the data is aligned
+    with (target / "model.safetensors").open("wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for name in names:
+            read(name).astype("<f2").tofile(file)
+    for path in model.glob("*.json"):
+        if not path.name.endswith(".safetensors.index.json"):
+            shutil.copyfile(path, target / path.name)
+    config = json.loads((model / "config.json").read_bytes())
+    (target / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
+
+
 def reader(model: Path) -> Read:
     """A function that reads one weight, whichever shard holds it and however it is stored.
 
     A weight stored as int8 has its scales beside it, one float per row, in ``<name>_scale``.
     """
-    tensors: dict[str, tuple[Path, int, Mapping[str, Any]]] = {}
-    for path in sorted(model.glob("*.safetensors")):
-        # https://github.com/huggingface/safetensors#format: a length, a JSON header, the data.
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > path.stat().st_size:
-                raise ValueError(f"{path.name} is not a safetensors file (a Git LFS pointer?)")
-            header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        tensors |= {name: (path, 8 + length, entry) for name, entry in header.items()}
+    tensors = _index(model)
 
     def stored(name: str) -> tuple[str, Tensor]:
         path, start, entry = tensors[name]
@@ -139,6 +187,21 @@ def reader(model: Path) -> Read:
         return data.astype(np.float32)
 
     return read
+
+
+def _index(model: Path) -> dict[str, tuple[Path, int, Mapping[str, Any]]]:
+    """For each weight its file, where the data begins in there, and its entry in the header."""
+    tensors: dict[str, tuple[Path, int, Mapping[str, Any]]] = {}
+    for path in sorted(model.glob("*.safetensors")):
+        # https://github.com/huggingface/safetensors#format: a length, a JSON header, the data.
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError(f"{path.name} is not a safetensors file (a Git LFS pointer?)")
+            header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        tensors |= {name: (path, 8 + length, entry) for name, entry in header.items()}
+    return tensors
 
 
 def _check(config: Mapping[str, Any]) -> None:

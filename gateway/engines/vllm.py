@@ -26,6 +26,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from gateway import profiles
+from gateway.engines import conversion
 from gateway.engines.base import Aborted, Health
 from gateway.engines.vocabulary import FILE, Vocabulary
 from gateway.errors import EngineFault, EngineGone, ErrorCode, GatewayError, Overloaded
@@ -89,6 +90,9 @@ class VllmEngine:
         None: twice ``max_num_seqs``. vLLM's own limits exist from 0.32 on only
     :param enforce_eager: no compiling, no CUDA graphs: starts sooner, translates slower
     :param load_format: ``dummy`` invents weights, to measure without a model
+    :param cache_dir: where a float16 copy of int8 weights is kept, see `conversion.widened`. None:
+        ``gateway`` in the user's cache
+    :param name: what the model is called. None: as its directory or hub id is
     :param extra: more arguments of vLLM's ``AsyncEngineArgs``, over all of the above
     """
 
@@ -105,13 +109,16 @@ class VllmEngine:
         admission: int | None = None,
         enforce_eager: bool = False,
         load_format: str = "auto",
+        cache_dir: Path | None = None,
+        name: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = str(model)
+        self._name = f"vllm:{name or Path(model).name}"
+        self._cache = cache_dir or conversion.user_cache()
         self._profile = profile or _matched(Path(model))
         self._max_model_len = max_model_len or self._profile.max_input
         self._options: dict[str, Any] = {
-            "model": self._model,
             "dtype": dtype,
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max_num_batched_tokens,
@@ -134,7 +141,7 @@ class VllmEngine:
 
     @property
     def name(self) -> str:
-        return f"vllm:{Path(self._model).name}"
+        return self._name
 
     @property
     def profile(self) -> Profile:
@@ -279,7 +286,10 @@ class VllmEngine:
 
     def _configure(self, api: Api) -> Any:
         """vLLM's own configuration. Tests change how processes are started after this."""
-        return api.configure(self._options, self._max_model_len)
+        model = self._model
+        if (Path(model) / "config.json").is_file():
+            model = str(conversion.widened(Path(model), self._cache))
+        return api.configure({"model": model} | self._options, self._max_model_len)
 
 
 class Loaded:

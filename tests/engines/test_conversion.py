@@ -1,4 +1,4 @@
-"""Converted models compute what the original weights say, and conversions are kept and found."""
+"""What is made of a model computes what the original weights say, and is kept and found."""
 
 from __future__ import annotations
 
@@ -143,6 +143,81 @@ def test_int8_weights_are_multiplied_by_the_scales_of_their_rows(tmp_path: Path)
     )
     read = conversion.reader(tmp_path)("w")
     np.testing.assert_array_equal(read, [[63.5, -32.0], [10.0, 20.0]])
+
+
+def test_int8_weights_are_widened_to_the_float16_that_they_stand_for(tmp_path: Path) -> None:
+    model = models.tiny_llama(tmp_path / "model", tied=False)
+    original = load_file(model / "model.safetensors")
+    models.store_as_int8(model)
+    read = conversion.reader(model)
+    copy = load_file(conversion.widened(model, tmp_path / "cache") / "model.safetensors")
+    assert copy.keys() == original.keys()
+    for name, tensor in copy.items():
+        assert (tensor.dtype, tensor.shape) == (np.float16, original[name].shape)
+        np.testing.assert_array_equal(tensor, read(name).astype(np.float16))
+        np.testing.assert_allclose(tensor, original[name], atol=np.abs(original[name]).max() / 200)
+
+
+def test_a_widened_model_is_one_file_beside_the_small_ones_of_the_original(tmp_path: Path) -> None:
+    model = models.tiny_llama(tmp_path / "model")
+    models.store_as_int8(model)
+    configure(model, dtype="int8")
+    weights = list(load_file(model / "model.safetensors").items())
+    (model / "model.safetensors").unlink()
+    save_file(dict(weights[:5]), model / "model-00001-of-00002.safetensors")
+    save_file(dict(weights[5:]), model / "model-00002-of-00002.safetensors")
+    (model / "model.safetensors.index.json").write_text("{}")
+    copy = conversion.widened(model, tmp_path / "cache")
+    names = ["config.json", "model.safetensors", "tokenizer.json"]
+    assert sorted(path.name for path in copy.iterdir()) == names
+    assert json.loads((copy / "config.json").read_bytes())["dtype"] == "float16"
+    assert (copy / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+
+
+def test_a_widened_model_converts_to_the_same_as_the_original(tmp_path: Path) -> None:
+    model = models.tiny_llama(tmp_path / "model")
+    models.store_as_int8(model)
+    copy = conversion.widened(model, tmp_path / "cache")
+    np.testing.assert_allclose(
+        logits_after_conversion(copy, tmp_path / "of the copy"),
+        logits_after_conversion(model, tmp_path / "of the original"),
+        atol=2e-2,
+    )
+
+
+def test_a_model_is_widened_once_beside_its_conversion_and_again_when_it_changes(
+    tmp_path: Path,
+) -> None:
+    model, cache = models.tiny_llama(tmp_path / "model"), tmp_path / "cache"
+    models.store_as_int8(model)
+    first = conversion.widened(model, cache)
+    (first / "mark").touch()
+    assert (conversion.widened(model, cache) / "mark").exists()
+    configure(model, rms_norm_eps=1e-6)
+    assert len({first, conversion.widened(model, cache), conversion.converted(model, cache)}) == 3
+
+
+def test_models_that_are_not_stored_as_int8_with_scales_are_left_as_they_are(
+    tmp_path: Path,
+) -> None:
+    cache = tmp_path / "cache"
+    model = models.tiny_llama(tmp_path / "float16")
+    assert conversion.widened(model, cache) == model
+    # What other tools quantise has the same names, but says so, and vLLM reads it.
+    models.store_as_int8(model)
+    configure(model, quantization_config={"quant_method": "compressed-tensors"})
+    assert conversion.widened(model, cache) == model
+    assert not cache.exists()
+
+
+def test_the_cache_is_where_the_user_wants_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert conversion.user_cache() == tmp_path / "gateway"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert conversion.user_cache() == tmp_path / ".cache" / "gateway"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from gateway.profiles import Profile, Prompt
 from tests.engines.conftest import STARTS, Subject
 from tests.engines.vllm_factory import SETTINGS, make_vllm
 from tests.live import until
-from tests.models import tiny_llama
+from tests.models import store_as_int8, tiny_llama
 
 TEXT = "Good morning everybody, can you hear me?"
 LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
@@ -138,6 +138,29 @@ def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
     assert engine.capacity == 3
     assert engine.unfinished == 0
     assert engine.health is Health.STARTING
+
+
+class Asked:
+    """In the place of `Api`: what vLLM would be asked for."""
+
+    def configure(self, options: Any, max_model_len: int) -> Any:
+        return options
+
+
+def test_int8_weights_are_given_to_vllm_as_float16_from_the_cache(tmp_path: Path) -> None:
+    model, cache = tiny_llama(tmp_path / "embedded"), tmp_path / "cache"
+    asked: Any = Asked()
+    engine = VllmEngine(model, cache_dir=cache)
+    assert engine._configure(asked)["model"] == str(model)
+    store_as_int8(model)
+    copy = Path(engine._configure(asked)["model"])
+    assert list(cache.iterdir()) == [copy]
+    assert engine.name == "vllm:embedded"  # and not as the copy is
+
+
+def test_a_hub_id_is_left_to_vllm() -> None:
+    asked: Any = Asked()
+    assert VllmEngine("owner/eurollm")._configure(asked)["model"] == "owner/eurollm"
 
 
 def test_gauges_show_the_last_step_and_counters_add_up() -> None:
