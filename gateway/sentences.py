@@ -19,12 +19,17 @@ _END = re.compile(
     r"|(?<=[.!?…])(?P<mark>[\"'”’»)\]]*\s+)(?=[^a-zß-öø-ÿ\s])"
 )
 
+_PAUSES = ("、", "，", "；", ", ", "; ")
+
+UNSPACED = frozenset(("Jpan", "Hans", "Hant", "Thai"))
+"""Scripts (ISO 15924) that put no space between sentences."""
+
 
 def split(text: str, limit: int) -> list[tuple[str, str]]:
     """(piece, what stood behind it) in order; joined they are ``text`` without its outer space.
 
-    No piece is longer than ``limit`` characters: one without any mark is cut at a space, or, where
-    it has none, in the middle.
+    No piece is longer than ``limit`` characters: a longer sentence is cut behind the last comma in
+    the second half of them, else at a space, or, where it has none, in the middle.
     """
     text = text.strip()
     pieces: list[tuple[str, str]] = []
@@ -54,12 +59,10 @@ def join(pieces: list[tuple[str, str]], *, spaced: bool) -> str:
 def _cut(piece: str, gap: str, limit: int) -> list[tuple[str, str]]:
     cuts: list[tuple[str, str]] = []
     while len(piece) > limit:
-        at = piece.rfind(" ", 1, limit + 1)
-        if at < 0:
-            cuts.append((piece[:limit], ""))
-            piece = piece[limit:].lstrip()
-        else:
-            cuts.append((piece[:at].rstrip(), " "))
-            piece = piece[at:].lstrip()
+        at = max(piece.rfind(pause, limit // 2, limit) + 1 for pause in _PAUSES)
+        at = at or max(0, piece.rfind(" ", 1, limit + 1)) or limit
+        head, rest = piece[:at].rstrip(), piece[at:].lstrip()
+        cuts.append((head, " " if len(head) + len(rest) < len(piece) else ""))
+        piece = rest
     cuts.append((piece, gap))
     return cuts

@@ -40,6 +40,21 @@ def test_a_sentence_over_the_limit_is_cut_at_a_space() -> None:
     assert pieces("one two three four", 9) == ["one two", "three", "four"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two, three four five", ["one two,", "three four", "five"]),
+        ("a, three four", ["a, three", "four"]),
+        ("in 1,200 cases", ["in 1,200", "cases"]),
+        ("今日は雨なので、家にいます", ["今日は雨なので、", "家にいます"]),
+    ],
+)
+def test_a_sentence_over_the_limit_is_rather_cut_behind_a_late_comma(
+    text: str, expected: list[str]
+) -> None:
+    assert pieces(text, 10) == expected
+
+
 def test_a_word_over_the_limit_is_cut_where_the_limit_is() -> None:
     assert pieces("abcdefgh", 3) == ["abc", "def", "gh"]
 

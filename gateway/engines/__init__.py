@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
 
 EMBEDDED = Path(__file__).resolve().parent.parent / "model"
-"""Where a wheel has its own model."""
+"""Where a wheel has its own model, which is called that and not by its directory."""
 
 
 def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | None = None) -> Engine:
@@ -33,6 +33,7 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     with a sentence that says what is missing.
     """
     from gateway.engines.guarded import GuardedEngine
+    from gateway.engines.piecewise import PiecewiseEngine
     from gateway.engines.supervisor import Supervisor
 
     make = partial(_made, _MAKERS[settings.engine], settings)
@@ -41,7 +42,8 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     # Nor is the scripted one a model: what it repeats of the source is its whole output.
     if settings.guards and settings.engine != "scripted":
         engine = GuardedEngine(engine, guards if guards is not None else Counter())
-    return engine
+    # Outside the guards, which compare a text with its translation: each piece is judged alone.
+    return engine if settings.engine == "scripted" else PiecewiseEngine(engine)
 
 
 def _made(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:
@@ -71,7 +73,8 @@ def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
         compute_type=settings.compute_type,
         inter_threads=settings.inter_threads,
         intra_threads=settings.intra_threads,
-        cache_dir=Path(settings.cache_dir).expanduser() if settings.cache_dir else None,
+        cache_dir=_cache(settings),
+        name=_name(settings),
     )
 
 
@@ -112,6 +115,8 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         max_model_len=settings.max_model_len,
         enforce_eager=settings.enforce_eager,
         load_format=settings.load_format,
+        cache_dir=_cache(settings),
+        name=_name(settings),
         extra=settings.vllm,
     )
 
@@ -126,6 +131,14 @@ _MAKERS: dict[str, Callable[[Settings, Profile | None], Engine]] = {
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 """``owner/name``, which may also be a directory."""
+
+
+def _name(settings: Settings) -> str | None:
+    return "embedded" if settings.model is None else None
+
+
+def _cache(settings: Settings) -> Path | None:
+    return Path(settings.cache_dir).expanduser() if settings.cache_dir else None
 
 
 def _directory(model: str | None) -> Path:

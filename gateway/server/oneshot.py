@@ -37,7 +37,6 @@ TEXT = 10_000
 """Characters of one request; a meeting says as much in ten minutes."""
 
 _decode = msgspec.json.Decoder(ServerMessage).decode
-_UNSPACED = frozenset(("Jpan", "Hans", "Hant", "Thai"))
 
 
 class OneShot:
@@ -155,7 +154,7 @@ class OneShot:
     def join(self, finals: list[Final]) -> str:
         """The whole translation."""
         gaps = [gap for _, gap in self._pieces]
-        spaced = languages.script(self.target) not in _UNSPACED
+        spaced = languages.script(self.target) not in sentences.UNSPACED
         texts = [final.text for final in finals]
         return sentences.join(list(zip(texts, gaps, strict=True)), spaced=spaced)
 

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.engines.base import Engine, Health
 from gateway.engines.guarded import GuardedEngine
+from gateway.engines.piecewise import PiecewiseEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.supervisor import Supervisor
 
@@ -78,6 +79,13 @@ def guarded(dir: Path) -> Iterator[Engine]:
 
 
 @contextmanager
+def piecewise(dir: Path) -> Iterator[Engine]:
+    from tests.engines.ctranslate2_factory import make_llama
+
+    yield PiecewiseEngine(make_llama(dir))
+
+
+@contextmanager
 def supervised(dir: Path) -> Iterator[Engine]:
     yield Supervisor(lambda: ScriptedEngine(pace=0.001))
 
@@ -114,7 +122,8 @@ def vllm(dir: Path) -> Iterator[Engine]:
 
 
 ENGINES = {
-    make.__name__: make for make in (scripted, guarded, supervised, llama, marian, openai, vllm)
+    make.__name__: make
+    for make in (scripted, guarded, piecewise, supervised, llama, marian, openai, vllm)
 }
 MARKS = {"vllm": (pytest.mark.vllm, pytest.mark.timeout(600))}
 STARTS = {"vllm": 540.0}

@@ -13,13 +13,16 @@ import pytest
 from gateway import engines
 from gateway.engines import build
 from gateway.engines.base import Health
+from gateway.engines.ctranslate2 import BATCH
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.openai import OpenAIEngine
+from gateway.engines.piecewise import PiecewiseEngine
 from gateway.engines.supervisor import Supervisor
 from gateway.engines.vllm import VllmEngine
 from gateway.errors import EngineFault
 from gateway.job import Job
 from gateway.settings import Settings
+from tests.models import tiny_llama
 
 
 @pytest.fixture
@@ -40,22 +43,25 @@ def close(engine: Any) -> None:
     asyncio.run(engine.aclose())
 
 
-def test_the_engine_is_supervised_inside_and_guarded_outside(model: Path) -> None:
+def test_the_engine_is_supervised_inside_then_guarded_and_given_pieces(model: Path) -> None:
     engine = build(Settings(model=str(model)))
-    assert isinstance(engine, GuardedEngine)
-    assert isinstance(engine.engine, Supervisor)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert isinstance(engine.engine.engine, Supervisor)
     assert engine.health is Health.STARTING
     close(engine)
 
 
 def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> None:
     bare = build(Settings(model=str(model), guards=False))
-    assert isinstance(bare, Supervisor)
+    assert isinstance(bare, PiecewiseEngine)
+    assert isinstance(bare.engine, Supervisor)
     close(bare)
     counts: Counter[tuple[str, str]] = Counter()
     engine = build(Settings(model=str(model)), counts)
-    assert isinstance(engine, GuardedEngine)
-    assert engine.counts is counts
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert engine.engine.counts is counts
     close(engine)
 
 
@@ -80,18 +86,24 @@ def test_a_scripted_engine_has_its_settings() -> None:
 def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
     engine = build(Settings(model=str(model), inter_threads=3, cache_dir="~/nowhere"))
     assert engine.name == "ctranslate2:opus-mt-en-de"
-    assert engine.capacity == 3
+    assert engine.capacity == 3 * BATCH
     assert (engine.profile.sources, engine.profile.targets) == (("en",), ("de",))
     close(engine)
 
 
+@pytest.mark.parametrize("engine", ["ctranslate2", "vllm"])
 def test_the_embedded_model_is_the_default_where_it_is_there(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_vllm: None
 ) -> None:
+    model = tiny_llama(tmp_path / "model")
+    shape = {"vocab_size": 16384, "hidden_size": 512, "num_hidden_layers": 11}
+    config = json.loads((model / "config.json").read_bytes())
+    (model / "config.json").write_text(json.dumps(config | shape))
     monkeypatch.setattr(engines, "EMBEDDED", model)
-    engine = build(Settings())
-    assert engine.name == "ctranslate2:opus-mt-en-de"
-    close(engine)
+    built = build(Settings(engine=engine))
+    assert built.name == f"{engine}:embedded"
+    assert built.profile.name == "embedded"
+    close(built)
 
 
 def test_without_an_embedded_model_it_is_said_what_to_do(
@@ -111,8 +123,9 @@ def test_a_profile_can_be_named(model: Path) -> None:
 def test_the_openai_engine_waits_for_its_server_by_itself() -> None:
     url = "http://127.0.0.1:1/v1"
     engine = build(Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5))
-    assert isinstance(engine, GuardedEngine)
-    assert isinstance(engine.engine, OpenAIEngine)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert isinstance(engine.engine.engine, OpenAIEngine)
     assert (engine.name, engine.capacity) == ("openai:qwen3", 5)
     close(engine)
 
@@ -120,8 +133,9 @@ def test_the_openai_engine_waits_for_its_server_by_itself() -> None:
 def test_a_vllm_engine_is_built_from_a_directory_or_a_hub_id(model: Path, with_vllm: None) -> None:
     for name in (str(model), "somebody/opus-mt-en-de"):
         engine = build(Settings(engine="vllm", model=name, max_num_seqs=5, guards=False))
-        assert isinstance(engine, Supervisor)
-        assert isinstance(engine._engine, VllmEngine)
+        assert isinstance(engine, PiecewiseEngine)
+        assert isinstance(engine.engine, Supervisor)
+        assert isinstance(engine.engine._engine, VllmEngine)
         assert (engine.name, engine.capacity) == ("vllm:opus-mt-en-de", 5)
 
 
