@@ -77,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     compute_type: str = "int8"
     """``ctranslate2``: arithmetic. int8 is the fastest on CPUs and costs next to no quality."""
     inter_threads: Count | None = None
-    """``ctranslate2``: threads that decode, each up to 16 translations at once. Default: the CPUs."""
+    """``ctranslate2``: decoding threads, each of up to 16 translations. Default: the CPUs."""
     intra_threads: Count = 1
     """``ctranslate2``: threads of one translation; 1 is fastest for small models."""
     cache_dir: str | None = None
