@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from training import noise, prepare, slots
-from training.pairs import WEIGHTS, Pair
+from training.pairs import SCARCE, WEIGHTS, Pair
 
 ROW = 512
 """Tokens of a row. Examples do not cross rows."""
@@ -88,7 +88,7 @@ class Source:
         self._own = prepare.read_own(work)
         known = {**WEIGHTS, "synthetic": synthetic}
         weights = itertools.chain(
-            (known.get(pair.corpus, 1.0) for pair in self._pairs),
+            (known.get(pair.corpus, 1.0) * SCARCE.get(pair.language, 1.0) for pair in self._pairs),
             # One of these is five pairs.
             itertools.repeat(WEIGHTS["own"] * 5, len(self._own)),
         )

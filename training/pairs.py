@@ -18,7 +18,7 @@ from training.noise import SPACELESS
 from training.slots import LANGUAGES, SLOT, SLOTS
 
 WEIGHTS: dict[str, float] = {
-    "own": 4.0,
+    "own": 2.5,
     "tatoeba": 1.0,
     "bcontrast": 3.0,
     "ami_dev": 4.0,
@@ -38,6 +38,9 @@ WEIGHTS: dict[str, float] = {
 Talk counts more and manuals less than they are many: the first is what the model is for. A corpus
 that is not named here counts as everyday speech.
 """
+
+SCARCE: dict[str, float] = {"es": 1.3, "ja": 1.1, "zh": 1.4}
+"""How much more often pairs of a language are drawn that has fewer of them than German."""
 
 LONGEST = 400
 """Characters of a sentence, on either side."""
