@@ -26,6 +26,7 @@ from gateway.phrases import (
     AROUND,
     ASSISTANTS,
     BRACKET,
+    CRUDE,
     DENSE_LETTERS,
     KNOWN,
     LETTERS,
@@ -37,6 +38,7 @@ from gateway.phrases import (
     QUOTES,
     REFUSALS,
     REFUSING,
+    RUDE,
     TRANSLATION,
 )
 
@@ -61,6 +63,7 @@ class Guard(enum.StrEnum):
     SCRIPT = "script"
     REFUSAL = "refusal"
     NOTE = "note"
+    RUDE = "rude"
     # Flagged
     NUMBERS = "numbers"
     URL = "url"
@@ -108,6 +111,9 @@ HEAD_MOST = 120
 THINKING_MOST = 4000
 """Characters of thinking waited for."""
 
+RUDE_MOST = 24
+"""Characters before new text that a rude word may have begun in."""
+
 RESTART_LEAST = 4
 """Shortest overlap with the forced prefix that counts as its restart, in characters."""
 
@@ -148,6 +154,7 @@ class Watch:
         self._broken = not job.prefix or job.prefix.endswith("\n")
         self._weight = weight(job.prefix)
         self._weight_most = LENGTH_MOST * weight(job.text) + LENGTH_SLACK
+        self._rude = None if CRUDE.search(job.text) else RUDE.get(job.target.partition("-")[0])
         self._words = words(job.prefix)
         self._words_most = WORDS_MOST * words(job.text) + WORDS_SLACK
 
@@ -220,9 +227,12 @@ class Watch:
         text = self._spoken(self._space + self._line(text))
         shown = text.rstrip()
         self._space = text[len(shown) :]
+        before = len(self.text)
         self.text += shown
         if "</think>" in self.text[-len(shown) - 8 :] and "think>" not in self.job.text:
             raise rejected(Guard.THINKING, "showed its thinking")
+        if self._rude is not None and self._rude.search(self.text, max(0, before - RUDE_MOST)):
+            raise rejected(Guard.RUDE, "has a word that the source does not account for")
         self._weight += weight(shown)
         if self._weight > self._weight_most:
             raise rejected(Guard.LENGTH, "is far longer than the source")
@@ -288,6 +298,8 @@ class Watch:
                 raise rejected(Guard.EMPTY, "has no words")
             if SHORT_FROM <= weight(job.text) and weight(text) < SHORT_LEAST * weight(job.text):
                 raise rejected(Guard.SHORT, "is far shorter than the source")
+        if self._rude is not None and self._rude.search(text + " "):
+            raise rejected(Guard.RUDE, "has a word that the source does not account for")
         if copied(job.text, text, job.source, job.target):
             raise rejected(Guard.COPY, "is the source itself")
         least = SCRIPT_PARTIAL if job.partial else SCRIPT_LEAST

@@ -101,6 +101,45 @@ MODELS = re.compile(
 )
 """Signs that the source is about such models itself."""
 
+RUDE = {
+    language: re.compile(rf"(?<![^\W_])(?:{words})" if spaced else words, re.IGNORECASE)
+    for language, spaced, words in (
+        (
+            "en",
+            True,
+            r"fuck|motherf|shit|bitch|cunt|whore|slut|asshole|nigg(?:er|a(?=[\W_]))|faggot",
+        ),
+        (
+            "de",
+            True,
+            r"fick(?:t|en|e)?(?=[\W_])|fotze|huren?(?=[\W_])|titten|schei(?:ß|ss)|arschl|wichs|nutte",
+        ),
+        (
+            "fr",
+            True,
+            r"putain|pute(?=[\W_])|merde|salopes?(?=[\W_])|salaud|connard|connasse|encul|nique(?:r|s)?(?=[\W_])",
+        ),
+        (
+            "es",
+            True,
+            r"puta(?:s)?(?=[\W_])|mierda|joder|coño|cabr[óo]n|gilipoll|pollas?(?=[\W_])|follar|maric[óo]n",
+        ),
+        ("zh", False, r"他妈的|操你|傻逼|婊子|妓女|强奸|鸡巴|你妈的"),
+    )
+}
+"""Words that a small model has made of harmless ones, by language of the translation."""
+
+CRUDE = re.compile(
+    r"(?<![^\W_])(?:fuck|shit|crap|damn|hell\b|bloody|bitch|bastard|cunt|whore|slut|prostitut|rape|sex"
+    r"|porn|ass(?:hole)?\b|arse|piss|screw|suck|bugger|nigg|fag|tits?\b|boobs?\b|dick|cock|prick"
+    r"|fick|schei|mist\b|arsch|hure|nutte|schlampe|titte|busen|vergewaltig|verdammt|kack|pinkel"
+    r"|merde|put(?:e|ain|ains)\b|salop|salaud|conn(?:e|ard)|encul|cul\b|viol|chier|baiser|nique"
+    r"|mierda|puta|puto|joder|coño|cabr|gilipoll|polla|folla|maric|carajo|hostia|leche|culo|chinga|verga)"
+    r"|くそ|クソ|糞|畜生|セックス|レイプ|強姦|売春|娼婦|死ね|ちんこ|チンコ|他妈|操你|我操|傻逼|婊|妓|强奸|屎|屁|混蛋|妈的|鸡巴",
+    re.IGNORECASE,
+)
+"""Signs, in any of these languages, that the source is crude itself: then nothing is judged."""
+
 NEAR = (
     frozenset(("da", "nb", "nn", "no", "sv")),
     frozenset(("ast", "ca", "es", "gl", "oc", "pt")),
