@@ -1,6 +1,7 @@
 """What the gateway asks of a model, whatever runs it.
 
-Owns: the `Engine` protocol. Must not know: any particular engine, any client.
+Owns: the `Engine` protocol, and what engines around an engine have in common. Must not know: any
+particular engine, any client.
 
 Contract (``tests/engines/test_contract.py`` runs it against every engine):
 
@@ -79,3 +80,48 @@ class Engine(Protocol):
 
     async def aclose(self) -> None:
         """Stop everything and free the model. Idempotent."""
+
+
+class Around:
+    """An engine around ``engine``, and the same to all who ask; a subclass translates otherwise.
+
+    A subclass that gives the inner engine a job more than once keeps its id in ``_running``
+    meanwhile: between two times the inner engine does not have it, and cannot be told to stop.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._running: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def profile(self) -> Profile:
+        return self.engine.profile
+
+    @property
+    def capacity(self) -> int:
+        return self.engine.capacity
+
+    @property
+    def health(self) -> Health:
+        return self.engine.health
+
+    @property
+    def unfinished(self) -> int:
+        return self.engine.unfinished
+
+    def stats(self) -> Mapping[str, float]:
+        return self.engine.stats()
+
+    async def start(self) -> None:
+        await self.engine.start()
+
+    async def aclose(self) -> None:
+        await self.engine.aclose()
+
+    def abort(self, job_id: str) -> None:
+        self._running.discard(job_id)
+        self.engine.abort(job_id)

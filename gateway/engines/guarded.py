@@ -7,16 +7,15 @@ particular engine, metrics libraries, who reads the captions.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import aclosing
 
 import msgspec
 
-from gateway.engines.base import Aborted, Engine, Health
+from gateway.engines.base import Aborted, Around, Engine
 from gateway.errors import Rejected
 from gateway.guards import Watch
 from gateway.job import Chunk, Job
-from gateway.profiles import Profile
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ ATTEMPTS = 2
 """One more than none: a model that fails twice at different settings will fail again."""
 
 
-class GuardedEngine:
+class GuardedEngine(Around):
     """Wraps ``engine``, as an `Engine` itself.
 
     Output that a guard rejects is made once more, by the same job with ``attempt`` 2. What was
@@ -36,43 +35,8 @@ class GuardedEngine:
     """
 
     def __init__(self, engine: Engine, counts: MutableMapping[tuple[str, str], int]) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.counts = counts
-        self._running: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def profile(self) -> Profile:
-        return self.engine.profile
-
-    @property
-    def capacity(self) -> int:
-        return self.engine.capacity
-
-    @property
-    def health(self) -> Health:
-        return self.engine.health
-
-    @property
-    def unfinished(self) -> int:
-        return self.engine.unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return self.engine.stats()
-
-    async def start(self) -> None:
-        await self.engine.start()
-
-    async def aclose(self) -> None:
-        await self.engine.aclose()
-
-    def abort(self, job_id: str) -> None:
-        # The inner engine may not have the job now: between two attempts, or after the cut.
-        self._running.discard(job_id)
-        self.engine.abort(job_id)
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         self._running.add(job.id)

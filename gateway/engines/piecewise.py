@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
 
 from gateway import languages, sentences
-from gateway.engines.base import Aborted, Engine, Health
+from gateway.engines.base import Aborted, Around
 from gateway.errors import EngineFault, ErrorCode
 from gateway.guards import weight
 from gateway.job import Chunk, Job
-from gateway.profiles import Profile
 
 WHOLE = 200
 """Longest text that is translated in one, as `gateway.guards.weight`: three or four sentences. The
@@ -33,7 +32,7 @@ HALVED = {ErrorCode.TOO_LONG: 8, ErrorCode.REJECTED: 80}
 several tokens each, so few of them fill a model; and what loops at length may not in halves."""
 
 
-class PiecewiseEngine:
+class PiecewiseEngine(Around):
     """Wraps ``engine``, as an `Engine` itself: `translate` takes texts of any length.
 
     The pieces are translated one after another under the job's own id; all but the last are
@@ -41,43 +40,6 @@ class PiecewiseEngine:
     nothing tells which pieces the prefix already translates. A text without a single letter is its
     own translation: of emoji and figures alone a small model makes anything.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self._running: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        return self.engine.name
-
-    @property
-    def profile(self) -> Profile:
-        return self.engine.profile
-
-    @property
-    def capacity(self) -> int:
-        return self.engine.capacity
-
-    @property
-    def health(self) -> Health:
-        return self.engine.health
-
-    @property
-    def unfinished(self) -> int:
-        return self.engine.unfinished
-
-    def stats(self) -> Mapping[str, float]:
-        return self.engine.stats()
-
-    async def start(self) -> None:
-        await self.engine.start()
-
-    async def aclose(self) -> None:
-        await self.engine.aclose()
-
-    def abort(self, job_id: str) -> None:
-        self._running.discard(job_id)  # the engine does not have the job between two pieces
-        self.engine.abort(job_id)
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         if self.profile.kind != "ids" or job.prefix or job.prefix_ids:
