@@ -161,6 +161,14 @@ def test_say_translates_with_nothing_running(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "[de] good morning\n"
 
 
+def test_say_needs_no_setting_to_translate(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["say", "Thank you very much.", "--from", "en", "--to", "de"]) == 0
+    assert capsys.readouterr().out in ("Vielen Dank.\n", "Danke sehr.\n", "Danke schön.\n")
+
+
 def test_say_names_the_languages_where_there_are_several(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -330,6 +338,32 @@ def test_chat_shows_what_others_say_in_the_room(
 
     asyncio.run(test())
     assert capsys.readouterr().out == "Ann: hello\n[de] [de] hello\n"
+
+
+def test_chat_shows_what_was_corrected_and_what_was_taken_back(
+    capsys: pytest.CaptureFixture[str], keyboard: int
+) -> None:
+    async def test() -> None:
+        async with running(lang="en") as live:
+            chat = await chatting(live, "--to", "de,en", "--room", "club")
+            async with connect(live.ws, room="club", speaker="Ann", to=("de",)) as ann:
+                id = await ann.say("hello")
+                await ann.caption(id, "de")
+                await ann.edit(id, "de", "Hallo")
+                await ann.edit(id, "en", "hello, all of you who are here")
+                await ann.cancel(await ann.say("a draft", final=False))
+                await ann.retract(id)
+                os.close(keyboard)
+                await chat
+
+    asyncio.run(test())
+    out = capsys.readouterr().out.splitlines()
+    assert sorted(out[:3]) == ["Ann: hello", "[de] [de] hello", "[en] hello"]
+    assert out[3:] == [
+        "[de] Hallo (instead of: [de] hello)",
+        "Ann: hello, all of you who are here (instead of: hello)",
+        "(taken back: hello, all of you who are here)",
+    ]
 
 
 def test_chat_that_loses_its_gateway_fails_with_a_sentence(keyboard: int) -> None:

@@ -1,6 +1,6 @@
 """More pairs, made by the model itself: English that lacks a language is translated into it.
 
-    python -m training.extend WORK [--count 900000] [--checkpoint MODEL]
+    python -m training.extend WORK [--count 900000] [--until 100] [--checkpoint MODEL]
 
 Backwards such a pair is back-translation (https://arxiv.org/abs/1511.06709): the target is English
 that somebody wrote. Forwards it is self-distillation, which suits greedy decoding
@@ -34,6 +34,9 @@ DROPPED = 0.25
 CHUNK = 4000
 """Translations that a process looks through at a time."""
 
+SLICE = 20_000
+"""Texts that are translated before the clock is looked at."""
+
 Made = tuple[list[int], float]
 
 
@@ -44,6 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--count", type=int, default=900_000)
+    parser.add_argument("--until", type=float, default=1e9, help="seconds; what is made by then")
     parser.add_argument(
         "--checkpoint", default="checkpoint.pt", help="a file in WORK, or a model directory"
     )
@@ -52,8 +56,14 @@ def main() -> None:
     engine = decode.loaded(options.work / options.checkpoint)
     texts = missing(prepare.read(options.work), options.count)
     print(f"{len(texts)} to translate, {time.monotonic() - began:.0f} s", flush=True)
-    made = engine.scored(texts, loops=False)
-    print(f"translated, {time.monotonic() - began:.0f} s", flush=True)
+    made: list[Made] = []
+    while len(made) < len(texts):
+        start = time.monotonic()
+        made += engine.scored(texts[len(made) : len(made) + SLICE], loops=False)
+        now = time.monotonic()
+        print(f"{len(made)} translated, {now - began:.0f} s", flush=True)
+        if now + (now - start) > began + options.until:
+            del texts[len(made) :]
     chunks = [(texts[at : at + CHUNK], made[at : at + CHUNK]) for at in range(0, len(texts), CHUNK)]
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(max(1, min(16, os.cpu_count() or 1, len(chunks)))) as pool:

@@ -48,7 +48,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name of engine and model for people, e.g. ``ctranslate2:pilot-model``."""
+        """Short name of engine and model for people, e.g. ``ctranslate2:embedded``."""
 
     @property
     def profile(self) -> Profile:

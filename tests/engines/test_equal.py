@@ -1,0 +1,38 @@
+"""The embedded model says the same on a CPU and in vLLM, which computes otherwise: int8 there,
+floating point and a float16 copy of the weights here."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway import engines, profiles
+from gateway.engines.ctranslate2 import CTranslate2Engine
+from gateway.job import Job
+from tests.engines.vllm_factory import SETTINGS, make_vllm
+from tests.quality import DIRECTIONS, SETS, captions, lines
+
+EQUAL = 0.95
+"""The least share of captions that are the same letter by letter."""
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+
+def test_both_engines_give_the_same_captions(tmp_path: Path) -> None:
+    model, cache = engines.EMBEDDED, tmp_path / "cache"
+    jobs = [
+        Job(id=f"{name} {direction} {number}", text=text, source=source, target=target)
+        for name in SETS
+        for direction in DIRECTIONS
+        for source, target in [direction.split("-")]
+        for number, text in enumerate(lines(name, source))
+    ]
+    on_cpu = CTranslate2Engine(model, profiles.load("embedded"), cache_dir=cache)
+    many = SETTINGS | {"max_num_seqs": 64, "extra": {"kv_cache_memory_bytes": 512 * 2**20}}
+    in_vllm = make_vllm(model, cache_dir=cache, **many)
+    one, other = asyncio.run(captions(on_cpu, jobs)), asyncio.run(captions(in_vllm, jobs))
+    differ = [(id, one[id], other[id]) for id in one if one[id] != other[id]]
+    said = f"{len(differ)} of {len(jobs)} differ, as in {differ[:20]}"
+    assert len(differ) <= (1 - EQUAL) * len(jobs), said
