@@ -114,8 +114,9 @@ THINKING_MOST = 4000
 RUDE_MOST = 24
 """Characters before new text that a rude word may have begun in."""
 
-RESTART_LEAST = 4
-"""Shortest overlap with the forced prefix that counts as its restart, in characters."""
+RESTART_LEAST, RESTART_WORDS = 4, 2
+"""Shortest overlap with the forced prefix that counts as its restart, in characters; and in words
+where the sentence may go on with them: people say "very very", and French has "nous nous"."""
 
 LINE = re.compile(r"[^\n]+|\n")
 COLON = re.compile("[:：]")
@@ -131,7 +132,8 @@ SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
 class Watch:
     """Follows the output of one job.
 
-    ``text``   the translation so far, with the forced prefix
+    ``text``   the translation so far, with the forced prefix. The rules judge both together, and
+               leave the prefix itself as it is: it was shown before
     ``done``   the translation is over, whatever else the model would say: stop it
     ``hits``   what was stripped or cut, for the counters
     ``flags``  after `end`: what a reader should check; goes out with the caption
@@ -149,6 +151,8 @@ class Watch:
         self._space = ""  # white space at the end, held back: nothing may follow it
         self._token = ""  # the last word, which may still grow
         self._runs = Runs()
+        for token in TOKEN.findall(job.prefix):
+            self._runs.say(token)
         self._lines = lines(job.prefix)
         self._lines_most = max(1, lines(job.text))
         self._broken = not job.prefix or job.prefix.endswith("\n")
@@ -185,7 +189,7 @@ class Watch:
         text = self._head.lstrip()
         space = self._head[: len(self._head) - len(text)]
         hits = []
-        if text.startswith("<think>"):
+        if text.startswith("<think>") and "think>" not in self.job.text:
             _, closed, text = text.partition("</think>")
             if not closed:
                 if final or len(self._head) > THINKING_MOST:
@@ -195,27 +199,31 @@ class Watch:
             hits.append(Guard.THINKING)
         if not final and "<think>".startswith(text):  # nothing yet, or not enough to tell
             return None
-        at = preamble(text, self.job, final=final)
-        if at is None and not final and len(text) <= HEAD_MOST:
-            return None
-        if at:
-            text = text[at:].lstrip(" \n\u00a0*")
-            hits.append(Guard.PREAMBLE)
-        if text[:1] in QUOTES and not QUOTED.search(self.job.text):
-            self._close = QUOTES[text[0]]
-            text = text[1:].lstrip()
-            hits.append(Guard.QUOTES)
-        if not text and not final:
-            return None
-        if self.job.prefix:
-            length = restart(self.job.prefix, text, final=final)
+        if self.job.prefix:  # where it begins, nothing can stand before a translation
+            # Where the next word of a sentence may begin, the same one may.
+            near = self.job.prefix[-1] + space
+            flows = near.endswith(" ") or is_dense(text)
+            length = restart(self.job.prefix, text, flows=flows, final=final)
             if length is None:
                 return None
-            if length:
+            if length and not (flows and repeats(self.job.text) > 1):
                 text = text[length:]
                 hits.append(Guard.RESTART)
-            else:  # a continuation brings its own space, unless it was lost before a preamble
+            else:  # a continuation brings its own space, unless it was lost behind the thinking
                 text = (" " if hits and not is_dense(text) else space) + text
+        else:
+            at = preamble(text, self.job, final=final)
+            if at is None and not final and len(text) <= HEAD_MOST:
+                return None
+            if at:
+                text = text[at:].lstrip(" \n\u00a0*")
+                hits.append(Guard.PREAMBLE)
+            if text[:1] in QUOTES and not QUOTED.search(self.job.text):
+                self._close = QUOTES[text[0]]
+                text = text[1:].lstrip()
+                hits.append(Guard.QUOTES)
+            if not text and not final:
+                return None
         self._open = True
         self.hits += hits
         return text
@@ -281,9 +289,7 @@ class Watch:
         """A word is complete. Raises `Rejected` when it closes a loop."""
         phrase, times = self._runs.say(token)
         if times >= loop_limit(phrase, is_dense(token)):
-            own = Runs()
-            said = max((own.say(word)[1] for word in TOKEN.findall(self.job.text)), default=1)
-            if times > said + LOOP_MORE:
+            if times > repeats(self.job.text) + LOOP_MORE:
                 raise rejected(Guard.LOOP, "repeats itself without end")
 
     def _stop(self, guard: Guard) -> None:
@@ -336,6 +342,12 @@ class Runs:
         return best
 
 
+def repeats(text: str) -> int:
+    """How often ``text`` says a phrase in a row, at most."""
+    runs = Runs()
+    return max((runs.say(token)[1] for token in TOKEN.findall(text)), default=1)
+
+
 def loop_limit(phrase: int, dense: bool) -> int:
     """Repetitions of a phrase of ``phrase`` tokens that make a loop."""
     return max(LOOP_LEAST, -(-(LOOP_DENSE if dense else LOOP_WORDS) // phrase))
@@ -378,10 +390,14 @@ def preamble_words(target: str) -> tuple[frozenset[str], frozenset[str], frozens
     return TRANSLATION | names, OPENERS | names, AROUND | names
 
 
-def restart(prefix: str, text: str, *, final: bool) -> int | None:
-    """Length of the end of ``prefix`` that ``text`` says again, None if more must be seen."""
-    for match in TOKEN.finditer(prefix):
-        again = prefix[match.start() :].rstrip()
+def restart(prefix: str, text: str, *, flows: bool, final: bool) -> int | None:
+    """Length of the end of ``prefix`` that ``text`` says again, None if more must be seen.
+
+    ``flows``: by the space between them, ``text`` may be what the sentence goes on with.
+    """
+    starts = [match.start() for match in TOKEN.finditer(prefix)]
+    for start in starts[: 1 - RESTART_WORDS] if flows else starts:
+        again = prefix[start:].rstrip()
         if len(again) < RESTART_LEAST:
             break
         if text.startswith(again):

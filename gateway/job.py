@@ -28,7 +28,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ``source``   canonical BCP 47 tag, and so is ``target``
     ``partial``  the source is still growing: do not invent its end
     ``prefix``   target text the output must continue; chunks do not repeat it
-    ``prefix_ids`` the same as token ids of this engine, where known (exact; text is re-encoded)
+    ``prefix_ids`` token ids of an output of this engine that begins with ``prefix``: the engine
+                 takes as many of them as spell it, and encodes what is left of it
     ``topic``    what the conversation is about, in the room's own words
     ``context``  earlier (source, target) pairs of the conversation, oldest first
     ``glossary`` (term, translation) pairs that occur in ``text``
@@ -55,12 +56,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A piece of the translation, in order. Joined, the ``text`` of all chunks is the output.
 
-    ``tokens`` is how many model tokens it took (0 where the engine cannot know). ``reset`` means
-    everything before this chunk is void: a second attempt begins. ``flags`` name doubts about the
-    whole output (a number that is missing, say), and stand on the last chunk.
+    ``tokens`` is how many model tokens it took (0 where the engine cannot know). ``ids`` are token
+    ids where the engine is in this process: joined, they spell the job's forced prefix (whose ids
+    come with the first) and the output, though a chunk's own need not spell its own text. ``reset``
+    means everything before this chunk is void: a second attempt begins. ``flags`` name doubts about
+    the whole output (a number that is missing, say), and stand on the last chunk.
     """
 
     text: str
     tokens: int = 1
     reset: bool = False
     flags: tuple[str, ...] = ()
+    ids: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ before you believe it.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -19,7 +20,15 @@ from hypothesis import strategies as st
 from gateway import languages, profiles
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Job
-from gateway.profiles import Control, Profile, Prompt, Sampling, UnknownProfile
+from gateway.profiles import (
+    LEAST,
+    Control,
+    Output,
+    Profile,
+    Prompt,
+    Sampling,
+    UnknownProfile,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "prompts"
 GUIDE = Path(__file__).parents[1] / "docs" / "design" / "profiles.md"
@@ -119,6 +128,60 @@ def test_prompts_differ_from_where_the_source_begins_so_that_the_engine_can_cach
         before = ("stand-up", "Is Ana here?", "A.")
         places = [a.index(piece) for piece in before if piece in a]
         assert places == sorted(places)
+
+
+ABOUT: dict[str, object] = {
+    "topic": "the quarterly budget",
+    "glossary": (("stand-up", "Daily"),),
+    "context": (("Good morning.", "Guten Morgen."), ("Is Ana here?", "Ist Ana da?")),
+    "style": "formal",
+}
+about_something = pytest.mark.parametrize("about", [{}, ABOUT], ids=["alone", "about something"])
+
+
+@every_profile
+@about_something
+def test_a_grown_source_leaves_its_prompt_as_it_was_up_to_its_old_end(
+    profile: Profile, about: dict[str, object]
+) -> None:
+    """The forced prefix, which grows as well, stands behind the source."""
+    old, new = (
+        whole(profile.prompt(job(text, partial=True, prefix=prefix, **about)))
+        for text, prefix in (("We will start", "Wir"), ("We will start at ten", "Wir werden"))
+    )
+    assert shared(old, new) >= old.index("We will start") + len("We will start")
+
+
+@every_profile
+def test_what_was_said_before_stays_in_its_place_when_the_sentence_ends_or_the_next_begins(
+    profile: Profile,
+) -> None:
+    one = job("We will start", partial=True, prefix="Wir", **ABOUT)
+    prompt = whole(profile.prompt(one))
+    if "Is Ana here?" not in prompt:
+        return
+    end = prompt.index("Is Ana here?") + len("Is Ana here?")
+    final = msgspec.structs.replace(one, text="We will start at ten.", partial=False, prefix="")
+    context = (*one.context, (final.text, "Wir fangen um zehn an."))
+    following = msgspec.structs.replace(final, text="Good.", context=context)
+    for other in (final, following):
+        assert shared(prompt, whole(profile.prompt(other))) >= end
+
+
+@every_profile
+def test_the_topic_of_a_meeting_stands_before_all_that_changes_in_it(profile: Profile) -> None:
+    prompt = whole(profile.prompt(job("A.", **ABOUT)))
+    rest = {"stand-up", "Is Ana here?", "A."}
+    if profile.name.startswith("hy-mt2"):
+        rest.remove("stand-up")  # its topic and context are one block, which its card has last
+    if "the quarterly budget" in prompt:
+        at = prompt.index("the quarterly budget")
+        assert all(at < prompt.index(piece) for piece in rest)
+
+
+def shared(one: str, other: str) -> int:
+    """Length of the beginning that two prompts have in common."""
+    return len(os.path.commonprefix([one, other]))
 
 
 def whole(prompt: Prompt) -> str:
@@ -281,6 +344,13 @@ def test_the_longest_output_grows_with_the_source_up_to_a_cap_that_leaves_room_f
     assert profile.max_tokens(0) == profile.output.extra > 0
     assert profile.max_tokens(10) == 2 * 10 + profile.output.extra
     assert profile.max_tokens(10**9) == profile.output.cap <= profile.max_input // 2
+
+
+@every_profile
+def test_a_forced_prefix_is_part_of_the_output_but_leaves_room_for_an_end(profile: Profile) -> None:
+    assert profile.max_tokens(10, 5) == profile.max_tokens(10) - 5
+    assert profile.max_tokens(10, 500) == LEAST
+    assert msgspec.structs.replace(profile, output=Output(cap=3)).max_tokens(10, 5) == 3
 
 
 # --- which profile

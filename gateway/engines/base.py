@@ -14,6 +14,9 @@ Contract (``tests/engines/test_contract.py`` runs it against every engine):
    engine; ``unfinished`` falls accordingly. ``abort`` is synchronous, idempotent, safe for
    unknown ids, and takes effect in the turn of the event loop in which it is called.
 4. Nothing here blocks the event loop.
+5. With `Job.prefix` the chunks are what follows it, with the space between where the language has
+   one; no chunk at all says that the prefix is the whole. A ``reset`` voids chunks, and never the
+   prefix. `Job.prefix_ids` may help and cannot harm: the text decides.
 """
 
 from __future__ import annotations

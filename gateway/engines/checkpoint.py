@@ -46,8 +46,11 @@ class Sink(Protocol):
     @property
     def job(self) -> Job: ...
 
-    def step(self, text: str) -> bool:
-        """Take the text that a token completed (often empty). True: this job is to stop."""
+    def step(self, text: str, ids: Sequence[int]) -> bool:
+        """Take the text that a token completed (often none), and its id. True: this job is to stop.
+
+        The ids of the forced prefix come with the first; a control token has none.
+        """
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
         """Take what was withheld until the end, or why there is nothing more."""
@@ -104,6 +107,7 @@ class Run:
     :param limit: how many may come; CTranslate2 knows only the largest limit of the batch
     :param push: makes text of a token
     :param flush: the text withheld at the end
+    :param prefix: ids of the forced prefix
     :param start: for an encoder-decoder, what its output begins with
     """
 
@@ -112,6 +116,7 @@ class Run:
         sink: Sink,
         tokens: list[str],
         limit: int,
+        prefix: Sequence[int],
         push: Callable[[Any], str],
         flush: Callable[[], str] = str,
         start: Sequence[str] = (),
@@ -121,14 +126,16 @@ class Run:
         self.limit = limit
         self.start = list(start)
         self._left = limit
+        self._ids = list(prefix)  # that the sink has not got yet
         self._push = push
         self._flush = flush
 
     # Coverage does not see the threads that call this.
-    def take(self, token: Any, last: bool) -> bool:  # pragma: no cover
+    def take(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
         """One token of the output. True stops this job, and no other of the batch."""
         self._left -= 1
-        stop = self.sink.step(self._push(token)) or last or not self._left
+        stop = self.sink.step(self._push(token), [*self._ids, *ids]) or last or not self._left
+        self._ids.clear()
         if stop:
             self.end()
         return stop
@@ -150,11 +157,12 @@ class Decoder:
             return
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
+        controls = self._vocabulary.controls
 
         def callback(result: Any) -> bool:  # pragma: no cover
             run: Run = runs[result.batch_id]
-            if result.token_id not in stop:
-                return run.take(result.token_id, result.is_last)
+            if (id := result.token_id) not in stop:
+                return run.take(id, *(() if id in controls else (id,)), last=result.is_last)
             run.end()
             return True
 
@@ -175,11 +183,12 @@ class Decoder:
                 f"The profile {profile.name} leaves the prompt to a server's chat template.",
                 hint="Choose the profile that belongs to this model.",
             )
-        prefix = list(job.prefix_ids) or vocabulary.text(prompt.prefix)
+        prefix = vocabulary.forced(prompt.prefix, job.prefix_ids)
         ids = vocabulary.encode(prompt, prefix_ids=prefix)
         limit = _limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
         text = vocabulary.detokenizer(prefix)
-        return Run(sink, [vocabulary.token(id) for id in ids], limit, text.push, text.flush)
+        tokens = [vocabulary.token(id) for id in ids]
+        return Run(sink, tokens, limit, prefix, text.push, text.flush)
 
 
 class EncoderDecoder:
@@ -201,7 +210,7 @@ class EncoderDecoder:
             if result.step < len(run.start):  # the forced tokens are reported too
                 return False
             if result.token != end:
-                return run.take(result.token, result.is_last)
+                return run.take(result.token, result.token_id, last=result.is_last)
             run.end()
             return True
 
@@ -222,12 +231,13 @@ class EncoderDecoder:
         source = pieces.encode(prompt.parts)
         if source[-1:] == [self._end]:
             source.pop()
-        prefix = [pieces.tokens[id] for id in job.prefix_ids] or pieces.target(prompt.prefix)
+        prefix = pieces.forced(prompt.prefix, job.prefix_ids)
         start = [*pieces.encode(prompt.start), *prefix]
         limit = _limit(profile, len(source), len(source), len(prefix))
         if not self._adds_end:  # what Marian's own converter has the model do, others leave to us
             source.append(self._end)
-        return Run(sink, source, limit, pieces.detokenizer(prefix).push, start=start)
+        push = pieces.detokenizer(prefix).push
+        return Run(sink, source, limit, pieces.ids(prefix), push, start=start)
 
 
 def _runs(
@@ -252,7 +262,7 @@ def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
             ErrorCode.TOO_LONG,
             hint="Send it sentence by sentence.",
         )
-    return max(1, min(room, profile.max_tokens(source) - prefix))
+    return min(room, profile.max_tokens(source, prefix))
 
 
 def _sampling(profile: Profile, job: Job) -> dict[str, Any]:

@@ -18,9 +18,8 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ BATCH = 16
 one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
 
 APART = 80
-"""Characters by which texts in one batch may differ. Of a decoder's prompts, CTranslate2 reads at
+"""By how much jobs in one batch may differ in `size`. Of a decoder's prompts, CTranslate2 reads at
 once only as much as the shortest has; the rest of each costs as much as output."""
 
 WAITING = 256
@@ -57,8 +56,7 @@ class Stream:
     """What one job's decode and its consumer share.
 
     A `gateway.engines.checkpoint.Sink`: `step` and `end` are called by the decode, the rest is the
-    event loop's. Texts wait here while the consumer is busy, one for each token, so no more than
-    the length limit.
+    event loop's. Tokens wait here while the consumer is busy, no more than the length limit.
 
     It must not lead to the engine. A thread of CTranslate2 drops the last reference to it, and a
     model that is freed in a thread of its own ends the process.
@@ -66,7 +64,7 @@ class Stream:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.texts: deque[str] = deque()
+        self.steps: deque[tuple[str, Sequence[int]]] = deque()
         self.rest = ""
         self.stopped = False
         self.ended = False
@@ -74,8 +72,8 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
 
-    def step(self, text: str) -> bool:
-        self.texts.append(text)
+    def step(self, text: str, ids: Sequence[int]) -> bool:
+        self.steps.append((text, ids))
         self.tell(self.wake)
         return self.stopped
 
@@ -109,8 +107,9 @@ class Stream:
     def take(self) -> Chunk:
         """All that has come, as one chunk; its text is empty while a character is incomplete."""
         # Not a loop until empty: tokens come in while we count.
-        texts = [self.texts.popleft() for _ in range(len(self.texts))]
-        return Chunk("".join(texts), len(texts))
+        steps = [self.steps.popleft() for _ in range(len(self.steps))]
+        ids = tuple(id for _, ids in steps for id in ids)
+        return Chunk("".join(text for text, _ in steps), len(steps), ids=ids)
 
 
 class CTranslate2Engine:
@@ -200,24 +199,26 @@ class CTranslate2Engine:
         self._waiting.append(stream)
         # In the loop's next turn, so that jobs that come in one turn go into one batch.
         asyncio.get_running_loop().call_soon(self._assign)
-        tokens = 0  # without text so far; they are counted with the next that has some
+        tokens = 0  # without text so far; they go with the next that has some, and so do their ids
+        ids: tuple[int, ...] = ()
         try:
             while True:
                 # In this order, or what came between the two would be lost.
                 ended = stream.ended
                 chunk = stream.take()
                 tokens += chunk.tokens
+                ids += chunk.ids
                 if stream.fault is not None:
                     raise stream.fault
                 if chunk.text:
-                    yield Chunk(chunk.text, tokens)
-                    tokens = 0
+                    yield Chunk(chunk.text, tokens, ids=ids)
+                    tokens, ids = 0, ()
                 elif ended:
                     break
                 else:
                     await stream.wait()
             if stream.rest:
-                yield Chunk(stream.rest, tokens)
+                yield Chunk(stream.rest, tokens, ids=ids)
         finally:
             self._stop(stream)
             self._streams.discard(stream)
@@ -254,10 +255,11 @@ class CTranslate2Engine:
             self._begin(self._take(min(BATCH, ceil(len(self._waiting) / free))))
 
     def _take(self, most: int) -> list[Stream]:
-        """The most urgent of those that wait, and others that may be decoded with it."""
+        """The most urgent of those that wait, and those next to it in size of the others."""
         first, *rest = sorted(self._waiting, key=lambda stream: stream.job.priority)
-        others = (stream for stream in rest if self._akin(first.job, stream.job))
-        batch = [first, *islice(others, most - 1)]
+        others = [stream for stream in rest if self._akin(first.job, stream.job)]
+        others.sort(key=lambda stream: abs(size(stream.job) - size(first.job)))
+        batch = [first, *others[: most - 1]]
         self._waiting = [stream for stream in self._waiting if stream not in batch]
         return batch
 
@@ -272,7 +274,7 @@ class CTranslate2Engine:
             one.priority == other.priority
             and one.attempt == other.attempt == 1
             and self._profile.sampling(one).repetition_penalty == 1
-            and abs(len(one.text) - len(other.text)) <= APART
+            and abs(size(one) - size(other)) <= APART
         )
 
     def _begin(self, batch: list[Stream]) -> None:
@@ -323,6 +325,11 @@ class CTranslate2Engine:
         self._threads.shutdown(cancel_futures=True)
         self._model = None
         atexit.unregister(self._free)
+
+
+def size(job: Job) -> int:
+    """Length of a prompt, but for what all have: about four to a token, in any script."""
+    return len(job.text.encode()) + len(job.prefix.encode())
 
 
 def _matched(model: Path) -> Profile:

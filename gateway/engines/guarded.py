@@ -32,6 +32,8 @@ class GuardedEngine(Around):
     ``counts`` is added to under ``(guard, outcome)``, with the outcomes ``retried``, ``rejected``,
     ``trimmed`` (something around the translation was left out) and ``flagged``. A `Counter` will
     do, and so does anything that passes additions on to a metrics library.
+
+    Chunks have no ids from where something was left out.
     """
 
     def __init__(self, engine: Engine, counts: MutableMapping[tuple[str, str], int]) -> None:
@@ -66,14 +68,16 @@ class GuardedEngine(Around):
 
     async def _attempt(self, job: Job) -> AsyncGenerator[Chunk]:
         watch = Watch(job)
-        tokens = 0
+        tokens = 0  # of what is held back
+        ids: tuple[int, ...] = ()
         self._check(job)
         async with aclosing(self.engine.translate(job)) as chunks:
             async for chunk in chunks:
                 tokens += chunk.tokens
+                ids += chunk.ids
                 if text := watch.feed(chunk.text):
-                    yield Chunk(text, tokens=tokens)
-                    tokens = 0
+                    yield Chunk(text, tokens=tokens, ids=() if watch.hits else ids)
+                    tokens, ids = 0, ()
                 if watch.done:
                     break
         self._check(job)
@@ -83,7 +87,8 @@ class GuardedEngine(Around):
         for guard in watch.flags:
             self.counts[guard, "flagged"] += 1
         if rest or watch.flags:
-            yield Chunk(rest, tokens=tokens, flags=watch.flags)
+            ids = ids if rest and not watch.hits else ()
+            yield Chunk(rest, tokens=tokens, flags=watch.flags, ids=ids)
 
     def _check(self, job: Job) -> None:
         """Raise `Aborted` if the job was aborted while the engine itself was not at it."""

@@ -39,10 +39,12 @@ class PiecewiseEngine(Around):
     finished sentences, whatever the job is. A job with a forced prefix is passed on as it is:
     nothing tells which pieces the prefix already translates. A text without a single letter is its
     own translation: of emoji and figures alone a small model makes anything.
+
+    Only the first piece's chunks have ids: what is put between the pieces has none.
     """
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        if self.profile.kind != "ids" or job.prefix or job.prefix_ids:
+        if self.profile.kind != "ids" or job.prefix:
             async with aclosing(self.engine.translate(job)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -71,7 +73,8 @@ class PiecewiseEngine(Around):
                             shown += chunk.text
                             doubts += chunk.flags
                             text = done + shown if void else chunk.text
-                            yield Chunk(text, chunk.tokens, reset=void)
+                            ids = () if done else chunk.ids
+                            yield Chunk(text, chunk.tokens, reset=void, ids=ids)
                             void = False
                 except EngineFault as fault:
                     if weight(piece) <= HALVED.get(fault.code, math.inf):

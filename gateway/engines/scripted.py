@@ -63,7 +63,8 @@ class ScriptedEngine:
     """An `Engine` whose output is known beforehand.
 
     ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
-    ``(text, target)`` to other pieces, yielded as they stand.
+    ``(text, target)`` to other pieces, yielded as they stand. Like a model, it goes on after a
+    forced prefix that it would not have said itself: with the word that stands there.
 
     :param script: pieces of the output for some (text, target)
     :param languages: canonical tags it offers, from any to any
@@ -155,6 +156,8 @@ class ScriptedEngine:
         text = "".join(pieces)
         if job.prefix and text.startswith(job.prefix):
             pieces = WORD.findall(text[len(job.prefix) :])
+        elif script is None:
+            pieces = pieces[len(WORD.findall(job.prefix)) :]
         return [piece for piece in pieces if piece]
 
     async def _turn(self, run: Run, seconds: float) -> None:

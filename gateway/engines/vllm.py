@@ -192,7 +192,7 @@ class VllmEngine:
         self._runs.add(run)
         tokens = 0  # of outputs without text, which go with the next
         try:
-            prompt, params = await loaded.request(job)
+            prompt, params, ids = await loaded.request(job)
             run.check()
             generate = loaded.engine.generate
             stream = generate(prompt, params, run.request_id, priority=job.priority)
@@ -203,9 +203,10 @@ class VllmEngine:
                     if completion.finish_reason in UNASKED:
                         raise EngineGone(f"{self.name} gave up job {job.id}; nobody asked it to.")
                     tokens += len(completion.token_ids)
+                    ids += (id for id in completion.token_ids if id not in loaded.silent)
                     if completion.text:
-                        yield Chunk(completion.text, tokens)
-                        tokens = 0
+                        yield Chunk(completion.text, tokens, ids=tuple(ids))
+                        tokens, ids = 0, []
             run.check()
         except GatewayError:
             raise
@@ -307,6 +308,7 @@ class Loaded:
         self.room = min(profile.max_input, engine.vllm_config.model_config.max_model_len)
         stop = (self.vocabulary.control(token) for token in profile.stop)
         self.stop = [id for id in stop if id is not None]
+        self.silent = self.vocabulary.controls.union(self.stop)
 
     @property
     def dead(self) -> bool:
@@ -316,16 +318,19 @@ class Loaded:
     def unfinished(self) -> int:
         return int(self.engine.output_processor.get_num_unfinished_requests())
 
-    async def request(self, job: Job) -> tuple[Any, Any]:
-        """Prompt and sampling parameters of a job, as vLLM takes them. Raises `EngineFault`."""
+    async def request(self, job: Job) -> tuple[Any, Any, list[int]]:
+        """A job as vLLM takes it: prompt, sampling parameters; and the ids of its forced prefix.
+
+        Raises `EngineFault`.
+        """
         prompt = self.profile.prompt(job)
         size = sum(len(part) for part in prompt.parts if isinstance(part, str))
         if 0 < size < LONG:
-            ids, limit = self._tokenise(job, prompt)
+            ids, limit, prefix = self._tokenise(job, prompt)
         else:
-            ids, limit = await asyncio.to_thread(self._tokenise, job, prompt)
+            ids, limit, prefix = await asyncio.to_thread(self._tokenise, job, prompt)
         sampling = self.profile.sampling(job)
-        return self.api.tokens_input(ids), self.api.params(
+        params = self.api.params(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
@@ -334,10 +339,11 @@ class Loaded:
             max_tokens=limit,
             stop_token_ids=self.stop,
         )
+        return self.api.tokens_input(ids), params, prefix
 
-    def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int]:
-        """Ids of the prompt, and how many tokens may follow."""
-        prefix = list(job.prefix_ids) or self.vocabulary.text(prompt.prefix)
+    def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
+        """Ids of the prompt, how many tokens may follow, and ids of the forced prefix."""
+        prefix = self.vocabulary.forced(prompt.prefix, job.prefix_ids)
         if prompt.parts:
             ids = self.vocabulary.encode(prompt, prefix_ids=prefix)
         else:
@@ -349,8 +355,8 @@ class Loaded:
                 ErrorCode.TOO_LONG,
                 hint="Send it sentence by sentence.",
             )
-        limit = self.profile.max_tokens(self.vocabulary.count(job.text)) - len(prefix)
-        return ids, max(1, min(room, limit))
+        limit = self.profile.max_tokens(self.vocabulary.count(job.text), len(prefix))
+        return ids, min(room, limit), prefix
 
     def _templated(self, prompt: Prompt) -> list[int]:
         """Ids of a prompt that only the model's own chat template can write. Takes about 1 ms."""

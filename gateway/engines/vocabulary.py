@@ -1,14 +1,15 @@
 """Text to token ids and back, for engines that hold the tokenizer themselves.
 
-Owns: the rule that text typed by a user never becomes a control token, and the streaming
-detokeniser. Must not know: profiles beyond `Prompt`, any engine, any model format but
-``tokenizer.json``.
+Owns: the rule that text typed by a user never becomes a control token, the streaming detokeniser,
+and the tokens of a forced prefix. Must not know: profiles beyond `Prompt`, any engine, any model
+format but ``tokenizer.json``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -45,15 +46,17 @@ class Vocabulary:
         # `encode_special_tokens` covers entries marked special. Two kinds get past it: tags added
         # as ordinary tokens (Qwen3's `<think>`), and Unigram models, which hold `</s>` as a piece
         # like any other. Both are found again in the output, see `text`.
-        self._controls = {
+        controls = {
             id: token.content
             for id, token in tokenizer.get_added_tokens_decoder().items()
             if token.content != unknown and (token.special or _is_tag(token.content))
         }
+        self.controls = frozenset(controls)
+        """Ids that are never text, neither in a prompt nor in an output."""
         self._cuts = re.compile(
             "|".join(
                 f"(?<={re.escape(content[0])})(?={re.escape(content[1:])})"
-                for content in self._controls.values()
+                for content in controls.values()
                 if len(content) > 1
             )
             or r"(?!)"
@@ -87,12 +90,12 @@ class Vocabulary:
     def text(self, text: str) -> list[int]:
         """Ids of ``text``, none of which is a control token, whatever the text says."""
         ids = self._encode(text)
-        if self._controls.keys().isdisjoint(ids):
+        if self.controls.isdisjoint(ids):
             return ids
         # Somebody typed a control token. Cut inside it, so that it is read as its letters. What
         # a normaliser still turns into one (full-width brackets, say) is left out.
         pieces = (self._encode(piece) for piece in self._cuts.split(text))
-        return [id for piece in pieces for id in piece if id not in self._controls]
+        return [id for piece in pieces for id in piece if id not in self.controls]
 
     def cut(self, text: str) -> list[str]:
         """The same as `text`, in words of the vocabulary."""
@@ -105,9 +108,8 @@ class Vocabulary:
     def encode(self, prompt: Prompt, *, prefix_ids: Sequence[int] = ()) -> list[int]:
         """Ids of a prompt, each part encoded by itself.
 
-        ``prefix_ids`` stand in for the prompt's text prefix: ids the model itself produced are
-        exact, text encoded again may be split otherwise. Raises `EngineFault` for a control
-        token the vocabulary lacks: the profile is not of this model.
+        ``prefix_ids`` stand in for the prompt's text prefix, see `forced`. Raises `EngineFault` for
+        a control token the vocabulary lacks: the profile is not of this model.
         """
         parts = prompt.parts
         if prefix_ids and prompt.prefix:
@@ -125,12 +127,39 @@ class Vocabulary:
         ids += prefix_ids
         return ids
 
+    def forced(self, prefix: str, ids: Sequence[int] = ()) -> list[int]:
+        """Ids that spell ``prefix``: as many of ``ids`` as begin it, and the rest of it encoded.
+
+        ``ids`` is a hint, an output of the model that begins with ``prefix``: tokens the model has
+        chosen itself it also continues as it did, while text encoded again may be split otherwise.
+        A token that ends inside a character, or beyond ``prefix``, is left out. What comes back
+        decodes to exactly ``prefix``, unless it has what the vocabulary cannot spell. Takes time in
+        proportion to ``prefix``: about 0.1 ms for a long sentence.
+        """
+        spelt: list[int] = []
+        for count, rest in _seams(prefix, self._spell(ids)):
+            spelt = [*ids[:count], *(self.text(rest) if rest else ())]
+            if self._decode(spelt) == prefix:
+                break
+        return spelt
+
     def detokenizer(self, prefix_ids: Sequence[int] = ()) -> Detokenizer:
         """A stream that continues after ``prefix_ids`` without repeating them."""
         return Detokenizer(self.tokenizer, prefix_ids)
 
+    def _spell(self, ids: Iterable[int]) -> Iterator[str]:
+        """The text that each of ``ids`` completes, up to the first that is no text."""
+        stream = self.detokenizer()
+        for id in ids:
+            if id in self.controls or self.tokenizer.id_to_token(id) is None:
+                return
+            yield stream.push(id)
+
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
 
 
 class Detokenizer:
@@ -180,7 +209,7 @@ class Pieces:
 
     def __init__(self, source: Cut, target: Cut, tokens: Sequence[str]) -> None:
         self.tokens = tokens
-        self._known = frozenset(tokens)
+        self._ids = {token: id for id, token in enumerate(tokens)}
         self._source = source
         self.target = target
 
@@ -190,11 +219,33 @@ class Pieces:
         for part in parts:
             if isinstance(part, str):
                 tokens += self._source(part)
-            elif part.token in self._known:
+            elif part.token in self._ids:
                 tokens.append(part.token)
             else:
                 raise _unknown(part)
         return tokens
+
+    def forced(self, prefix: str, ids: Sequence[int] = ()) -> list[str]:
+        """Tokens that spell ``prefix``; see `Vocabulary.forced`."""
+        hint = [self.tokens[id] for id in takewhile(range(len(self.tokens)).__contains__, ids)]
+        spelt: list[str] = []
+        for count, rest in _seams(prefix, map(PieceDetokenizer().push, hint)):
+            spelt = [*hint[:count], *(self._go_on(rest) if count else self.target(rest))]
+            if "".join(map(PieceDetokenizer().push, spelt)) == prefix:
+                break
+        return spelt
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """Ids of ``tokens``, without those that the vocabulary has not."""
+        return [self._ids[token] for token in tokens if token in self._ids]
+
+    def _go_on(self, rest: str) -> list[str]:
+        """Tokens of text that stands behind other text; what cuts it takes it for a beginning."""
+        if not rest or rest[0].isspace():
+            return self.target(rest) if rest else []
+        first, *others = self.target(rest) or [""]
+        bare = first.removeprefix("▁")
+        return others if not bare else [bare if bare in self._ids else first, *others]
 
     def detokenizer(self, prefix: Sequence[str] = ()) -> PieceDetokenizer:
         """A stream that continues after ``prefix`` without repeating it."""
@@ -228,6 +279,31 @@ class PieceDetokenizer:
             text = text.lstrip(" ")
             self._begun = bool(text)
         return text
+
+
+def _seams(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Where tokens of a hint may end and others spell the rest, best first: how many, what rest.
+
+    ``pieces`` is the text that each token of the hint completes. The longest run is best, and right
+    wherever text is cut alike in every place. Vocabularies that mark words put a mark before any
+    text they are given: then it has to be before a word that the hint ends, or with nothing of it.
+    """
+    ends = [(0, 0)]
+    at = 0
+    for count, piece in enumerate(pieces, 1):
+        if not prefix.startswith(piece, at):
+            break
+        at += len(piece)
+        if piece:
+            ends.append((count, at))
+    count, at = ends[-1]
+    yield count, prefix[at:]
+    for count, at in reversed(ends):
+        if prefix[at : at + 1].isspace():
+            yield count, prefix[at:]
+            yield count, prefix[at + 1 :]
+            break
+    yield 0, prefix
 
 
 def _unknown(control: Control) -> EngineFault:

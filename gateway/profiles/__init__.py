@@ -29,6 +29,9 @@ from gateway.job import Job
 LAST_RESORT = "chat"
 """Profile of a model that no other fits, provided that it has a chat template."""
 
+LEAST = 8
+"""Tokens that may always follow a forced prefix, however long it is: enough to end a sentence."""
+
 # Control tokens of models at large, broken up in text by every profile beside its own.
 _LOOKALIKES = (
     r"<\|[^<>|\s]{1,64}\|?>",  # <|im_start|>, and Gemma's <|turn>
@@ -409,10 +412,14 @@ class Profile(
         """Return how to sample this attempt at ``job``."""
         return self.attempts[min(job.attempt, len(self.attempts)) - 1]
 
-    def max_tokens(self, source_tokens: int) -> int:
-        """Return the most tokens to be generated for a source of ``source_tokens``."""
+    def max_tokens(self, source_tokens: int, prefix_tokens: int = 0) -> int:
+        """Return the most tokens to be generated for a source of ``source_tokens``.
+
+        A forced prefix of ``prefix_tokens`` is part of the output, but for `LEAST` tokens.
+        """
         rule = self.output
-        return min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
+        most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
+        return max(most - prefix_tokens, min(LEAST, most))
 
 
 def load(name: str) -> Profile:

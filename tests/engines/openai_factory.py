@@ -17,14 +17,15 @@ PACE = 0.002
 def shout(body: dict[str, Any]) -> Script:
     """A model whose translation is the source in capitals, word by word, after a forced prefix.
 
-    Like a model, it goes on after any prefix, also after one that it would not have written.
+    Like a model, it goes on after any prefix, also after one that it would not have written, and
+    says nothing after one that is the whole.
     """
     messages = body["messages"]
     prefix = messages.pop()["content"] if messages[-1]["role"] == "assistant" else ""
     source = re.search(r"<source>(.*)</source>", messages[-1]["content"], re.DOTALL)
     assert source is not None, "the generic chat profile marks the source"
     text = source[1].upper()
-    rest = text.removeprefix(prefix) or "!"
+    rest = text[len(prefix) :] if text.startswith(prefix) else f" {text}"
     return Script(pieces=re.findall(r"\s*\S+\s*$|\s*\S+", rest), pace=PACE, usage=True)
 
 

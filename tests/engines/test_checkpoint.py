@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,15 +45,18 @@ class Reader:
     def __init__(self, job: Job = JOB, stop_after: int = -1) -> None:
         self.job = job
         self.texts: list[str] = []
+        self.ids: list[int] = []
         self.fault: GatewayError | None = None
-        self.ends = 0
+        self.steps = self.ends = 0
         self.others: list[int] = []
         self._stop_after = stop_after
         self._batch: list[Reader] = []
 
-    def step(self, text: str) -> bool:
+    def step(self, text: str, ids: Sequence[int]) -> bool:
         assert not self.ends
         self.texts.append(text)
+        self.ids += ids
+        self.steps += 1
         return len(self.texts) == self._stop_after
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
@@ -130,6 +133,23 @@ def test_in_a_batch_each_job_gets_what_it_gets_alone(
     alone = [outputs(model, profile, [Reader(job)])[0] for job in JOBS]
     assert outputs(model, profile, [Reader(job) for job in JOBS]) == alone
     assert len({"".join(texts) for texts in alone}) == len(JOBS)
+
+
+@KINDS
+def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    free, forced = Reader(), Reader(JOBS[3])
+    outputs(model, profile, [free, forced])
+    controls = set(range(len(models.CONTROLS))) if profile is EMBEDDED else set()
+    assert controls.isdisjoint(free.ids)
+    assert free.steps - 1 <= len(free.ids) <= free.steps  # the tiny Llama says one control token
+    prefix = "".join(free.texts[:5])
+    again = Reader(msgspec.structs.replace(JOB, prefix=prefix, prefix_ids=tuple(free.ids)))
+    outputs(model, profile, [again])
+    assert again.ids[: len(free.ids)] == free.ids
+    assert len(forced.ids) > forced.steps
 
 
 @KINDS

@@ -6,15 +6,18 @@ The tests at the end close the engine, the others share it: starting vLLM takes 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.engines.base import Aborted, Engine, Health
 from gateway.errors import EngineGone, Overloaded
-from gateway.job import Job, Priority
+from gateway.job import Chunk, Job, Priority
+from gateway.profiles import LEAST
 from tests.engines.conftest import Subject
 
 TEXT = "Good morning everybody, can you hear me?"
@@ -26,10 +29,21 @@ def job(id: str, text: str = TEXT, **fields: Any) -> Job:
     return Job(id=id, text=text, source="en", target="de", **fields)
 
 
-async def read(engine: Engine, job: Job) -> list[str]:
+async def chunks(engine: Engine, job: Job) -> list[Chunk]:
     """All chunks of a job that ends as it should."""
-    async with aclosing(engine.translate(job)) as chunks:
-        return [chunk.text async for chunk in chunks]
+    async with aclosing(engine.translate(job)) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def read(engine: Engine, job: Job) -> list[str]:
+    return [chunk.text for chunk in await chunks(engine, job)]
+
+
+async def hypothesis(engine: Engine, job: Job) -> tuple[str, tuple[int, ...]]:
+    """The whole of a translation, its forced prefix included, and the ids of that."""
+    found = await chunks(engine, job)
+    text = job.prefix + "".join(chunk.text for chunk in found)
+    return text, sum((chunk.ids for chunk in found), ())
 
 
 async def idle(engine: Engine) -> None:
@@ -82,13 +96,64 @@ def test_a_second_attempt_is_made_as_well(subject: Subject) -> None:
     try_on(subject, work)
 
 
-def test_unfinished_sources_and_forced_prefixes_are_translated(subject: Subject) -> None:
+def test_unfinished_sources_are_translated(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         await read(engine, job("partial", "Good morning every", partial=True))
-        whole = await read(engine, job("prefixless"))
-        prefix = whole[0].strip()
-        await read(engine, job("prefix", prefix=prefix, priority=Priority.PARTIAL))
-        await read(engine, job("both", "Good morning", partial=True, prefix=prefix))
+
+    try_on(subject, work)
+
+
+def test_the_beginning_of_its_own_output_is_continued_to_the_same_output(subject: Subject) -> None:
+    """So nothing is repeated, nothing left out, and the space between is where it belongs."""
+
+    async def work(engine: Engine) -> None:
+        whole, ids = await hypothesis(engine, job("whole"))
+        ends = [end.end() for end in re.finditer(r"\w(?= )", whole[: len(whole) // 2])]
+        assert ends
+        for at in ends:
+            made = job(f"prefix-{at}", prefix=whole[:at], prefix_ids=ids)
+            assert await hypothesis(engine, made) == (whole, ids)
+            assert (await read(engine, made))[0].startswith(" ")
+
+    try_on(subject, work)
+
+
+def test_a_growing_source_is_translated_on_from_what_its_translation_began_with(
+    subject: Subject,
+) -> None:
+    async def work(engine: Engine) -> None:
+        prefix, ids = "", ()
+        for n, end in enumerate((12, 22, len(TEXT))):
+            growing = job(f"grows-{n}", TEXT[:end], prefix=prefix, prefix_ids=ids)
+            growing = msgspec.structs.replace(growing, partial=n < 2, priority=Priority.PARTIAL)
+            text, ids = await hypothesis(engine, growing)
+            assert text.startswith(prefix)
+            prefix = text[: text.find(" ", len(prefix) + 1)]
+
+    try_on(subject, work)
+
+
+def test_a_hint_that_does_not_spell_the_prefix_changes_nothing(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        for prefix in ("", "Guten"):
+            plain = await hypothesis(engine, job("plain", prefix=prefix))
+            for hint in ((300, 301, 17), (10**6,), tuple(range(12))):
+                hinted = job("hinted", prefix=prefix, prefix_ids=hint)
+                assert await hypothesis(engine, hinted) == plain
+
+    try_on(subject, work)
+
+
+def test_a_prefix_that_is_the_whole_translation_is_no_fault(subject: Subject) -> None:
+    """The tiny models never end by themselves: they get a few tokens to do it."""
+
+    async def work(engine: Engine) -> None:
+        whole, ids = await hypothesis(engine, job("whole"))
+        for partial in (False, True):
+            made = job("rest", prefix=whole, prefix_ids=ids, partial=partial)
+            rest = await chunks(engine, made)
+            assert all(chunk.text for chunk in rest)
+            assert sum(chunk.tokens for chunk in rest) <= LEAST
 
     try_on(subject, work)
 

@@ -78,6 +78,9 @@ async def idle(engine: CTranslate2Engine) -> None:
     await until(lambda: engine.unfinished == 0)
 
 
+END = "</s>"
+
+
 class Puppet:
     """A `checkpoint.Model` in the test's hands: `token` gives one to each job of a batch."""
 
@@ -92,7 +95,7 @@ class Puppet:
         return [id for batch in self.batches for id in batch]
 
     def token(self, text: str, only: str | None = None) -> None:
-        """Say a token, for the job ``only`` or for all of the batch; a full stop is the end."""
+        """Say a token, for ``only`` that job or the whole batch; a full stop or `END` ends it."""
         self._texts.append((text, only))
         self._tokens.release()
 
@@ -102,7 +105,11 @@ class Puppet:
             self._tokens.acquire()
             text, only = self._texts.pop(0)
             meant = [sink for sink in sinks if only in (None, sink.job.id)]
-            ended = [sink for sink in meant if sink.step(text) or text.endswith(".")]
+            ended = [
+                sink
+                for sink in meant
+                if text == END or sink.step(text, [len(text)]) or text.endswith(".")
+            ]
             for sink in ended:
                 sink.end(self.rest)
             sinks = [sink for sink in sinks if sink not in ended]
@@ -129,7 +136,7 @@ def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Pa
         async with aclosing(engine.translate(job())) as stream:
             for text in ("Guten", " Morgen", "."):
                 puppet.token(text)
-                assert await anext(stream) == Chunk(text, 1)
+                assert await anext(stream) == Chunk(text, 1, ids=(len(text),))
             assert [chunk async for chunk in stream] == []
         assert engine.unfinished == 0
 
@@ -145,7 +152,7 @@ def test_a_token_without_text_is_counted_with_the_next_that_has_some(
         for text in ("", "", "😀."):
             puppet.token(text)
         found = await chunks(engine, job())
-        assert found == [Chunk("😀.", 3)]
+        assert found == [Chunk("😀.", 3, ids=(0, 0, 2))]
 
     run(engine, test)
 
@@ -199,10 +206,24 @@ def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: Path) 
             [[vocabulary.token(id) for id in ids]], max_length=20, include_prompt_in_result=False
         )
         whole = result[0].sequences_ids[0]
-        prefix = tuple(whole[:5])
-        rest = await output(engine, job(prefix_ids=prefix))
-        seen = vocabulary.detokenizer(prefix)
-        assert rest.startswith("".join(map(seen.push, whole[5:])))
+        seen = vocabulary.detokenizer()
+        texts = [seen.push(id) for id in whole]
+        prefix = "".join(texts[:5])
+        found = await chunks(engine, job(prefix=prefix, prefix_ids=tuple(whole)))
+        assert "".join(chunk.text for chunk in found).startswith("".join(texts[5:]))
+        assert [id for chunk in found for id in chunk.ids][: len(whole)] == whole
+
+    run(engine, test)
+
+
+def test_a_translation_that_the_prefix_has_all_of_ends_without_text(
+    puppet: Puppet, dir: Path
+) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        puppet.token(END)
+        assert await chunks(engine, job(prefix="Guten Morgen!")) == []
 
     run(engine, test)
 
@@ -489,6 +510,28 @@ def test_where_the_profile_penalises_repetition_every_job_is_decoded_alone(
 def test_short_texts_do_not_share_a_batch_with_long_ones(puppet: Puppet, dir: Path) -> None:
     jobs = (job("a"), job("b", TEXT * 5), job("c"), job("d", TEXT * 4))
     assert batched(puppet, dir, *jobs) == ["a c", "b d"]
+
+
+def test_a_forced_prefix_counts_as_text_of_its_job(puppet: Puppet, dir: Path) -> None:
+    a, c = job("a"), job("c", prefix=TEXT)
+    b, d = job("b", prefix=TEXT * 3), job("d", TEXT * 2, prefix=TEXT * 2)
+    assert batched(puppet, dir, a, b, c, d) == ["a c", "b d"]
+
+
+def test_jobs_of_one_length_share_a_batch_before_others_do(puppet: Puppet, dir: Path) -> None:
+    """Some partials of an utterance in several languages: each has a forced prefix of its own."""
+    prefixes = {"a": "", "b": TEXT, "c": "Ja", "d": TEXT[1:], "e": "Nein"}
+    engine = make_llama(dir, inter_threads=2)
+
+    async def test() -> None:
+        tasks = await queued(engine, *(job(id, prefix=prefixes[id]) for id in prefixes))
+        await begun(puppet, 5)
+        for _ in range(2):
+            puppet.token("Ja.")
+        await asyncio.gather(*tasks)
+        assert sorted(map(sorted, puppet.batches)) == [["a", "c", "e"], ["b", "d"]]
+
+    run(engine, test)
 
 
 def test_a_lone_job_waits_for_no_other(puppet: Puppet, dir: Path) -> None:

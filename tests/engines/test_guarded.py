@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
+import msgspec
 import pytest
 
 from gateway.engines.base import Aborted, Health
@@ -151,6 +153,84 @@ def test_a_restarted_prefix_is_not_repeated() -> None:
         chunks = await read(engine, job("good morning everybody", prefix="Guten Morgen"))
         assert "".join(chunk.text for chunk in chunks) == " zusammen"
         assert counts == {(Guard.RESTART, "trimmed"): 1}
+
+    run(engine, work)
+
+
+class Numbered(TwoMinds):
+    """Its tokens have ids: 10, 11, ... at the first attempt, 20, 21, ... at the second."""
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        ids = itertools.count(10 * job.attempt)
+        async with aclosing(super().translate(job)) as chunks:
+            async for chunk in chunks:
+                yield msgspec.structs.replace(chunk, ids=(next(ids),))
+
+
+def ids(chunks: list[Chunk]) -> list[tuple[int, ...]]:
+    return [chunk.ids for chunk in chunks]
+
+
+def test_ids_come_with_the_text_that_was_held_back_for_them() -> None:
+    engine = GuardedEngine(Numbered(["Natürlich", ", ", "hier", " ", "ist Tee", " da"]), Counter())
+
+    async def work() -> None:
+        assert ids(await read(engine, job("sure, here is tea"))) == [(10, 11, 12, 13, 14), (15,)]
+
+    run(engine, work)
+
+
+def test_ids_begin_anew_with_a_second_attempt() -> None:
+    engine = GuardedEngine(Numbered(LOOP, GOOD), Counter())
+
+    async def work() -> None:
+        chunks = await read(engine, job())
+        at = [chunk.reset for chunk in chunks].index(True)
+        assert ids(chunks[at:]) == [(20,), (21,)]
+
+    run(engine, work)
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (["Translation: ", "Guten", " Morgen"], [(), ()]),
+        ([*GOOD, "\n", "Das"], [(10,), (11,)]),
+        (["Guten", " Morgen\nDas"], [(10,), ()]),
+    ],
+    ids=["a preamble", "what follows a token", "what follows inside of one"],
+)
+def test_there_are_no_ids_from_where_something_was_left_out(
+    output: list[str], expected: list[tuple[int, ...]]
+) -> None:
+    engine = GuardedEngine(Numbered(output), Counter())
+
+    async def work() -> None:
+        assert ids(await read(engine, job())) == expected
+
+    run(engine, work)
+
+
+def test_a_continuation_without_a_word_is_no_empty_translation() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds([]), counts)
+
+    async def work() -> None:
+        for partial in (False, True):
+            assert await read(engine, job(prefix="Guten Morgen", partial=partial)) == []
+        assert not counts
+
+    run(engine, work)
+
+
+def test_a_second_attempt_has_the_forced_prefix_too_and_voids_none_of_it() -> None:
+    inner = TwoMinds([" sehr"] * 12, [" Morgen"])
+    engine = GuardedEngine(inner, Counter())
+
+    async def work() -> None:
+        chunks = await read(engine, job(prefix="Guten"))
+        assert chunks[-1] == Chunk(" Morgen", reset=True)
+        assert [made.prefix for made in inner.jobs] == ["Guten", "Guten"]
 
     run(engine, work)
 

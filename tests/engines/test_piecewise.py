@@ -79,6 +79,19 @@ def texts(model: SentenceModel) -> list[str]:
     return [job.text for job in model.jobs]
 
 
+def test_ids_of_a_text_in_one_piece_are_passed_on_and_of_others_until_the_first_is_over() -> None:
+    class Numbered(SentenceModel):
+        async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+            async with aclosing(super().translate(job)) as chunks:
+                async for chunk in chunks:
+                    yield msgspec.structs.replace(chunk, ids=(len(self.jobs),))
+
+    chunks = read(PiecewiseEngine(Numbered()), job(SENTENCE))
+    assert [chunk.ids for chunk in chunks] == [(1,), (1,)]
+    chunks = read(PiecewiseEngine(Numbered()), job(LONG))
+    assert [chunk.ids for chunk in chunks] == [(1,), (1,), *[()] * (len(chunks) - 2)]
+
+
 def test_a_text_of_a_few_sentences_is_translated_whole() -> None:
     model = SentenceModel()
     text = f"{SENTENCE} {SENTENCE}"

@@ -54,12 +54,14 @@ def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
     run(engine, work)
 
 
-def test_a_forced_prefix_is_not_repeated() -> None:
+def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> None:
     engine = ScriptedEngine()
 
     async def work() -> None:
         assert await read(engine, job(prefix="[de] good")) == [" morning"]
-        assert await read(engine, job(prefix="Guten")) == ["[de]", " good", " morning"]
+        assert await read(engine, job(prefix="[de] good morning")) == []
+        assert await read(engine, job(prefix="Guten")) == [" good", " morning"]
+        assert await read(engine, job(prefix="Guten Morgen ihr alle")) == []
 
     run(engine, work)
 

@@ -25,6 +25,7 @@ from gateway import profiles
 from gateway.engines import orphan, vllm
 from gateway.engines.base import Aborted, Health
 from gateway.engines.vllm import Gauges, VllmEngine, begin
+from gateway.engines.vocabulary import Vocabulary
 from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
 from gateway.job import Job
 from gateway.profiles import Profile, Prompt
@@ -296,10 +297,50 @@ def test_a_text_longer_than_the_model_can_take_is_refused(subject: Subject) -> N
 
 
 @real
-def test_what_vllm_refuses_fails_that_job_alone(subject: Subject) -> None:
+def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
+    subject: Subject, model: Path
+) -> None:
+    vocabulary = Vocabulary.load(model)
+
     async def work(engine: VllmEngine) -> None:
-        with pytest.raises(EngineFault) as raised:
-            await read(engine, job("beyond", prefix="x", prefix_ids=(10**6,)))
+        for given in (job("free"), job("forced", prefix="Guten")):
+            async with aclosing(engine.translate(given)) as stream:
+                chunks = [chunk async for chunk in stream]
+            ids = [id for chunk in chunks for id in chunk.ids]
+            text = given.prefix + "".join(chunk.text for chunk in chunks)
+            assert vocabulary.tokenizer.decode(ids).startswith(text)
+            assert vocabulary.controls.isdisjoint(ids)
+
+    try_on(subject, work)
+
+
+@real
+def test_a_growing_sentence_is_found_in_the_cache_up_to_its_old_end(
+    subject: Subject, model: Path
+) -> None:
+    vocabulary = Vocabulary.load(model)
+
+    async def work(engine: VllmEngine) -> None:
+        first = job("old", f"{LONG} {LONG}", partial=True)
+        await read(engine, first)
+        before = engine.stats()["prefix_hits"]
+        await read(engine, job("new", f"{first.text} More.", partial=True, prefix="Guten"))
+        old = len(vocabulary.encode(engine.profile.prompt(first))) - 1
+        block = inside(engine).vllm_config.cache_config.block_size
+        assert old > block
+        assert engine.stats()["prefix_hits"] - before == old // block * block
+
+    try_on(subject, work)
+
+
+@real
+def test_what_vllm_refuses_fails_that_job_alone(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        with monkeypatch.context() as patch, pytest.raises(EngineFault) as raised:
+            patch.setattr(Vocabulary, "forced", lambda *_: [10**6])
+            await read(engine, job("beyond", prefix="x"))
         assert raised.value.code is ErrorCode.INTERNAL
         assert await read(engine, job("after"))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,80 @@ def test_prefix_ids_stand_in_for_the_text_of_the_prefix() -> None:
     ids = BYTES.encode(prompt(Control("<sep>"), prefix="Guten"), prefix_ids=letters)
     assert ids == [3, *letters]
     assert BYTES.encode(prompt(Control("<sep>")), prefix_ids=letters) == ids
+
+
+# Forced prefixes
+
+SAID = st.lists(
+    st.sampled_from(
+        [*models.LINES, *models.CONTROLS, "会議は九時", "👩🏽‍💻", "é", "한국어", "a\nb", "  "]
+    )
+    | st.text(st.characters(codec="utf-8", exclude_categories=("Cn", "Co")), max_size=8),
+    max_size=6,
+).map(lambda parts: unicodedata.normalize("NFC", "".join(parts)))
+"""Text as people write and models translate it, CJK and emoji, and what nobody should write."""
+
+
+@given(SAID, st.integers(0, 80))
+def test_a_forced_prefix_is_spelt_exactly_wherever_it_was_cut(text: str, cut: int) -> None:
+    prefix, hint = text[:cut], BYTES.text(text)
+    for ids in (BYTES.forced(prefix, hint), BYTES.forced(prefix)):
+        assert BYTES.tokenizer.decode(ids) == prefix
+        assert BYTES.controls.isdisjoint(ids)
+
+
+@given(SAID, st.integers(0, 80))
+def test_of_the_hint_the_longest_run_of_whole_tokens_is_taken(text: str, cut: int) -> None:
+    hint = [id for letter in text for id in BYTES.text(letter)]  # not as the text is encoded
+    prefix = BYTES.tokenizer.decode(hint)[:cut]
+    ids = BYTES.forced(prefix, hint)
+    runs = [n for n in range(len(hint) + 1) if prefix.startswith(BYTES.tokenizer.decode(hint[:n]))]
+    assert ids[: max(runs)] == hint[: max(runs)]
+
+
+@given(SAID, st.lists(st.integers(0, 600)))
+def test_whatever_the_hint_says_the_prefix_is_spelt(prefix: str, hint: list[int]) -> None:
+    for ids in (hint, [*BYTES.text(prefix[:9]), *hint]):
+        assert BYTES.tokenizer.decode(BYTES.forced(prefix, ids)) == prefix
+
+
+@given(SAID, st.integers(0, 80))
+def test_a_vocabulary_that_marks_words_spells_a_prefix_as_well_as_it_can(
+    text: str, cut: int
+) -> None:
+    spell = WORDS.tokenizer.decode
+    said = spell(WORDS.text(text))
+    prefix = said[:cut]
+    ids = WORDS.forced(prefix, WORDS.text(said))
+    assert spell(ids) in (prefix, spell(WORDS.text(prefix)))
+    assert WORDS.controls.isdisjoint(ids)
+
+
+@pytest.mark.parametrize("cut", range(1, 28))
+def test_tokens_of_words_go_with_any_cut_of_the_last_word(cut: int) -> None:
+    hint = WORDS.text("Guten Morgen zusammen, können")
+    prefix = "Guten Morgen zusammen, können"[:cut]
+    assert WORDS.tokenizer.decode(WORDS.forced(prefix, hint)) == prefix
+
+
+def test_a_whole_character_is_not_cut_out_of_a_token() -> None:
+    hint = BYTES.text("ab 😀")
+    assert BYTES.forced("ab ", hint) == BYTES.text("ab ")
+    assert BYTES.forced("ab 😀", hint) == hint
+
+
+def test_control_tokens_in_a_hint_end_it() -> None:
+    one, two = BYTES.text("Guten"), BYTES.text(" Morgen")
+    assert BYTES.forced("Guten Morgen", [*one, 3, *two]) == [*one, *two]
+    assert BYTES.forced("Guten", [3, *one]) == one
+
+
+def test_without_a_prefix_nothing_is_forced() -> None:
+    assert BYTES.forced("") == []
+    assert BYTES.forced("", BYTES.text("Guten")) == []
+
+
+# Text is never a control token
 
 
 @pytest.mark.parametrize("vocabulary", [BYTES, WORDS], ids=["bytes", "words"])
@@ -186,7 +262,8 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> Pieces:
     pytest.importorskip("sentencepiece")
     model = models.tiny_nllb(tmp_path_factory.mktemp("nllb"))
     cut = sentencepiece(model / "sentencepiece.bpe.model")
-    return Pieces(cut, cut, ["<s>", "<pad>", "</s>", "<unk>", *models.CODES])
+    vocabulary = json.loads((model / "shared_vocabulary.json").read_bytes())
+    return Pieces(cut, cut, vocabulary)
 
 
 def test_pieces_stream_back_to_the_text(pieces: Pieces) -> None:
@@ -198,6 +275,30 @@ def test_pieces_stream_back_to_the_text(pieces: Pieces) -> None:
 def test_pieces_after_a_forced_prefix_keep_their_space(pieces: Pieces) -> None:
     stream = pieces.detokenizer(pieces.target("Guten"))
     assert "".join(map(stream.push, pieces.target("Morgen"))) == " Morgen"
+
+
+TARGET = "Guten Morgen zusammen, können Sie mich hören? 会議は九時に"
+
+
+@given(st.integers(0, len(TARGET)), st.booleans())
+def test_pieces_of_a_forced_prefix_spell_it_wherever_it_was_cut(
+    pieces: Pieces, cut: int, hinted: bool
+) -> None:
+    whole = pieces.target(TARGET)
+    prefix = TARGET[:cut].rstrip()
+    tokens = pieces.forced(prefix, pieces.ids(whole) if hinted else ())
+    assert "".join(map(pieces.detokenizer().push, tokens)) == prefix
+    if hinted and cut == len(TARGET):
+        assert tokens == whole
+
+
+def test_pieces_of_a_hint_are_taken_as_far_as_they_go(pieces: Pieces) -> None:
+    letters = ["▁", *"Guten"]  # not how "Guten" is cut
+    ids = pieces.ids(letters)
+    assert pieces.forced("Guten", ids) == letters
+    assert pieces.forced("Guten Morgen", ids) == [*letters, *pieces.target("Morgen")]
+    assert pieces.forced("Gut", [*ids[:3], 10**6, *ids[3:]])[:3] == letters[:3]
+    assert pieces.forced("", ids) == []
 
 
 def test_language_tokens_come_from_controls_only(pieces: Pieces) -> None:
