@@ -1,0 +1,228 @@
+"""Transcripts over HTTP, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+
+import httpx2 as httpx
+import pytest
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.server import rooms
+from gateway.server.hub import Seat
+from gateway.server.rooms import WAITING, Scribe
+from tests.history import History
+from tests.live import Live, running, until
+from tests.talk import run, talk
+
+
+@contextlib.asynccontextmanager
+async def meeting(
+    history: History | None = None, limits: Limits | None = None
+) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
+    """A gateway with a room ``demo`` in which this was said."""
+    if history is None:
+        history = History()
+        history.say("u1", "Good morning.", at=4.0, speaker="Ann")
+        history.caption("u1", "de", "Guten Morgen.")
+    async with running(limits=limits) as live:
+        session = live.hub.open(Seat(room="demo"))
+        session.room.log = history.log
+        base = live.http + "/v1/rooms/"
+        async with httpx.AsyncClient(base_url=base, timeout=10) as client:
+            yield client, live
+        live.hub.close(session)
+
+
+@pytest.mark.parametrize(
+    ("format", "media", "begins"),
+    [
+        ("vtt", "text/vtt; charset=utf-8", "WEBVTT\n\nu1\n"),
+        ("srt", "application/x-subrip; charset=utf-8", "1\n00:00:0"),
+        ("txt", "text/plain; charset=utf-8", "[00:00:0"),
+        ("json", "application/json", '{"room":"demo","epoch":'),
+    ],
+)
+def test_a_transcript_comes_as_its_own_kind_of_file(format: str, media: str, begins: str) -> None:
+    async def main() -> None:
+        async with meeting() as (client, _):
+            answer = await client.get(f"demo/transcript.{format}?lang=de")
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == media
+            name = f'inline; filename="demo.de.{format}"'
+            assert answer.headers["content-disposition"] == name
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert int(answer.headers["content-length"]) == len(answer.content)
+            text = answer.content.decode()
+            assert text.startswith(begins) and "Guten Morgen." in text
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("query", "lines", "name"),
+    [
+        ("", "Good morning.", "demo.txt"),
+        ("?lang=", "Good morning.", "demo.txt"),
+        ("?lang=de", "Guten Morgen.", "demo.de.txt"),
+        ("?lang=DE-at", "Guten Morgen.", "demo.de-AT.txt"),
+        ("?lang=de&bilingual=0", "Guten Morgen.", "demo.de.txt"),
+        (
+            "?lang=de&bilingual=1",
+            "Good morning.\n           [de] Guten Morgen.",
+            "demo.original+de.txt",
+        ),
+        ("?lang=de,en", "Guten Morgen.\n           [en] Good morning.", "demo.de+en.txt"),
+        ("?lang=de&lang=en,de", "Guten Morgen.\n           [en] Good morning.", "demo.de+en.txt"),
+        ("?lang=fr", "[en] Good morning.", "demo.fr.txt"),
+    ],
+)
+def test_the_languages_are_those_asked_for_or_the_original(
+    query: str, lines: str, name: str
+) -> None:
+    async def main() -> None:
+        async with meeting() as (client, _):
+            answer = await client.get(f"demo/transcript.txt{query}")
+            assert answer.text == f"[00:00:03] Ann: {lines}\n"
+            assert f'"{name}"' in answer.headers["content-disposition"]
+
+    run(main)
+
+
+def test_json_takes_as_many_languages_as_a_socket() -> None:
+    async def main() -> None:
+        async with meeting(limits=Limits(targets=3)) as (client, _):
+            body = (await client.get("demo/transcript.json?lang=de,fr,es&bilingual=1")).json()
+            assert body["languages"] == ["de", "fr", "es"]
+            assert (await client.get("demo/transcript.json")).json()["languages"] == []
+            answer = await client.get("demo/transcript.json?lang=de,fr,es,it")
+            assert (answer.status_code, answer.json()["code"]) == (400, "too_many_targets")
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("nobody/transcript.vtt", 404, "not_found"),
+        ("no%20name/transcript.vtt", 404, "not_found"),
+        ("demo/transcript.pdf", 400, "bad_frame"),
+        ("demo/transcript.VTT", 400, "bad_frame"),
+        ("demo/transcript.vtt?lang=nonsense!", 400, "lang_unsupported"),
+        ("demo/transcript.vtt?lang=de,x", 400, "lang_unsupported"),
+        ("demo/transcript.vtt?bilingual=1", 400, "bad_frame"),
+        ("demo/transcript.vtt?lang=de,fr&bilingual=1", 400, "too_many_targets"),
+        ("demo/transcript.srt?lang=de,fr,es", 400, "too_many_targets"),
+        ("demo/transcript", 404, "not_found"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(path: str, status: int, code: str) -> None:
+    async def main() -> None:
+        async with meeting() as (client, _):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+            assert answer.json()["error"]
+
+    run(main)
+
+
+def test_a_room_of_a_sockets_own_cannot_be_read() -> None:
+    async def main() -> None:
+        async with meeting() as (client, live):
+            own = live.hub.open(Seat())
+            assert own.room.name.startswith("~")
+            answer = await client.get(f"{own.room.name}/transcript.txt")
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            live.hub.close(own)
+
+    run(main)
+
+
+def test_a_transcript_can_be_read_while_the_meeting_runs_and_after() -> None:
+    async def main() -> None:
+        async with (
+            running() as live,
+            httpx.AsyncClient(base_url=live.http + "/v1/rooms/", timeout=10) as client,
+        ):
+            async with talk(live, "?room=standup&from=en&to=de&speaker=Ann") as ann:
+                await ann.send({"type": "say", "text": "good morning"})
+                await ann.until("final")
+                during = (await client.get("standup/transcript.txt?lang=de")).text
+                assert during.endswith("Ann: [de] good morning\n")
+            await until(lambda: not live.hub.sessions)
+            assert (await client.get("standup/transcript.txt?lang=de")).text == during
+
+    run(main)
+
+
+def test_a_transcript_is_written_off_the_event_loop() -> None:
+    async def main() -> None:
+        here = threading.get_ident()
+        assert await Scribe().write(1, lambda: b"%d" % threading.get_ident()) != b"%d" % here
+
+    run(main)
+
+
+class Work:
+    """A transcript that takes until it is released."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._go = threading.Event()
+
+    def __call__(self) -> bytes:
+        self.begun += 1
+        self._go.wait(10)
+        return b"%d" % self.begun
+
+    def release(self) -> None:
+        self._go.set()
+
+
+def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> None:
+    async def main() -> None:
+        scribe = Scribe()
+        work = Work()
+        tasks = [asyncio.create_task(scribe.write(n, work)) for n in range(WAITING)]
+        await until(lambda: work.begun == 1)
+        with pytest.raises(ClientFault) as fault:
+            await scribe.write("one more", work)
+        assert fault.value.code is ErrorCode.BUSY
+        assert work.begun == 1
+        work.release()
+        assert await asyncio.gather(*tasks) == [b"%d" % n for n in range(1, WAITING + 1)]
+        assert await scribe.write("again", lambda: b"again") == b"again"
+
+    run(main)
+
+
+def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> None:
+    async def main() -> None:
+        scribe = Scribe()
+        work = Work()
+        tasks = [asyncio.create_task(scribe.write("same", work)) for _ in range(3 * WAITING)]
+        await until(lambda: work.begun == 1)
+        tasks[0].cancel()
+        work.release()
+        written = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(written[0], asyncio.CancelledError)
+        assert written[1:] == [b"1"] * (3 * WAITING - 1)
+        assert await scribe.write("same", work) == b"2"  # it was not kept
+
+    run(main)
+
+
+def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with meeting() as (client, _):
+            monkeypatch.setattr(rooms, "WAITING", 0)
+            answer = await client.get("demo/transcript.vtt")
+            assert (answer.status_code, answer.json()["code"]) == (429, "busy")
+            assert answer.headers["retry-after"] == "1"
+
+    run(main)
