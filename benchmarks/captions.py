@@ -1,0 +1,420 @@
+"""Which numbers make the best captions: meetings through the core, on a clock that is not real.
+
+    python -m benchmarks.captions tests/quality/meeting100.tsv --model DIR \\
+        --vary hold=0,1,2,3 --vary mask=0,1,2,3 [--product] [--to de,zh] [--json FILE]
+
+What a recogniser would send goes into the real room, gate and captions, and the jobs these decide
+on into the real engine with its guards. Only time is made up: a job's first token comes
+`--first-ms` after its start and each further one `--token-ms` later, so that a setting is neither
+helped nor hurt by what else the machine does. The same command twice differs in the last digit.
+
+Each utterance is alone in a room of its own: no queue, no context. `--vary` takes the fields of
+`Pace`, `Stability` and `Lengths` by name; one at a time, the others at their defaults, unless
+`--product` asks for all combinations. A job that comes again, in any setting, is not translated
+again.
+
+Prints a line for each setting: means over the languages, and the ``worst`` or ``least`` of them.
+``erasure`` is that of the live view, ``stable`` that of the stable one; ``offline`` is how much
+higher the chrF of the finals is than that of the final texts translated alone; ``first`` goes from
+the update that confirmed the second word to the first text, ``final`` from the final text to its
+caption; ``tokens`` are those of the engine for each that the final texts take alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import heapq
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import fields, replace
+
+from gateway import units
+from gateway.codec import Codec
+from gateway.dispatch import Dispatch, Start, Stop
+from gateway.engines import build
+from gateway.engines.base import Engine
+from gateway.errors import EngineFault, ErrorCode
+from gateway.flow import Flow
+from gateway.job import Chunk, Job, Priority
+from gateway.limits import Limits
+from gateway.log import Log
+from gateway.member import Member, Role
+from gateway.messages import Say, ServerMessage, View
+from gateway.outbox import Outbox
+from gateway.profiles import Profile
+from gateway.replay import measure, score
+from gateway.replay.measure import Reading, joined
+from gateway.replay.play import load
+from gateway.replay.script import Utterance
+from gateway.replay.watch import Watch
+from gateway.room import Room
+from gateway.settings import Settings
+
+VIEWS: tuple[View, ...] = ("live", "stable")
+ID = "u1"
+"""Of the one utterance in each room."""
+
+_event = msgspec.json.Decoder(ServerMessage).decode
+
+
+class Costs(NamedTuple):
+    """What the engine's time is taken to be, in seconds."""
+
+    first: float
+    token: float
+
+
+class Output(NamedTuple):
+    """What the engine made of a job: chunks, and why they ended if it was a fault."""
+
+    chunks: tuple[Chunk, ...]
+    fault: ErrorCode | None
+
+
+class Translator:
+    """The real engine, asked once for each job.
+
+    As many at once as it likes, and the next when all of them are there: what is decoded together
+    changes the last bits of a score, and so now and then a word.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.profile = engine.profile
+        self.asked = 0
+        self._engine = engine
+        self._known: dict[bytes, Output] = {}
+
+    async def __call__(self, jobs: Sequence[Job]) -> list[Output]:
+        keys = [msgspec.json.encode(replace(job, id="", room="")) for job in jobs]
+        new: dict[bytes, Job] = {}
+        for key, job in zip(keys, jobs, strict=True):
+            if key not in self._known and key not in new:
+                self.asked += 1
+                new[key] = replace(job, id=str(self.asked))
+        left = sorted(new, key=lambda key: (new[key].partial, len(key)))
+        while left:
+            now, left = left[: self._engine.capacity], left[self._engine.capacity :]
+            await asyncio.gather(*(self._ask(key, new[key]) for key in now))
+        return [self._known[key] for key in keys]
+
+    async def _ask(self, key: bytes, job: Job) -> None:
+        chunks: list[Chunk] = []
+        fault = None
+        async with aclosing(self._engine.translate(job)) as stream:
+            try:
+                async for chunk in stream:
+                    chunks += (chunk,)
+            except EngineFault as exc:
+                fault = exc.code
+        self._known[key] = Output(tuple(chunks), fault)
+
+
+class Clock:
+    """What happens when, of all rooms together."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (max(when, self.now), next(self._count), action))
+
+    def turn(self) -> bool:
+        """Do what comes next, and everything else at that moment; False where nothing does."""
+        if not self._events:
+            return False
+        self.now = self._events[0][0]
+        while self._events and self._events[0][0] == self.now:
+            heapq.heappop(self._events)[2]()
+        return True
+
+
+class Stage:
+    """One utterance in a room of its own, with a reader for each language and view."""
+
+    def __init__(
+        self, said: Utterance, to: Sequence[str], profile: Profile, flow: Flow, clock: Clock
+    ) -> None:
+        limits = Limits()
+        self.tokens = 0
+        self.stopped: set[str] = set()
+        self.dispatch = Dispatch(capacity=len(to), depth=limits.queue)
+        self._clock = clock
+        self.room = Room(
+            "room",
+            log=Log("epoch", limits),
+            dispatch=self.dispatch,
+            profile=profile,
+            limits=limits,
+            flow=flow,
+            alarm=lambda when: clock.at(when, lambda: self.room.wake(clock.now)),
+        )
+        self._speaker = Member("speaker", Role.SPEAK, Outbox(Codec.JSON, limits))
+        self.room.join(self._speaker, 0.0)
+        self._readers: dict[tuple[str, View], tuple[Member, Watch]] = {}
+        for lang, view in itertools.product(to, VIEWS):
+            member = Member(f"{lang} {view}", Role.VIEW, Outbox(Codec.JSON, limits))
+            member.view = view
+            self.room.join(member, 0.0)
+            self.room.want(member, (lang,), None, 0.0)
+            self._readers[lang, view] = (member, Watch((lang,)))
+        begin = said.t0
+        self._said = replace(
+            said,
+            t0=0.0,
+            t1=round(said.t1 - begin, 3),
+            updates=tuple(replace(one, at=round(one.at - begin, 3)) for one in said.updates),
+        )
+        for update in self._said.updates:
+            clock.at(update.at, partial(self._say, update.text, update.at, final=False))
+        clock.at(self._said.t1, partial(self._say, said.text, self._said.t1, final=True))
+
+    def _say(self, text: str, at: float, *, final: bool) -> None:
+        say = Say(text=text, id=ID, final=final, t0=0.0, t1=at)
+        self.room.say(self._speaker, say, text, self._said.lang, self._clock.now)
+
+    def act(self) -> Iterator[Job]:
+        """Do what the dispatcher says; the jobs that begin."""
+        while actions := self.dispatch.actions():
+            for action in actions:
+                match action:
+                    case Start(job):
+                        self.room.started(job.id, self._clock.now)
+                        yield job
+                    case Stop(job_id):
+                        self.stopped.add(job_id)
+                        self.dispatch.done(job_id)
+
+    def schedule(self, job: Job, output: Output, costs: Costs) -> None:
+        """Have the engine's output come when it would."""
+        begin = self._clock.now
+        tokens = 0
+        for chunk in output.chunks:
+            tokens += chunk.tokens
+            when = begin + costs.first + max(0, tokens - 1) * costs.token
+            self._clock.at(when, partial(self._feed, job.id, chunk))
+        when = begin + costs.first + max(0, tokens) * costs.token
+        self._clock.at(when, partial(self._end, job.id, output.fault))
+
+    def _feed(self, job_id: str, chunk: Chunk) -> None:
+        if job_id not in self.stopped:
+            self.tokens += chunk.tokens
+            self.room.fed(job_id, chunk, self._clock.now)
+
+    def _end(self, job_id: str, fault: ErrorCode | None) -> None:
+        if job_id not in self.stopped:
+            if fault is None:
+                self.room.finished(job_id, self._clock.now)
+            else:
+                self.room.failed(job_id, fault, self._clock.now)
+            self.dispatch.done(job_id)
+
+    def read(self) -> None:
+        """The readers read what has come."""
+        for member, watch in self._readers.values():
+            for frame in member.outbox.take():
+                watch.note(_event(frame), self._clock.now)
+
+    def reading(self, lang: str, view: View) -> Reading:
+        watch = self._readers[lang, view][1]
+        parts = [watch.history(part, lang) for part in watch.parts(ID) or (ID,)]
+        return Reading(said=self._said, shown=joined(parts, spaced=units.spaced(lang)))
+
+
+async def played(
+    said: Iterable[Utterance], to: Sequence[str], flow: Flow, translator: Translator, costs: Costs
+) -> list[Stage]:
+    """Every utterance, from its first update to its last caption."""
+    clock = Clock()
+    stages = [Stage(one, to, translator.profile, flow, clock) for one in said]
+    while clock.turn():
+        begun = [(stage, job) for stage in stages for job in stage.act()]
+        outputs = await translator([job for _, job in begun])
+        for (stage, job), output in zip(begun, outputs, strict=True):
+            stage.schedule(job, output, costs)
+        for stage in stages:
+            stage.read()
+    return stages
+
+
+class Offline(NamedTuple):
+    """The final texts alone: their translations by language, and the tokens of all."""
+
+    texts: dict[str, list[str]]
+    tokens: int
+
+
+async def alone(said: Sequence[Utterance], to: Sequence[str], translator: Translator) -> Offline:
+    texts: dict[str, list[str]] = {}
+    tokens = 0
+    for lang in to:
+        jobs = []
+        for one in said:
+            source, target = translator.profile.resolve(one.lang, lang)
+            jobs.append(
+                Job(id="", text=one.text, source=source, target=target, priority=Priority.FINAL)
+            )
+        texts[lang] = []
+        for output in await translator(jobs):
+            tokens += sum(chunk.tokens for chunk in output.chunks)
+            text = ""
+            for chunk in output.chunks:
+                text = chunk.text if chunk.reset else text + chunk.text
+            texts[lang].append("" if output.fault else text)
+    return Offline(texts, tokens)
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def varied(flow: Flow, name: str, text: str) -> Flow:
+    """``flow`` with one number changed. Raises `ValueError`."""
+    for stage in ("pace", "stability", "lengths"):
+        numbers = getattr(flow, stage)
+        for field in fields(numbers):
+            if field.name == name:
+                value = msgspec.convert(text, field.type, strict=False)
+                return replace(flow, **{stage: replace(numbers, **{name: value})})
+    raise ValueError(f"There is no {name} in Pace, Stability and Lengths.")
+
+
+def settings(vary: Sequence[str], *, product: bool) -> dict[str, Flow]:
+    """What is to be compared, by name; the first are the defaults."""
+    axes = []
+    for one in vary:
+        name, _, values = one.partition("=")
+        axes.append([(name, value) for value in values.split(",")])
+    rows: list[list[tuple[str, str]]] = [[], *([one] for axis in axes for one in axis)]
+    if product:
+        rows = [[], *map(list, itertools.product(*axes))]
+    found: dict[str, Flow] = {}
+    for row in rows:
+        flow = Flow()
+        for name, value in row:
+            flow = varied(flow, name, value)
+        if flow not in found.values():
+            found[" ".join(f"{name}={value}" for name, value in row) or "defaults"] = flow
+    return found
+
+
+# --- results -------------------------------------------------------------------------------------
+
+Figures = dict[str, float]
+
+COLUMNS = {
+    "erasure": 3,
+    "worst": 3,
+    "stable": 3,
+    "chrF": 1,
+    "offline": 2,
+    "least": 2,
+    "first p50": 0,
+    "p95": 0,
+    "final p95": 0,
+    "LAAL": 0,
+    "updates": 1,
+    "tokens": 2,
+    "lost": 0,
+}
+"""Digits behind the point."""
+
+
+def figures(stages: Sequence[Stage], to: Sequence[str], offline: Offline) -> Figures:
+    """One setting: means over the languages, and where it says so the worst of them."""
+    live, stable, chrf, cost = [], [], [], []
+    for lang in to:
+        readings = [stage.reading(lang, "live") for stage in stages]
+        live.append(measure.figures(readings, lang))
+        stable.append(measure.figures([stage.reading(lang, "stable") for stage in stages], lang))
+        rows = [
+            (one.final.text if one.final else "", reference, text)
+            for one, text in zip(readings, offline.texts[lang], strict=True)
+            if (reference := one.said.references.get(lang))
+        ]
+        if rows:
+            made, references, texts = zip(*rows, strict=True)
+            chrf.append(score.chrf(made, references))
+            cost.append(chrf[-1] - score.chrf(texts, references))
+    first = [one.agreed_ms for one in live if one.agreed_ms]
+    final = [one.final_ms for one in live if one.final_ms]
+    return {
+        "erasure": mean(one.erasure or 0.0 for one in live),
+        "worst": max(one.erasure or 0.0 for one in live),
+        "stable": max(one.erasure or 0.0 for one in stable),
+        "chrF": mean(chrf),
+        "offline": mean(cost),
+        "least": min(cost, default=0.0),
+        "first p50": mean(one.p50 for one in first),
+        "p95": max((one.p95 for one in first), default=0.0),
+        "final p95": max((one.p95 for one in final), default=0.0),
+        "LAAL": mean(one.laal_ms or 0.0 for one in live),
+        "updates": mean(one.updates or 0.0 for one in live),
+        "tokens": sum(stage.tokens for stage in stages) / max(1, offline.tokens),
+        "lost": sum(one.lost + one.failed for one in live),
+    }
+
+
+def mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / max(1, len(found))
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("files", nargs="+", type=Path, help="as for gateway replay")
+    parser.add_argument("--model", help="a directory; default: the embedded one")
+    parser.add_argument("--cache-dir", help="where converted models are kept")
+    parser.add_argument("--to", help="e.g. de,zh; default: the languages of the files")
+    parser.add_argument("--vary", action="append", default=[], metavar="NAME=VALUE[,VALUE]")
+    parser.add_argument("--product", action="store_true", help="all combinations")
+    parser.add_argument("--first-ms", type=float, default=40.0, help="default: %(default)s")
+    parser.add_argument("--token-ms", type=float, default=8.0, help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
+    parser.add_argument("--limit", type=int, help="only the first utterances of each file")
+    parser.add_argument("--json", type=Path, help="write all figures")
+    args = parser.parse_args()
+    flows = settings(args.vary, product=args.product)
+    costs = Costs(args.first_ms / 1000, args.token_ms / 1000)
+    meetings: list[tuple[list[Utterance], list[str]]] = []
+    for file in args.files:
+        said = load(file, seed=args.seed)[: args.limit]
+        known = dict.fromkeys(lang for one in said for lang in one.references)
+        to = [lang for lang in known if not args.to or lang in args.to.split(",")]
+        if to:
+            meetings.append((said, to))
+    engine = build(Settings(model=args.model, cache_dir=args.cache_dir))
+    await engine.start()
+    report: dict[str, Any] = {}
+    try:
+        translator = Translator(engine)
+        compared = [await alone(said, to, translator) for said, to in meetings]
+        width = max(map(len, flows))
+        print(f"{len(flows)} settings on {engine.name}, {args.first_ms:g} + {args.token_ms:g} ms")
+        print(" " * width, *(f"{name:>9}" for name in COLUMNS))
+        for name, flow in flows.items():
+            rows = []
+            for (said, to), offline in zip(meetings, compared, strict=True):
+                stages = await played(said, to, flow, translator, costs)
+                rows.append(figures(stages, to, offline))
+            whole = {column: mean(row[column] for row in rows) for column in COLUMNS}
+            report[name] = {"files": dict(zip(map(str, args.files), rows, strict=False)), **whole}
+            cells = (f"{whole[column]:9.{digits}f}" for column, digits in COLUMNS.items())
+            print(f"{name:{width}}", *cells, flush=True)
+        print(f"{translator.asked} translations")
+    finally:
+        await engine.aclose()
+    if args.json:
+        args.json.write_text(json.dumps(report, indent=1), "utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
