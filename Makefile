@@ -5,7 +5,9 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
 PURE   := errors job messages codec limits languages profiles outbox dispatch utterance log member \
-          glossary room session guards phrases sentences schema
+          glossary room session guards phrases sentences schema units admission segment \
+          cues transcript formats stability flow speech memory history audience booth
+REPLAY := recogniser script measure plot
 comma  := ,
 space  := $(subst ,, )
 
@@ -43,9 +45,10 @@ types: $(TEST)
 
 # The pure core: every branch of it, in seconds.
 pure: $(TEST)
-	$(BIN)/coverage run -m pytest $(filter-out tests/test_job.py,$(PURE:%=tests/test_%.py)) \
-	  tests/test_layers.py tests/properties tests/engines/test_completions.py
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py)'
+	$(BIN)/coverage run -m pytest $(wildcard $(PURE:%=tests/test_%*.py)) \
+	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
+	  $(REPLAY:%=tests/replay/test_%.py)
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py))'
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)

@@ -13,10 +13,12 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import msgspec
 
@@ -26,17 +28,32 @@ from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
-from gateway.messages import Cancelled, Delta, Error, Failed, Final, ServerMessage, Source
+from gateway.messages import (
+    Cancelled,
+    Delta,
+    Edited,
+    Error,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Source,
+    View,
+)
 from gateway.profiles import Profile
 from gateway.session import clean
 from gateway.settings import Loaded, Settings, SettingsError
-from gateway.terminal import Screen, lines, printable
+from gateway.terminal import Screen, head, lines, printable
+
+if TYPE_CHECKING:
+    from gateway.replay.play import Player
+    from gateway.replay.script import Utterance
 
 PARTING_S = 120.0
 """Seconds that ``chat`` waits at its end for what is in flight."""
 
-ORIGINALS = 1000
-"""Originals that ``chat`` remembers, to show one where there is no translation."""
+BRIEF = 32
+"""Columns in which ``chat`` says which line was corrected or taken back."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -249,14 +266,10 @@ async def _converse(args: argparse.Namespace) -> None:
             if screen.live:
                 screen.finish(f"# {client.welcome.engine}. Type a line; Ctrl-D ends.")
             typing = tasks.create_task(_type(client, screen))
-            captions, originals = Captions(), dict[str, str]()
+            captions = Captions()
             async for event in client:
+                line = _line(event, client.welcome.session, captions)
                 captions.fold(event)
-                if isinstance(event, Source):
-                    originals[event.id] = event.text
-                    if len(originals) > ORIGINALS:
-                        del originals[next(iter(originals))]
-                line = _line(event, client.welcome.session, originals)
                 if line is not None:
                     screen.finish(line)
                 screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
@@ -297,19 +310,110 @@ async def _insist(
             await asyncio.sleep((exc.error.retry_ms or 1000) / 1000)
 
 
-def _line(event: ServerMessage, session: str, originals: Mapping[str, str]) -> str | None:
+def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
     """What an event is to a person who chats, if it is more than a growing caption."""
+    original = before.originals.get(getattr(event, "id", ""))
+    text = original.text if original else ""
     match event:
         case Final():
             return f"[{event.lang}] {event.text}"
         case Failed():
-            return f"[{event.lang}] (not translated: {event.code}) {originals.get(event.id, '')}"
+            return f"[{event.lang}] (not translated: {event.code}) {text}"
+        case Edited(by="human") if original is not None and original.lang == event.lang:
+            return f"{original.speaker or 'somebody'}: {event.text} {_instead(text)}"
+        case Edited():
+            was = before[event.id, event.lang].text
+            return None if was == event.text else f"[{event.lang}] {event.text} {_instead(was)}"
+        case Retracted():
+            return f"(taken back: {head(text, BRIEF)})" if text else None
         case Source() if not event.id.startswith(f"{session}-"):
             return f"{event.speaker or 'somebody'}: {event.text}"
         case Error(ref=None, retry=False):  # the others answer a line, or it is said again
             return f"! {event.msg} {event.hint or ''}"
         case _:
             return None
+
+
+def _instead(text: str) -> str:
+    """Which line on the screen a corrected one stands for."""
+    return f"(instead of: {head(text, BRIEF)})" if text else "(corrected)"
+
+
+# --- replay and record ---------------------------------------------------------------------------
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from gateway.replay import play, plot, report, script
+
+    outputs = [Path(name) for name in (args.json, args.plot) if name]
+    for path in outputs:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+    whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
+    said = script.faster(whole[: args.limit], args.speed)
+    to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
+    if not to:
+        raise SettingsError(f"{args.file} names no languages to read: say e.g. --to de,fr.")
+    to = tuple(languages.normalise(tag) for tag in to)
+    player = play.Player(
+        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout)
+    )
+    status = 0
+    try:
+        asyncio.run(_perform(player, args.offline))
+    except KeyboardInterrupt:
+        status = 130
+    except OSError as exc:
+        if not player.begun:
+            raise
+        status = _complain(str(exc), 1)
+    made = report.made(player)
+    print(report.table(made))
+    seen = {lang: player.readings(lang, args.view[0]) for lang in to}
+    if args.json:
+        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    if args.simuleval:
+        report.write_instances(Path(args.simuleval), seen)
+    if args.plot:
+        Path(args.plot).write_text(plot.svg(seen), "utf-8")
+    return status
+
+
+async def _perform(player: Player, offline: bool) -> None:
+    await player.play()
+    if offline:
+        print("# The final texts alone, to compare with ...", file=sys.stderr)
+        await player.compare()
+
+
+def _record(args: argparse.Namespace) -> int:
+    from gateway.replay.record import Recorder, record
+
+    path, screen = Path(args.file), Screen(sys.stdout)
+    langs = tuple(languages.normalise(tag) for tag in args.to)
+    with path.open("xb") as file:
+
+        def write(one: Utterance) -> None:
+            file.write(msgspec.json.encode(one) + b"\n")
+
+        def said(source: Source) -> None:
+            screen.finish(f"{source.speaker or 'somebody'}: {source.text}")
+
+        recorder = Recorder(langs, write)
+        was = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(record(args.url, args.room, langs, recorder, said))
+        except KeyboardInterrupt:
+            pass  # how a recording is ended
+        finally:
+            signal.signal(signal.SIGTERM, was)
+            recorder.end()
+            if not recorder.written:
+                path.unlink()
+    print(
+        f"# {recorder.written} utterances in {path}" if recorder.written else "# Nothing was said."
+    )
+    return 0
 
 
 # --- command line --------------------------------------------------------------------------------
@@ -346,6 +450,34 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--room", help="default: a room of your own")
     chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
 
+    replay = command("replay", _replay, "Play a timed meeting to a running gateway, and measure.")
+    replay.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
+    replay.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    replay.add_argument("--room", help="default: a new one")
+    replay.add_argument(
+        "--to", type=_tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
+    )
+    replay.add_argument("--view", type=_views, default=("live", "stable"), metavar="VIEW[,VIEW]",
+                        help="live, stable, final; default: live,stable")  # fmt: skip
+    replay.add_argument("--columns", type=_tags, default=(), metavar="LANG[,LANG]",
+                        help="the languages of the file's columns")  # fmt: skip
+    replay.add_argument("--from", dest="source", metavar="LANG", help="the column that is said")
+    replay.add_argument("--speed", type=_positive, default=1.0, help="times as fast; default: 1")
+    replay.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
+    replay.add_argument("--limit", type=_count, metavar="N", help="only the first N utterances")
+    replay.add_argument("--offline", action=argparse.BooleanOptionalAction, default=True,
+                        help="have the final texts alone translated too, to compare")  # fmt: skip
+    replay.add_argument("--json", metavar="FILE", help="write all figures")
+    replay.add_argument("--simuleval", metavar="DIR", help="write logs for SimulEval, OmniSTEval")
+    replay.add_argument("--plot", metavar="FILE.svg", help="draw what happened when")
+
+    record = command("record", _record, "Write down a live room, to be replayed. Ctrl-C ends.")
+    record.add_argument("room", metavar="ROOM")
+    record.add_argument("file", metavar="FILE", help="a new file of JSON lines")
+    record.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    record.add_argument("--to", type=_tags, required=True, metavar="LANG[,LANG]",
+                        help="to read; with the spoken one, how the originals grew")  # fmt: skip
+
     langs = command("languages", _languages, "What the engine's model translates into what.")
     langs.add_argument("--json", action="store_true")
     _add_settings(langs)
@@ -371,6 +503,28 @@ def _tags(text: str) -> tuple[str, ...]:
     if not tags:
         raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
     return tags
+
+
+def _views(text: str) -> tuple[View, ...]:
+    known: tuple[View, ...] = get_args(View)
+    found = tuple(view for view in known if view in text.split(","))
+    if not found or set(text.split(",")) - set(known):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(known)}")
+    return found
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("it has to be above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("it has to be 1 or more")
+    return value
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

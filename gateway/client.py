@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 import websockets
+from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
@@ -33,15 +34,20 @@ from gateway.messages import (
     Cancelled,
     ClientMessage,
     Delta,
+    Edit,
+    Edited,
     Error,
     Failed,
     Final,
     Get,
+    Retract,
+    Retracted,
     Say,
     ServerMessage,
     Set,
     Settings,
     Snapshot,
+    Source,
     Stats,
     View,
     Want,
@@ -58,6 +64,7 @@ ANSWER_S = 30.0
 """Seconds to wait for an answer. Only ``bye`` takes as long as a translation."""
 
 T = TypeVar("T", bound=msgspec.Struct)
+Ending = Final | Edited | Failed | Cancelled | Retracted
 State = Literal["open", "final", "failed", "cancelled"]
 
 
@@ -70,10 +77,16 @@ class Refused(Exception):
 
 
 class NotTranslated(Exception):
-    """There is no caption: ``event`` is the ``failed`` or ``cancelled`` that ended it."""
+    """There is no caption: ``event`` is what ended it, or took it back."""
 
-    def __init__(self, event: Failed | Cancelled) -> None:
-        why = event.code if isinstance(event, Failed) else "it was cancelled"
+    def __init__(self, event: Failed | Cancelled | Retracted) -> None:
+        match event:
+            case Failed():
+                why = event.code
+            case Cancelled():
+                why = "it was cancelled"
+            case Retracted():  # pragma: no branch: there is no other
+                why = "it was taken back"
         super().__init__(f"{event.id!r} was not translated: {why}.")
         self.event = event
 
@@ -156,7 +169,7 @@ class Client:
         self._events: deque[ServerMessage] = deque(maxlen=QUEUE)
         self._iterated = False
         self._arrived, self._taken, self._ended = (asyncio.Event() for _ in range(3))
-        self._endings: dict[tuple[str, str | None], Final | Failed | Cancelled] = {}
+        self._endings: dict[tuple[str, str | None], Ending] = {}
         self._lost: Lost | None = None
 
     # --- what one can ask ------------------------------------------------------------------------
@@ -175,7 +188,9 @@ class Client:
     ) -> str:
         """Say an utterance, or the whole text so far of one that grows (``final=False``).
 
-        Returns its id, which the gateway makes where none is given. Raises `Refused`.
+        Returns its id, which the gateway makes where none is given. A long text that grows is cut:
+        its beginning keeps the id, the next parts are ``u1.2``, ``u1.3``, and what is said goes on
+        under ``u1``. Raises `Refused`.
         """
         say = Say(
             ref=self._ref(),
@@ -191,16 +206,41 @@ class Client:
         return (await self._ask(Ack, say)).id
 
     async def cancel(self, id: str, lang: str | None = None) -> Cancelled:
-        """Stop the work on an utterance, in one language or in all. Raises `Refused`."""
+        """Stop the work on an utterance, in one language or in all. Raises `Refused`.
+
+        The answer is about its first part, where it was cut; there is one more for each that had
+        not ended.
+        """
         langs = None if lang is None else (lang,)
         return await self._ask(Cancelled, Cancel(ref=self._ref(), id=id, langs=langs))
 
-    async def want(self, *langs: str, view: View | None = None) -> None:
-        """Read these languages from now on. Raises `Refused`."""
-        want = Want(ref=self._ref(), langs=langs, view=view)
+    async def want(
+        self, *langs: str, view: View | None = None, backfill: int | None = None
+    ) -> None:
+        """Read these languages from now on, and so many utterances of before in the new ones.
+
+        Raises `Refused`.
+        """
+        want = Want(ref=self._ref(), langs=langs, view=view, backfill=backfill)
         # It has no answer but an error. Frames are answered in order, so that `stats` with the
         # same ref tells that there was none.
         await self._ask(Stats, want, AskStats(ref=want.ref))
+
+    async def edit(self, id: str, lang: str, text: str) -> None:
+        """Put a text in the place of a caption, or of the original; `caption` has it then.
+
+        For moderators and who said it. Raises `Refused`.
+        """
+        edit = Edit(ref=self._ref(), id=id, lang=lang, text=text)
+        # Where the caption was still being made it gets a `final`, which has no ref: `stats` does.
+        await self._ask(msgspec.Struct, edit, AskStats(ref=edit.ref))
+
+    async def retract(self, id: str) -> Retracted:
+        """Take an utterance back in all languages, all parts of it or, by its id, one.
+
+        For moderators and who said it. Raises `Refused`.
+        """
+        return await self._ask(Retracted, Retract(ref=self._ref(), id=id))
 
     async def set(
         self,
@@ -234,14 +274,15 @@ class Client:
         """Let what is in flight finish, and have the last counters; the gateway then closes."""
         return await self._ask(Stats, Bye(ref=self._ref()))
 
-    async def caption(self, id: str, lang: str) -> Final:
+    async def caption(self, id: str, lang: str) -> Final | Edited:
         """Wait for the finished caption in a language that this socket reads.
 
-        ``lang`` is spelled as in the gateway's events. Raises `NotTranslated` and `Lost`.
+        Of a caption that was corrected since, this is the correction. ``lang`` is spelled as in the
+        gateway's events. Raises `NotTranslated` and `Lost`.
         """
         while True:
             ending = self._endings.get((id, lang)) or self._endings.get((id, None))
-            if isinstance(ending, Final):
+            if isinstance(ending, Final | Edited):
                 return ending
             if ending is not None:
                 raise NotTranslated(ending)
@@ -311,11 +352,16 @@ class Client:
 
     def _settle(self, event: ServerMessage) -> None:
         """Tell those who wait for this event."""
-        if isinstance(event, Final | Failed | Cancelled) and event.seq is not None:
-            self._endings.setdefault((event.id, event.lang), event)
-            if len(self._endings) > KEPT:
-                del self._endings[next(iter(self._endings))]
-            self._ended.set()
+        match event:
+            case Final() | Failed() | Cancelled(seq=int()):
+                self._end(event, event.lang)
+            case Edited():
+                self._endings.pop((event.id, event.lang), None)
+                self._end(event, event.lang)
+            case Retracted():
+                for key in [key for key in self._endings if key[0] == event.id]:
+                    del self._endings[key]
+                self._end(event, None)
         ref = getattr(event, "ref", None)
         if isinstance(event, Error) and event.code == "rate":
             # The frame was not even read, so its ref is unknown. It is the oldest one unanswered,
@@ -324,6 +370,12 @@ class Client:
         answer = self._answers.pop(ref, None) if ref is not None else None
         if answer is not None and not answer.done():
             answer.set_result(event)
+
+    def _end(self, event: Ending, lang: str | None) -> None:
+        self._endings.setdefault((event.id, lang), event)
+        if len(self._endings) > KEPT:
+            del self._endings[next(iter(self._endings))]
+        self._ended.set()
 
     async def _ask(self, kind: type[T], *requests: ClientMessage) -> T:
         """Send frames that have one ref, and wait for the first answer to it."""
@@ -394,10 +446,12 @@ class Captions:
     """What all events so far add up to, by (id, lang). Pure.
 
     Leaving out every ephemeral event leads to the same captions in the end: rule 2 of the protocol.
-    Of the captions that have ended, only the newest are kept: about ``kept`` in all.
+    Of the captions that have ended, only the newest are kept: about ``kept`` in all, and as many
+    ``originals``, by id, as they read now. What was taken back is gone.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
+        self.originals: dict[str, Source] = {}
         self._captions: dict[tuple[str, str], Caption] = {}
         self._kept = kept
 
@@ -412,6 +466,10 @@ class Captions:
     def fold(self, event: ServerMessage) -> None:
         """Take one more event in; those that are not about captions change nothing."""
         match event:
+            case Source():
+                self.originals[event.id] = event
+                if len(self.originals) > self._kept:
+                    del self.originals[next(iter(self.originals))]
             case Delta():
                 caption = self._open((event.id, event.lang))
                 if caption.state == "open" and event.rev >= caption.rev:
@@ -427,6 +485,12 @@ class Captions:
                 for key, _ in self.growing():
                     if key[0] == event.id and event.lang in (None, key[1]):
                         self._end(key, event.rev, "cancelled")
+            case Edited():
+                self._edit(event)
+            case Retracted():
+                self.originals.pop(event.id, None)
+                for key in [key for key in self._captions if key[0] == event.id]:
+                    del self._captions[key]
             case Snapshot():
                 for line in event.lines:
                     key = (event.id, line.lang)
@@ -438,6 +502,16 @@ class Captions:
                         self._captions[key] = caption
             case _:
                 pass
+
+    def _edit(self, event: Edited) -> None:
+        """Another text, of a caption or of the original, which everybody is told of."""
+        key = event.id, event.lang
+        original = self.originals.get(event.id)
+        if original is not None and original.lang == event.lang:
+            self.originals[event.id] = replace(original, text=event.text)
+            if key not in self._captions:
+                return
+        self._end(key, event.rev, "final", event.text)
 
     def _open(self, key: tuple[str, str]) -> Caption:
         caption = self._captions.get(key)

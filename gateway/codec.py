@@ -15,9 +15,11 @@ import msgspec
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import (
+    HELP,
     REQUESTS,
     RESERVED,
     ClientMessage,
+    Edited,
     Error,
     Failed,
     Final,
@@ -77,6 +79,8 @@ def plain(message: ServerMessage) -> str | None:
     match message:
         case Final():
             return f"[{message.lang}] {message.text}"
+        case Edited():
+            return f"[{message.lang}] (corrected) {message.text}"
         case Failed():
             return f"[{message.lang}] (not translated: {message.code})"
         case Error():
@@ -90,11 +94,12 @@ def plain(message: ServerMessage) -> str | None:
 class Envelope:
     """One event on its way to many readers: encoded once per codec, the same object for all."""
 
-    __slots__ = ("_frames", "message")
+    __slots__ = ("_frames", "_tagged", "message")
 
     def __init__(self, message: ServerMessage) -> None:
         self.message = message
         self._frames: dict[Codec, str | bytes | None] = {}
+        self._tagged: dict[str, Envelope] | None = None
 
     def frame(self, codec: Codec) -> str | bytes | None:
         """The encoded frame; see `Codec.encode`."""
@@ -103,6 +108,16 @@ class Envelope:
         except KeyError:
             frame = self._frames[codec] = codec.encode(self.message)
             return frame
+
+    def tagged(self, lang: str) -> Envelope:
+        """The same for those who call the event's language ``lang``."""
+        if getattr(self.message, "lang", None) in (None, lang):
+            return self
+        if self._tagged is None:
+            self._tagged = {}
+        if lang not in self._tagged:
+            self._tagged[lang] = Envelope(msgspec.structs.replace(self.message, lang=lang))
+        return self._tagged[lang]
 
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
@@ -156,7 +171,9 @@ def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
         what = "it is nested too deeply"
     else:
         what = str(exc)[:200]
-    if isinstance(frame, str):
+    if kind is not None:
+        hint = "Such as: " + HELP[kind].partition("  ")[0]
+    elif isinstance(frame, str):
         hint = 'A line that begins with { is read as JSON, e.g. {"type":"say","text":"hello"}.'
     else:
         hint = "A binary frame is read as one MessagePack map with string keys."

@@ -62,14 +62,25 @@ class Dispatch:
     def running(self) -> int:
         return len(self._running)
 
-    def admits(self, jobs: int) -> bool:
-        """Whether so many more jobs may be submitted."""
-        return self.queued + jobs <= self.depth + max(0, self.capacity - self.running)
+    def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
+        """Whether so many more jobs may be submitted. Backfill leaves half of the queue free."""
+        depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
+        return self.queued + jobs <= depth + max(0, self.capacity - self.running)
 
     def submit(self, job: Job, now: float) -> None:
         """Queue a job. The caller has asked `admits`; nothing is refused here."""
         self._waiting[job.id] = (job, now)
         self._order[job.priority].setdefault(job.room, deque()).append(job.id)
+
+    def waits(self, job_id: str) -> bool:
+        """Whether a job has not been given to the engine yet."""
+        return job_id in self._waiting
+
+    def update(self, job: Job) -> None:
+        """Put a newer text in the place of a waiting job of the same id, room and priority."""
+        old, since = self._waiting[job.id]
+        assert (old.room, old.priority) == (job.room, job.priority), "it would lose its place"
+        self._waiting[job.id] = (job, since)
 
     def abort(self, job_id: str) -> Stage | None:
         """Take a job back. None if it is neither queued nor running (any more)."""

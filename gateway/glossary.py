@@ -5,6 +5,7 @@ Owns: matching. Must not know: how a model is told of a term (that is its profil
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 
@@ -20,6 +21,41 @@ class Glossary:
         """The pairs whose term occurs in ``text``, whatever the case."""
         marked = _marked(text) if self._sought else ""
         return tuple(term for sought, term in self._sought if sought in marked)
+
+
+def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
+    """Whether a translation lacks what it should have for one of the ``terms`` of its source.
+
+    Endings that a language puts behind a word are let pass, other forms of it are not.
+    """
+    marked = _marked(text)
+    return any(_marked(translation) not in marked for _, translation in terms)
+
+
+def named(names: Iterable[str], text: str) -> list[str]:
+    """The names of people that ``text`` has in this spelling, whole or one word of them.
+
+    Names are words too ("Will", "Mark"), so one in small letters, or at the beginning of a text,
+    where every word is written large, is not taken for a name unless it stands there whole.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        words = [name] if " " not in name else [name, *name.split()]
+        for word in words:
+            if len(word) > 2 and _stands(text, word, 0 if " " in word else 1):
+                found[word] = None
+                break
+    return list(found)
+
+
+def _stands(text: str, word: str, start: int) -> bool:
+    """Whether ``word`` stands somewhere from ``start`` on, and not as a part of another."""
+    while (at := text.find(word, start)) >= 0:
+        start = at + len(word)
+        before, behind = text[max(0, at - 1) : at], text[start : start + 1]
+        if not (before.isalnum() or behind.isalnum()):
+            return True
+    return False
 
 
 def _marked(text: str) -> str:

@@ -35,6 +35,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes (of text) of durable events kept per room."""
     utterances: int = 1_000
     """Utterances a room remembers for ``get``, ``cancel`` and late revisions."""
+    backfill: int = 20
+    """Utterances that somebody who comes late is shown, and that are translated for him into a
+    language that nobody has read before."""
+    linger_s: float = 30.0
+    """Seconds that a language is still translated into after its last reader left."""
+    context: int = 2
+    """Earlier utterances of the room that a model is told of, where its profile has a place."""
+    context_s: float = 30.0
+    """Seconds after which an utterance is no context any more."""
+    presence_s: float = 1.0
+    """Seconds between two ``presence`` events of a room, at least."""
     queue: int = 256
     """Jobs waiting for the engine, over all rooms; more answers ``busy``."""
     job_s: float = 30.0

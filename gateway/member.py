@@ -31,7 +31,9 @@ class Member:
         "inflight",
         "langs",
         "outbox",
+        "recalled",
         "role",
+        "speaker",
         "view",
     )
 
@@ -39,7 +41,10 @@ class Member:
         self.id = id
         self.role = role
         self.outbox = outbox
+        self.speaker: str | None = None
         self.langs: tuple[str, ...] = ()
+        self.recalled = False
+        """Whether it was shown what had been said before it came."""
         self.view: View = "live"
         self.inflight: set[str] = set()
         self.finals = self.failed = self.cancelled = 0

@@ -19,6 +19,10 @@ VERSION = 1
 Id = Annotated[
     str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
 ]
+Part = Annotated[
+    str,
+    Meta(min_length=1, max_length=80, description="An utterance, or a part of a long one: `u1.2`."),
+]
 Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision, rising.")]
 Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
 Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
@@ -56,15 +60,20 @@ class Say(_Request, frozen=True, kw_only=True, tag="say"):
 class Cancel(_Request, frozen=True, kw_only=True, tag="cancel"):
     """Stop work on an utterance now. Always answered by ``cancelled``."""
 
-    id: Id
+    id: Part
     langs: tuple[Tag, ...] | None = None
 
 
 class Want(_Request, frozen=True, kw_only=True, tag="want"):
-    """What this socket reads from now on."""
+    """What this socket reads from now on.
+
+    ``backfill`` is how many utterances that have ended it is shown in languages that are new to it;
+    the server has a number of its own.
+    """
 
     langs: tuple[Tag, ...]
     view: View | None = None
+    backfill: Annotated[int, Meta(ge=0, le=1000)] | None = None
 
 
 class Set(_Request, frozen=True, kw_only=True, tag="set"):
@@ -77,10 +86,25 @@ class Set(_Request, frozen=True, kw_only=True, tag="set"):
     style: Annotated[str, Meta(max_length=32)] | None = None
 
 
+class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
+    """Correct a caption; or, in the language it was said in, the original, which is then translated
+    anew. Answered by ``edited``, or by ``final`` where the caption was still being made."""
+
+    id: Part
+    lang: Tag
+    text: str
+
+
+class Retract(_Request, frozen=True, kw_only=True, tag="retract"):
+    """Take an utterance back, in all languages. Answered by ``retracted``."""
+
+    id: Part
+
+
 class Get(_Request, frozen=True, kw_only=True, tag="get"):
     """Ask for the full snapshot of one utterance. Answered by ``snapshot``."""
 
-    id: Id
+    id: Part
 
 
 class AskStats(_Request, frozen=True, kw_only=True, tag="stats"):
@@ -95,8 +119,19 @@ class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
     """Finish what is in flight, send ``stats``, close 1000."""
 
 
-ClientMessage = Say | Cancel | Want | Set | Get | AskStats | AskHelp | Bye
-REQUESTS: tuple[type[ClientMessage], ...] = (Say, Cancel, Want, Set, Get, AskStats, AskHelp, Bye)
+ClientMessage = Say | Cancel | Want | Set | Edit | Retract | Get | AskStats | AskHelp | Bye
+REQUESTS: tuple[type[ClientMessage], ...] = (
+    Say,
+    Cancel,
+    Want,
+    Set,
+    Edit,
+    Retract,
+    Get,
+    AskStats,
+    AskHelp,
+    Bye,
+)
 
 
 # --- server to client -------------------------------------------------------------------------
@@ -222,6 +257,30 @@ class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
     ref: str | None = None
 
 
+class Edited(_Durable, frozen=True, kw_only=True, tag="edited"):
+    """A caption that had ended has another text now.
+
+    ``by`` is ``human`` for the correction itself, and ``mt`` for what a corrected original became
+    in other languages.
+    """
+
+    id: str
+    rev: int
+    ord: int
+    lang: str
+    text: str
+    by: By
+    ref: str | None = None
+
+
+class Retracted(_Durable, frozen=True, kw_only=True, tag="retracted"):
+    """The utterance is taken back: to be removed from the screen in all languages."""
+
+    id: str
+    ord: int
+    ref: str | None = None
+
+
 class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
     """What changed in the room's settings, and their version after it."""
 
@@ -283,6 +342,14 @@ class Help(_Event, frozen=True, kw_only=True, tag="help"):
     ref: str | None = None
 
 
+class Presence(_Event, frozen=True, kw_only=True, tag="presence"):
+    """Who is here: readers of each language, sockets in all, and the names of those who speak."""
+
+    readers: dict[str, int]
+    members: int
+    speakers: tuple[str, ...] = ()
+
+
 class Tick(_Event, frozen=True, kw_only=True, tag="tick"):
     """Heartbeat for clients that cannot see pings (``hb=`` in the query)."""
 
@@ -317,7 +384,10 @@ ServerMessage = (
     | Final
     | Failed
     | Cancelled
+    | Edited
+    | Retracted
     | Settings
+    | Presence
     | Snapshot
     | Stats
     | Help
@@ -333,7 +403,10 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Final,
     Failed,
     Cancelled,
+    Edited,
+    Retracted,
     Settings,
+    Presence,
     Snapshot,
     Stats,
     Help,
@@ -342,11 +415,9 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Error,
 )
 
-DURABLE = (Source, Final, Failed, Cancelled, Settings)
+DURABLE = (Source, Final, Failed, Cancelled, Edited, Retracted, Settings)
 
 RESERVED: dict[str, str] = {
-    "edit": "correct a caption (moderators)",
-    "retract": "take an utterance back",
     "sync": "replay what this room decided after a `seq`",
     "auth": "renew a key before it expires",
 }
@@ -357,6 +428,8 @@ HELP: dict[str, str] = {
     "cancel": '{"type":"cancel","id":"u1"}  stop the work on it now',
     "want": '{"type":"want","langs":["de","fr"],"view":"live"}  what this socket reads',
     "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  room and speaker settings',
+    "edit": '{"type":"edit","id":"u1","lang":"de","text":"Guten Morgen."}  correct a caption',
+    "retract": '{"type":"retract","id":"u1"}  take an utterance back in all languages',
     "get": '{"type":"get","id":"u1"}  one utterance as it stands',
     "stats": '{"type":"stats"}  counters of this socket',
     "help": '{"type":"help"}  this list',

@@ -31,6 +31,8 @@ from gateway.messages import (
     Cancelled,
     ClientMessage,
     Delta,
+    Edit,
+    Edited,
     Error,
     Failed,
     Final,
@@ -39,6 +41,9 @@ from gateway.messages import (
     Help,
     LimitsInfo,
     Line,
+    Presence,
+    Retract,
+    Retracted,
     Say,
     ServerMessage,
     Set,
@@ -105,21 +110,27 @@ QUERY: dict[str, Json] = {
 ANSWERS: dict[type[ClientMessage], tuple[type[ServerMessage], ...]] = {
     Say: (Ack, Error),
     Cancel: (Cancelled, Error),
-    Want: (Error,),
+    Want: (Snapshot, Error),
     Set: (Settings, Error),
+    Edit: (Edited, Final, Error),
+    Retract: (Retracted, Error),
     Get: (Snapshot, Error),
     AskStats: (Stats,),
     AskHelp: (Help,),
     Bye: (Stats,),
 }
-"""What a request may be answered with. `Want` is answered only where something is wrong."""
+"""What a request may be answered with. `Want` is answered only where something is wrong, or where
+there is something to catch up with."""
 
 EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     Say(text="Good morning everybody"),
     Say(id="s7", rev=2, text="We meet again on", final=False, lang="en", ref="a1"),
     Cancel(id="s7", ref="a2"),
     Want(langs=("de", "fr"), view="stable"),
+    Want(langs=("de", "fr", "es"), backfill=5),
     Set(glossary={"standup": "Standup"}, ref="a3"),
+    Edit(id="u12", lang="de", text="Guten Morgen allerseits", ref="a6"),
+    Retract(id="u12", ref="a7"),
     Get(id="s7"),
     AskStats(ref="a4"),
     AskHelp(),
@@ -152,6 +163,17 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     ),
     Failed(seq=41, id="u13", rev=1, ord=13, lang="fr", code="timeout", retry=True),
     Cancelled(seq=42, id="s7", rev=2, was="running", ref="a2"),
+    Edited(
+        seq=45,
+        id="u12",
+        rev=1,
+        ord=12,
+        lang="de",
+        text="Guten Morgen allerseits",
+        by="human",
+        ref="a6",
+    ),
+    Retracted(seq=46, id="u12", ord=12, ref="a7"),
     Settings(seq=43, version=1, glossary={"standup": "Standup"}, session="c2f1", ref="a3"),
     Snapshot(
         id="u12",
@@ -177,6 +199,7 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
         ref="a4",
     ),
     Help(types={"say": '{"type":"say","text":"good morning"}  say a line'}),
+    Presence(readers={"de": 2, "fr": 1}, members=4, speakers=("Ann", "Ben")),
     Tick(seq=43),
     Goaway(in_ms=10000, why="restart"),
     Error(
@@ -235,7 +258,7 @@ def asyncapi() -> Json:
         "action": "send",
         "channel": channel,
         "summary": "Events that may be merged or dropped, or concern this socket alone.",
-        "messages": _in_channel((Welcome, Delta, Tick, Goaway, Error)),
+        "messages": _in_channel((Welcome, Delta, Presence, Tick, Goaway, Error)),
     }
     return {
         "asyncapi": ASYNCAPI,
@@ -382,7 +405,7 @@ def _markdown(doc: str) -> str:
 
 def _doc(message: type[ClientMessage] | type[ServerMessage]) -> str:
     assert message.__doc__ is not None, f"{message.__name__} has no docstring"
-    return _markdown(message.__doc__).partition("\n")[0]
+    return _markdown(message.__doc__).partition("\n\n")[0].replace("\n", " ")
 
 
 def _message(message: type[ClientMessage] | type[ServerMessage]) -> Json:

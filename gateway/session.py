@@ -14,12 +14,12 @@ import enum
 import logging
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from gateway import languages
-from gateway.codec import decode, reference
+from gateway.codec import Envelope, decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits, TokenBucket
 from gateway.member import Member, Role
@@ -31,10 +31,12 @@ from gateway.messages import (
     Bye,
     Cancel,
     ClientMessage,
+    Edit,
     Error,
     Get,
     Help,
     LimitsInfo,
+    Retract,
     Say,
     Set,
     Stats,
@@ -81,8 +83,7 @@ class Session(Member):
         "frames_in",
         "lang",
         "room",
-        "said",
-        "speaker",
+        "sayings",
         "state",
     )
 
@@ -108,7 +109,7 @@ class Session(Member):
         self.speaker = clean(speaker or "") or None
         self.view = view
         self.state = State.OPEN
-        self.said = self.errors = self.frames_in = 0
+        self.sayings = self.errors = self.frames_in = 0
         self._profile = profile
         self._engine = engine
         self._limits = limits
@@ -132,14 +133,18 @@ class Session(Member):
                 "This socket reads no language yet: connect with ?to=de,fr "
                 'or send {"type":"want","langs":["de","fr"]}.'
             )
-        self.room.join(self)
+        self.room.join(self, now)
+        recalled = self._recalled(langs)
+        seq = self.room.log.seq
+        if recalled:
+            seq = getattr(recalled[0].message, "seq", 1) - 1
         self.outbox.send(
             Welcome(
                 v=VERSION,
                 session=self.id,
                 room=self.room.name,
                 epoch=self.room.log.epoch,
-                seq=self.room.log.seq,
+                seq=seq,
                 resume=None,
                 engine=self._engine,
                 languages=self._profile.targets,
@@ -154,11 +159,22 @@ class Session(Member):
             ),
             now,
         )
+        for envelope in recalled:
+            self.outbox.push(envelope, now)
         if langs:
             try:
                 self._want(Want(langs=langs), now)
             except ClientFault as fault:
                 self._refuse(fault, now)
+        self.recalled = True
+
+    def _recalled(self, langs: tuple[str, ...]) -> list[Envelope]:
+        """What was said before this socket came; `_want` complains of languages."""
+        try:
+            tags, _ = self._readable(langs)
+        except ClientFault:
+            return []
+        return self.room.recall(tags) if tags else []
 
     def close(self, now: float) -> None:
         """The socket is gone: leave the room, whatever was in flight is aborted."""
@@ -176,7 +192,8 @@ class Session(Member):
     def expel(self, now: float) -> None:
         """The server stops now: what has not ended is cancelled, visibly, and the socket closed."""
         for id in sorted(self.inflight):
-            self.room.cancel(self, id, None, None, now)
+            if id in self.inflight:  # it has not ended as a part of another
+                self.room.cancel(self, id, None, None, now)
         self.outbox.close(CloseCode.GOING_AWAY, "The server is shutting down.")
 
     def ended(self, now: float) -> None:
@@ -236,6 +253,13 @@ class Session(Member):
                 self._want(message, now)
             case Set():
                 self._set(message, now)
+            case Edit():
+                self._may_speak("edit")
+                lang = languages.normalise(message.lang)
+                self.room.edit(self, message, self._said(message.text), lang, now)
+            case Retract():
+                self._may_speak("retract")
+                self.room.retract(self, message, now)
             case Get():
                 self.outbox.send(self.room.snapshot(message.id, message.ref), now)
             case AskStats():
@@ -251,18 +275,11 @@ class Session(Member):
 
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
-        if self.state is State.LEAVING and say.id not in self.inflight:
+        known = self.room.growing(say.id) or say.id in self.inflight
+        if self.state is State.LEAVING and not known:
             raise ClientFault(ErrorCode.BUSY, "This socket is closing; open a new one.")
-        if len(say.text) > self._limits.text:
-            raise ClientFault(
-                ErrorCode.TOO_LONG,
-                f"The text has {len(say.text)} characters; {self._limits.text} are allowed.",
-                "Say it in several utterances.",
-            )
-        text = clean(say.text)
-        if not text:
-            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
-        if len(self.inflight) >= self._limits.inflight and say.id not in self.inflight:
+        text = self._said(say.text)
+        if len(self.inflight) >= self._limits.inflight and not known:
             raise ClientFault(
                 ErrorCode.BUSY,
                 f"{len(self.inflight)} utterances of this socket have not ended yet.",
@@ -271,17 +288,41 @@ class Session(Member):
         lang = self._spoken(say.lang, text)
         speaker = clean(say.speaker or "") or self.speaker
         self.room.say(self, replace(say, speaker=speaker), text, lang, now)
-        self.said += 1
+        self.sayings += 1
 
     def _want(self, want: Want, now: float) -> None:
+        langs, unknown = self._readable(want.langs)
+        if not unknown or langs:
+            self.room.want(self, langs, want.view, now, most=want.backfill)
+        if unknown:
+            raise _unsupported(unknown, self._profile.targets)
+
+    def _said(self, text: str) -> str:
+        """``text`` as it is kept. Raises `ClientFault` (``too_long``, ``empty_text``)."""
+        if len(text) > self._limits.text:
+            raise ClientFault(
+                ErrorCode.TOO_LONG,
+                f"The text has {len(text)} characters; {self._limits.text} are allowed.",
+                "Say it in several utterances.",
+            )
+        text = clean(text)
+        if not text:
+            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
+        return text
+
+    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+        """What of these tags can be read here, spelt correctly, and what cannot.
+
+        Raises `ClientFault` (``too_many_targets``).
+        """
         unknown = []
         langs: dict[str, None] = {}
-        if len(want.langs) > self._limits.targets:
+        if len(tags) > self._limits.targets:
             raise ClientFault(
                 ErrorCode.TOO_MANY_TARGETS,
-                f"{len(want.langs)} languages; one socket may read {self._limits.targets}.",
+                f"{len(tags)} languages; one socket may read {self._limits.targets}.",
             )
-        for lang in want.langs:
+        for lang in tags:
             try:
                 tag = languages.normalise(lang)
             except ClientFault:
@@ -293,10 +334,7 @@ class Session(Member):
                 unknown.append(lang)
             else:
                 langs[tag] = None
-        if not unknown or langs:
-            self.room.want(self, tuple(langs), want.view, now)
-        if unknown:
-            raise _unsupported(unknown, self._profile.targets)
+        return tuple(langs), unknown
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")
@@ -318,7 +356,7 @@ class Session(Member):
     def stats(self, now: float, ref: str | None = None) -> Stats:
         """The counters of this socket."""
         return Stats(
-            said=self.said,
+            said=self.sayings,
             finals=self.finals,
             failed=self.failed,
             cancelled=self.cancelled,

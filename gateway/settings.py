@@ -24,7 +24,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
+from gateway.admission import Pace
+from gateway.flow import Flow
 from gateway.limits import Limits
+from gateway.segment import Lengths
+from gateway.stability import Stability
 
 PREFIX = "GATEWAY_"
 CONFIG = "GATEWAY_CONFIG"
@@ -60,6 +64,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Least severe log lines written. Texts are never logged, at any level."""
     loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop; ``auto`` is uvloop where it is installed, which halves the cost of a socket."""
+
+    store: str | None = None
+    """Where rooms outlive the process: ``sqlite:PATH``, a file. Default: nothing is written."""
+    keep_s: Annotated[float, Meta(ge=0, le=_UNBOUNDED)] = 0.0
+    """Seconds that the store keeps a room after it has ended. The default deletes it at once."""
 
     engine: Literal["ctranslate2", "vllm", "openai", "scripted"] = "ctranslate2"
     """What translates: on the CPU, on a GPU in this process, on another server, or not at all."""
@@ -117,10 +126,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``scripted``: seconds between words: slow enough to be seen."""
 
     limits: Limits = field(default_factory=Limits)
+    flow: Flow = field(default_factory=Flow)
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Numbers of the core that are settings too, under a prefix of their own."""
+
+    prefix: str
+    struct: type[msgspec.Struct]
+    meta: Meta
+
+
+_GROUPS = (
+    Group("limit_", Limits, Meta(gt=0, le=_UNBOUNDED)),
+    Group("pace_", Pace, Meta(ge=0, le=1000)),
+    Group("cut_", Lengths, Meta(ge=0, le=1000)),
+    Group("stable_", Stability, Meta(ge=0, le=1000)),
+)
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table: a field of `Settings` or, as ``limit_...``, of `Limits`."""
+    """One row of the table: a field of `Settings` or, as ``limit_...``, of a `Group`."""
 
     name: str
     type: Any
@@ -179,8 +205,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def table() -> Mapping[str, Setting]:
     """All settings by name, in the order of the documentation."""
-    rows = [*_rows(Settings), *_rows(Limits, "limit_", Meta(gt=0, le=_UNBOUNDED))]
-    return {row.name: row for row in rows if row.name != "limits"}
+    rows = [*_rows(Settings)]
+    for group in _GROUPS:
+        rows += _rows(group.struct, group.prefix, group.meta)
+    return {row.name: row for row in rows if row.name not in ("limits", "flow")}
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
@@ -211,22 +239,35 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
         name: (value, settings[name].flag) for name, value in flags.items() if name in settings
     }
     values = {name: settings[name].read(value, origin) for name, (value, origin) in given.items()}
-    limits = {
-        name.removeprefix("limit_"): values.pop(name)
-        for name in list(values)
-        if name.startswith("limit_")
-    }
+    grouped: dict[type[msgspec.Struct], dict[str, Any]] = {}
+    for group in _GROUPS:
+        grouped[group.struct] = {
+            name.removeprefix(group.prefix): values.pop(name)
+            for name in list(values)
+            if name.startswith(group.prefix)
+        }
     return Loaded(
-        settings=Settings(**values, limits=Limits(**limits)),
+        settings=Settings(
+            **values,
+            limits=Limits(**grouped[Limits]),
+            flow=Flow(
+                pace=Pace(**grouped[Pace]),
+                lengths=Lengths(**grouped[Lengths]),
+                stability=Stability(**grouped[Stability]),
+            ),
+        ),
         origins={name: origin for name, (_, origin) in given.items()},
         warnings=tuple(warnings),
     )
 
 
 def value(settings: Settings, name: str) -> Any:
-    """The value of a setting by its name, a limit included."""
-    if name.startswith("limit_"):
-        return getattr(settings.limits, name.removeprefix("limit_"))
+    """The value of a setting by its name, one of a group included."""
+    flow = settings.flow
+    parts = (settings.limits, flow.pace, flow.lengths, flow.stability)
+    for group, part in zip(_GROUPS, parts, strict=True):
+        if name.startswith(group.prefix):
+            return getattr(part, name.removeprefix(group.prefix))
     return getattr(settings, name)
 
 

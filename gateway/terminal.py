@@ -113,3 +113,12 @@ def tail(text: str, columns: int) -> str:
     while text and width(text) > columns - 1:
         text = text[1:]
     return "…" + text
+
+
+def head(text: str, columns: int) -> str:
+    """``text``, or as much of its beginning as fits before an ellipsis."""
+    if width(text) <= columns:
+        return text
+    while text and width(text) > columns - 1:
+        text = text[:-1]
+    return text + "…"

@@ -8,24 +8,31 @@ could make.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import commonprefix
 from typing import TypeVar
 
 import msgspec
 
+from gateway.admission import Pace
 from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start
 from gateway.errors import ErrorCode
+from gateway.flow import Flow
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
+from gateway.log import Log
 from gateway.member import Role
 from gateway.messages import (
     Cancelled,
     Delta,
+    Edited,
     Error,
     Failed,
     Final,
+    Retracted,
     ServerMessage,
     Snapshot,
+    Source,
     View,
     Welcome,
 )
@@ -33,11 +40,18 @@ from gateway.outbox import Outbox
 from gateway.profiles import Profile
 from gateway.room import Room
 from gateway.session import Detect, Session
+from gateway.stability import Stability
 
 E = TypeVar("E")
 
 NOW = 1000.0
 """When every test begins, in seconds."""
+
+EAGER = Flow(
+    pace=Pace(interval=0.0, words=1, first=1, step=1, repeats=1),
+    stability=Stability(hold=1, mask=0),
+)
+"""Every partial is believed and translated at once, and its translation shown whole."""
 
 _from_json = msgspec.json.Decoder(ServerMessage).decode
 _from_msgpack = msgspec.msgpack.Decoder(ServerMessage).decode
@@ -100,7 +114,9 @@ class Meeting:
         limits: Limits | None = None,
         capacity: int = 8,
         profile: Profile | None = None,
+        flow: Flow | None = EAGER,
         lazy: bool = False,
+        log: Log | None = None,
     ) -> None:
         languages = languages or ("en", "de", "fr", "es")
         self.now = NOW
@@ -108,13 +124,16 @@ class Meeting:
         self.profile = profile or Profile(name="test", kind="raw", languages=languages)
         self.dispatch = Dispatch(capacity=capacity, depth=self.limits.queue)
         self.log: list[ServerMessage] = []
+        self.alarm: float | None = None
         self.room = Room(
             "meeting",
-            epoch="epoch",
+            log=log if log is not None else Log("epoch", self.limits, began=NOW),
             dispatch=self.dispatch,
             profile=self.profile,
             limits=self.limits,
+            flow=flow,
             observe=self.observe,
+            alarm=self.wind,
         )
         self.peers: list[Peer] = []
         self.lazy = lazy
@@ -125,6 +144,10 @@ class Meeting:
 
     def observe(self, event: ServerMessage) -> None:
         self.log.append(event)
+
+    def wind(self, when: float) -> None:
+        """Set the one alarm that the room has."""
+        self.alarm = when
 
     def enter(
         self,
@@ -159,6 +182,15 @@ class Meeting:
         if greeted and codec is not Codec.PLAIN:
             assert isinstance(peer.events()[0], Welcome)
         return peer
+
+    def wait(self, seconds: float) -> None:
+        """Time passes; the room is woken whenever it has asked to be."""
+        until = self.now + seconds
+        while self.alarm is not None and self.alarm <= until:
+            self.now, self.alarm = max(self.now, self.alarm), None
+            self.room.wake(self.now)
+            self.act()
+        self.now = until
 
     # --- the engine -----------------------------------------------------------------------------
 
@@ -230,6 +262,12 @@ class Meeting:
             self.act()
 
 
+def meeting(*langs: str, flow: Flow | None = EAGER, **limits: float) -> tuple[Meeting, Peer]:
+    """A meeting and its first member, who speaks English and reads ``langs``."""
+    made = Meeting(flow=flow, limits=Limits(**limits))  # type: ignore[arg-type]
+    return made, made.enter(*langs)
+
+
 class Shown:
     """One caption on a screen."""
 
@@ -246,14 +284,18 @@ class Shown:
 class Screen:
     """What a client shows, by (id, lang). Every event is checked against those before it.
 
-    ``strict``: it has read everything from the beginning, so that the stable text it put together
-    must be the final one, where it was shown any.
+    ``strict``: it reads in time and from the beginning, so that the stable text it put together
+    must be the beginning of the final one. ``erased`` counts the characters of stable text that
+    were taken back.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.captions: dict[tuple[str, str], Shown] = {}
+        self.originals: dict[str, Source] = {}
         self.void: dict[str, int] = {}
+        self.gone: set[str] = set()
+        self.erased = 0
         self.seq = 0
 
     def __getitem__(self, key: tuple[str, str]) -> Shown:
@@ -265,10 +307,15 @@ class Screen:
             assert isinstance(event, Welcome) or seq >= self.seq, "the log runs backwards"
             self.seq = seq
         match event:
+            case Source():
+                self.originals[event.id] = event
+                self.gone.discard(event.id)  # the room has forgotten another of this id
             case Delta(id=id, lang=lang):
                 self._check(event)
                 caption = self[id, lang]
                 if event.reset:
+                    kept = commonprefix([caption.stable, event.add])
+                    self.erased += len(caption.stable) - len(kept)
                     caption.stable = ""
                 caption.stable += event.add
                 if event.draft is not None:
@@ -277,7 +324,7 @@ class Screen:
             case Final(id=id, lang=lang, text=text):
                 self._check(event)
                 caption = self[id, lang]
-                assert not self.strict or caption.stable in ("", text), caption.stable
+                assert not self.strict or text.startswith(caption.stable), caption.stable
                 caption.stable, caption.draft, caption.end = text, "", event
             case Failed(id=id, lang=lang):
                 self._check(event)
@@ -290,6 +337,17 @@ class Screen:
             case Cancelled(id=id, lang=str() as lang, seq=int()):
                 assert self[id, lang].end is None, f"{event} after {self[id, lang].end}"
                 self[id, lang].end = event
+            case Edited(id=id, lang=lang, text=text):
+                assert id not in self.gone, f"{event} after it was taken back"
+                source = self.originals.get(id)
+                if source is not None and event.by == "human" and lang == source.lang:
+                    self.originals[id] = msgspec.structs.replace(source, text=text)
+                else:
+                    self[id, lang].stable, self[id, lang].draft = text, ""
+            case Retracted(id=id):
+                self.gone.add(id)
+                self.originals.pop(id, None)
+                self.captions = {key: c for key, c in self.captions.items() if key[0] != id}
             case Snapshot(id=id, lines=lines):
                 for line in lines:
                     if self[id, line.lang].end is None and line.state not in (
@@ -300,6 +358,7 @@ class Screen:
                         self[id, line.lang].draft = line.draft or ""
 
     def _check(self, event: Delta | Final | Failed) -> None:
+        assert event.id not in self.gone, f"{event} after it was taken back"
         end = self[event.id, event.lang].end
         assert end is None, f"{event} after {end}"
         assert event.rev > self.void.get(event.id, 0), f"{event} after its cancel"

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from gateway.engines.base import Engine
 from gateway.engines.scripted import ScriptedEngine
+from gateway.flow import Flow
 from gateway.limits import Limits
 from gateway.server.app import create_app
 from gateway.server.hub import Hub
 from gateway.server.process import Server, configure, listen
 from gateway.settings import Settings
+from gateway.store import Store
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -46,6 +48,8 @@ async def running(
     limits: Limits | None = None,
     *,
     lang: str | None = None,
+    flow: Flow | None = None,
+    store: Store | None = None,
     drain_s: float = 5.0,
 ) -> AsyncIterator[Live]:
     """Serve ``engine`` (default: a scripted one) until the block ends."""
@@ -53,8 +57,10 @@ async def running(
     limits = limits if limits is not None else Limits()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    app = create_app(engine, limits, lang=lang)
+    app = create_app(engine, limits, lang=lang, flow=flow, store=store)
     server = Server(configure(app, Settings(limits=limits)), app.state.hub, drain_s)
+    if store is not None:
+        await store.open()
     await engine.start()
     serving = asyncio.create_task(server._serve([listener]))
     try:
@@ -73,6 +79,8 @@ async def running(
         app.state.hub.hurry()
         await serving
         await engine.aclose()
+        if store is not None:
+            await store.close()
 
 
 @contextlib.contextmanager

@@ -11,10 +11,12 @@ from gateway.messages import (
     Ack,
     Bye,
     Delta,
+    Edited,
     Error,
     Failed,
     Final,
     LimitsInfo,
+    Retracted,
     Say,
     Timing,
     Welcome,
@@ -106,8 +108,24 @@ def test_a_frame_that_cannot_be_read_is_a_bad_frame_that_says_why(frame: str | b
     assert fault.code is ErrorCode.BAD_FRAME
     assert str(fault).startswith("The frame could not be read: ")
     assert fault.hint is not None
-    assert ("MessagePack" in fault.hint) is isinstance(frame, bytes)
     assert len(str(fault)) < 300
+
+
+@pytest.mark.parametrize("read", [lambda m: msgspec.json.encode(m).decode(), pack])
+def test_the_hint_shows_what_a_frame_of_this_type_looks_like(read: object) -> None:
+    assert callable(read)
+    hint = refused(read({"type": "edit", "id": "u1"})).hint
+    assert hint is not None and '{"type":"edit","id":"u1","lang":"de","text":' in hint
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"), [("{", "is read as JSON"), (b"\xc1", "is read as one MessagePack map")]
+)
+def test_the_hint_says_what_a_frame_has_to_be_where_its_type_cannot_be_told(
+    frame: str | bytes, says: str
+) -> None:
+    hint = refused(frame).hint
+    assert hint is not None and says in hint
 
 
 def test_a_wrong_value_is_named_with_its_place() -> None:
@@ -134,7 +152,7 @@ def test_an_unknown_type_is_recognised_whatever_stands_beside_it() -> None:
         assert refused(frame).code is ErrorCode.UNKNOWN_TYPE
 
 
-@pytest.mark.parametrize("kind", ["edit", "retract", "sync", "auth"])
+@pytest.mark.parametrize("kind", ["sync", "auth"])
 def test_a_reserved_type_is_refused_as_not_served_yet(kind: str) -> None:
     fault = refused(msgspec.json.encode({"type": kind}).decode())
     assert fault.code is ErrorCode.UNKNOWN_TYPE
@@ -169,7 +187,18 @@ def test_an_event_is_encoded_once_for_all_its_readers() -> None:
     assert envelope.frame(Codec.JSON) is envelope.frame(Codec.JSON)
 
 
-def test_a_person_reads_finals_failures_errors_and_the_greeting_and_nothing_else() -> None:
+def test_readers_who_call_a_language_otherwise_share_an_event_of_their_own() -> None:
+    envelope = Envelope(FINAL)
+    austrian = envelope.tagged("de-AT")
+    assert austrian.message == msgspec.structs.replace(FINAL, lang="de-AT")
+    assert envelope.tagged("de-AT") is austrian
+    assert envelope.tagged("de-CH").message != austrian.message
+    assert envelope.tagged("de") is envelope
+    everybody = Envelope(Ack(id="u1", rev=1, ord=1))
+    assert everybody.tagged("de-AT") is everybody, "it has no language"
+
+
+def test_a_person_reads_captions_corrections_errors_and_the_greeting_and_nothing_else() -> None:
     failed = Failed(seq=1, id="u1", rev=1, ord=1, lang="de", code="timeout", retry=True)
     bare = Error(code="rate", fatal=False, retry=True, msg="Too fast.")
     hinted = Error(code="rate", fatal=False, retry=True, msg="Too fast.", hint="Wait.")
@@ -179,6 +208,9 @@ def test_a_person_reads_finals_failures_errors_and_the_greeting_and_nothing_else
     assert plain(hinted) == "! Too fast. Wait."
     assert plain(welcome("Type something.")) == "# Type something."
     assert plain(welcome(None)) is None
+    edited = Edited(seq=2, id="u1", rev=1, ord=1, lang="de", text="Moin", by="human")
+    assert plain(edited) == "[de] (corrected) Moin"
+    assert plain(Retracted(seq=3, id="u1", ord=1)) is None
     assert plain(Ack(id="u1", rev=1, ord=1)) is None
     assert plain(Delta(id="u1", rev=1, lang="de", add="a", n=1)) is None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from gateway.dispatch import Dispatch, Stage, Start, Stop
 from gateway.job import Job, Priority
 from tests.helpers import NOW
@@ -130,6 +133,35 @@ def test_as_many_jobs_are_admitted_as_may_wait_and_as_there_are_free_slots() -> 
     dispatch.actions()
     assert dispatch.admits(2)
     assert not dispatch.admits(3)
+
+
+def test_backfill_leaves_half_of_the_queue_free() -> None:
+    dispatch = Dispatch(capacity=1, depth=4)
+    assert dispatch.admits(3, Priority.BACKFILL)
+    assert not dispatch.admits(4, Priority.BACKFILL)
+    queue(dispatch, *(job(f"{n}", priority=Priority.BACKFILL) for n in range(3)))
+    dispatch.actions()
+    assert not dispatch.admits(1, Priority.BACKFILL)
+    assert dispatch.admits(2)
+
+
+def test_a_job_that_waits_can_be_given_another_text_and_keeps_its_place() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"), job("2"), now=NOW)
+    assert dispatch.waits("1")
+    dispatch.update(replace(job("1"), text="more"))
+    assert dispatch.actions() == [Start(replace(job("1"), text="more"))]
+    assert not dispatch.waits("1")
+    dispatch.update(replace(job("2"), text="more"))
+    assert [late.text for late in dispatch.overdue(NOW + 11, 10)] == ["more"]
+
+
+@pytest.mark.parametrize("other", [job("1", "b"), job("1", priority=Priority.PARTIAL)])
+def test_a_job_of_another_room_or_priority_is_no_newer_text(other: Job) -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    queue(dispatch, job("1"))
+    with pytest.raises(AssertionError):
+        dispatch.update(other)
 
 
 def test_an_engine_that_shrank_starts_nothing_until_it_has_room_again() -> None:

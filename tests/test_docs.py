@@ -11,13 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
+from starlette.routing import compile_path
 
+from gateway.admission import Pace
 from gateway.codec import decode
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.messages import EVENTS, REQUESTS, RESERVED, LimitsInfo, Line, Timing
 from gateway.schema import EXAMPLES, QUERY, json_schema, tag
-from gateway.server import http, libretranslate
+from gateway.segment import Lengths
+from gateway.server import http, libretranslate, rooms
+from gateway.stability import Stability
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -25,6 +29,7 @@ PAGE = (DOCS / "protocol.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 NESTED = {"limits": ("limits.", LimitsInfo), "ms": ("ms.", Timing), "lines": ("lines[].", Line)}
 """Fields that are maps themselves, and how the page writes the fields of these."""
+WORDS = dict(enumerate("no one two three four five six seven eight nine ten eleven twelve".split()))
 
 
 def section(title: str, *, level: int = 2) -> str:
@@ -112,6 +117,25 @@ def test_the_limits_have_the_defaults_of_the_code() -> None:
     assert f"{limits.outbox_bytes // 2**20} MiB waits" in said
 
 
+def test_the_numbers_of_rooms_and_growing_utterances_are_the_defaults() -> None:
+    limits, pace, lengths, rules = Limits(), Pace(), Lengths(), Stability()
+    rooms, growing = (" ".join(section(name).split()) for name in ("Rooms", "Growing utterances"))
+    assert f"for {limits.linger_s:g} s after" in rooms
+    assert rooms.count(f"the last {limits.backfill} utterances") == 2
+    assert f"server's number ({limits.backfill})" in section("`want`", level=3)
+    assert limits.presence_s == 1 and "once a second" in rooms
+    assert f"nothing has changed for {pace.stall:g} s" in growing
+    assert f"every {pace.interval:g} s at most" in growing
+    assert f"has {WORDS[pace.first]} words at least" in growing
+    assert f"for {WORDS[pace.step]} more words" in growing
+    assert f"at once for {WORDS[pace.words]} new words" in growing
+    assert f"but for the last {WORDS[rules.hold]} words, is stable" in growing
+    assert f"but for the last {WORDS[rules.mask]} words, which mostly change" in growing
+    assert f"a line of {WORDS[lengths.least]} words" in growing
+    assert f"from {lengths.most} words on also" in growing
+    assert f"from {lengths.hard} words on anywhere" in growing
+
+
 def test_what_is_not_served_yet_is_said() -> None:
     said = section("Not served yet")
     assert all(re.search(rf"^\| `{name}`", said, re.MULTILINE) for name in RESERVED)
@@ -149,12 +173,14 @@ def test_every_message_has_an_example_and_those_of_the_schema_are_among_them() -
 def test_every_request_over_http_is_shown_with_an_example() -> None:
     served = {"GET /"} | {
         f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
-        for route in (*http.ROUTES, *libretranslate.ROUTES)
+        for route in (*http.ROUTES, *libretranslate.ROUTES, *rooms.ROUTES)
     }
     rows = re.findall(r"^\| `((?:GET|POST) [^`]+)` \| `curl (?:-N )?([^` ]+)", PAGE, re.MULTILINE)
     assert {request for request, _ in rows} == served
     for request, address in rows:
-        assert address == "localhost:8000" + request.split()[1]
+        host, slash, path = address.strip("'").partition("/")
+        shape, _, _ = compile_path(request.split()[1])
+        assert host == "localhost:8000" and shape.match(slash + path.partition("?")[0]), address
 
 
 def test_every_status_of_an_error_is_on_the_page() -> None:

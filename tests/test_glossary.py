@@ -1,10 +1,10 @@
-"""Which terms of a glossary occur in a text."""
+"""Which terms of a glossary occur in a text, which are missing in another, and whose names do."""
 
 from __future__ import annotations
 
 import pytest
 
-from gateway.glossary import Glossary
+from gateway.glossary import Glossary, missed, named
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,59 @@ def test_a_term_of_the_glossary_is_found_where_a_word_begins(
 def test_an_empty_glossary_finds_nothing() -> None:
     assert Glossary().find("anything") == ()
     assert Glossary({}).find("anything") == ()
+
+
+# --- what a translation lacks -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("terms", "translation", "lacks"),
+    [
+        ({}, "Der Sprint endet", False),
+        ({"sprint": "Sprint"}, "Der Sprint endet", False),
+        ({"sprint": "Sprint"}, "des SPRINTS Ende", False),
+        ({"sprint": "Sprint"}, "Der Lauf endet", True),
+        ({"sprint": "Sprint", "review": "Review"}, "Der Sprint endet", True),
+        ({"house": "Haus"}, "zwei Häuser", True),
+        ({"AI": "KI"}, "Das geht mit Kitt", False),
+        ({"AI": "KI"}, "Das geht mit Skiern", True),
+        ({"sprint": "冲刺"}, "这个冲刺结束了", False),
+    ],
+)
+def test_a_translation_lacks_a_term_unless_a_word_of_it_begins_so(
+    terms: dict[str, str], translation: str, lacks: bool
+) -> None:
+    assert missed(terms.items(), translation) is lacks
+
+
+# --- names --------------------------------------------------------------------------------------
+
+PEOPLE = ("Will", "Mark Miller", "Ada", "Jo", "李明")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Then Will said so", ["Will"]),
+        ("Will you come?", []),
+        ("we will see, and mark it", []),
+        ("I saw Mark and Ada", ["Mark", "Ada"]),
+        ("ask Miller", ["Miller"]),
+        ("Mark Miller is here", ["Mark Miller"]),
+        ("Mark is here", []),
+        ("ask Adam", []),
+        ("Was it Adam or Ada?", ["Ada"]),
+        ("ask McAda", []),
+        ("is it Jo", []),
+        ("(Ada)", ["Ada"]),
+        ("", []),
+    ],
+)
+def test_a_name_is_found_where_it_stands_alone_in_its_own_spelling(
+    text: str, found: list[str]
+) -> None:
+    assert named(PEOPLE, text) == found
+
+
+def test_a_name_that_two_people_share_is_found_once() -> None:
+    assert named(("Ada Miller", "Bob Miller"), "ask Miller") == ["Miller"]

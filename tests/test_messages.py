@@ -13,9 +13,16 @@ from gateway.messages import (
     REQUESTS,
     RESERVED,
     Ack,
+    Cancel,
     Cancelled,
     Delta,
+    Edit,
+    Edited,
+    Get,
     LimitsInfo,
+    Presence,
+    Retract,
+    Retracted,
     Say,
     ServerMessage,
     Set,
@@ -79,6 +86,42 @@ def test_a_cancelled_that_decided_nothing_has_no_seq() -> None:
     assert "seq" not in wire(Cancelled(id="u1", rev=0, was="none"))
 
 
+@pytest.mark.parametrize("kind", [Cancel, Retract, Get])
+def test_the_longest_id_has_parts_that_can_be_named_too(
+    kind: type[Cancel | Retract | Get],
+) -> None:
+    id = "x" * 64 + ".1000"
+    assert decode(f'{{"type":"{kind.__struct_config__.tag}","id":"{id}"}}') == kind(id=id)
+    assert decode(f'{{"type":"edit","id":"{id}","lang":"de","text":"a"}}') == Edit(
+        id=id, lang="de", text="a"
+    )
+
+
+def test_a_want_says_how_much_of_before_it_wants_or_leaves_it_to_the_server() -> None:
+    assert decode('{"type":"want","langs":["de"],"backfill":0}') == Want(langs=("de",), backfill=0)
+    assert decode('{"type":"want","langs":["de"]}') == Want(langs=("de",), backfill=None)
+
+
+def test_the_ref_of_a_correction_travels_only_to_who_made_it() -> None:
+    edited = Edited(seq=1, id="u1.2", rev=1, ord=2, lang="de", text="a", by="human")
+    assert "ref" not in wire(edited)
+    assert wire(msgspec.structs.replace(edited, ref="r"))["ref"] == "r"
+    assert wire(Retracted(seq=2, id="u1.2", ord=2)) == {
+        "type": "retracted",
+        "seq": 2,
+        "id": "u1.2",
+        "ord": 2,
+    }
+
+
+def test_a_presence_without_speakers_has_no_list_of_them() -> None:
+    assert wire(Presence(readers={"de": 1}, members=2)) == {
+        "type": "presence",
+        "readers": {"de": 1},
+        "members": 2,
+    }
+
+
 def test_welcome_says_that_it_cannot_resume() -> None:
     welcome = Welcome(
         v=1,
@@ -119,6 +162,14 @@ def test_the_language_of_a_speaker_is_called_from_on_the_wire() -> None:
         '{"type":"set","glossary":{"":"x"}}',
         '{"type":"set","glossary":{"x":1}}',
         '{"type":"cancel"}',
+        '{"type":"cancel","id":"%s"}' % ("x" * 81),
+        '{"type":"want","langs":["de"],"backfill":-1}',
+        '{"type":"want","langs":["de"],"backfill":1001}',
+        '{"type":"edit","id":"u1","lang":"de"}',
+        '{"type":"edit","id":"u1","text":"a"}',
+        '{"type":"edit","lang":"de","text":"a"}',
+        '{"type":"retract"}',
+        '{"type":"retract","id":""}',
     ],
 )
 def test_a_value_out_of_bounds_is_a_bad_frame(frame: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.codec import Codec
 from gateway.errors import CloseCode, ErrorCode
@@ -13,6 +14,7 @@ from gateway.messages import (
     HELP,
     Ack,
     Cancelled,
+    Edited,
     Error,
     Final,
     Help,
@@ -23,8 +25,9 @@ from gateway.messages import (
     Welcome,
 )
 from gateway.profiles import Profile
+from gateway.segment import Lengths
 from gateway.session import State, clean, usual
-from tests.helpers import NOW, Meeting, Peer, assert_error, names, one, only
+from tests.helpers import EAGER, NOW, Meeting, Peer, assert_error, names, one, only
 
 
 def client(*langs: str, **limits: float) -> Peer:
@@ -191,6 +194,30 @@ def test_a_speaker_of_whom_nothing_is_known_speaks_english_where_the_model_has_i
     assert usual(Profile(name="b", kind="raw", languages=("fr", "de"))) == "fr"
 
 
+def test_what_was_accepted_may_be_said_again_though_nothing_new_may() -> None:
+    peer = client("de", inflight=1)
+    peer.say("one", id="x", rev=1)
+    assert names(peer.say("one", id="x", rev=1)) == ["ack"]
+    peer.session.drain(NOW)
+    assert names(peer.say("one", id="x", rev=1)) == ["ack"]
+    assert_error(peer.say("two"), ErrorCode.BUSY)
+
+
+# --- edit ---------------------------------------------------------------------------------------
+
+
+def test_a_correction_is_text_like_any_other() -> None:
+    peer = client("de", text=10)
+    peer.say("hello", id="x")
+    peer.meeting.finish_all()
+    peer.events()
+    assert_error(peer.send("edit", id="x", lang="de", text="x" * 11), ErrorCode.TOO_LONG)
+    assert_error(peer.send("edit", id="x", lang="de", text=" \n"), ErrorCode.EMPTY_TEXT)
+    assert_error(peer.send("edit", id="x", lang="?", text="a"), ErrorCode.LANG_UNSUPPORTED)
+    edited = one(Edited, peer.send("edit", id="x", lang="DE", text=" cafe\u0301 "))
+    assert (edited.lang, edited.text) == ("de", "caf\u00e9")
+
+
 # --- want ---------------------------------------------------------------------------------------
 
 
@@ -246,8 +273,10 @@ def test_a_viewer_only_reads() -> None:
     room.enter().say("hello")
     viewer.events()
     assert_error(viewer.send("cancel", id="u1"), ErrorCode.FORBIDDEN)
+    assert_error(viewer.send("edit", id="u1", lang="de", text="hallo"), ErrorCode.FORBIDDEN)
+    assert_error(viewer.send("retract", id="u1"), ErrorCode.FORBIDDEN)
     assert viewer.send("want", langs=["fr"]) == []
-    assert one(Stats, viewer.send("stats")).errors == 4
+    assert one(Stats, viewer.send("stats")).errors == 6
 
 
 # --- set ----------------------------------------------------------------------------------------
@@ -275,7 +304,7 @@ def test_settings_are_told_as_they_were_understood() -> None:
 def test_a_set_that_is_refused_changes_nothing() -> None:
     peer = client()
     assert_error(peer.send("set", **{"from": "tlh"}, context="x"), ErrorCode.LANG_UNSUPPORTED)
-    assert (peer.session.lang, peer.meeting.room.context) == ("en", "")
+    assert (peer.session.lang, peer.meeting.room.booth.brief.topic) == ("en", "")
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -468,6 +497,20 @@ def test_a_session_that_is_expelled_sees_the_end_of_everything() -> None:
     assert [event.id for event in only(Cancelled, peer.events())] == ["u1", "x"]
     assert peer.session.outbox.closing is CloseCode.GOING_AWAY
     assert not peer.meeting.jobs
+
+
+def test_each_part_of_a_long_utterance_is_ended_once_by_that() -> None:
+    lengths = Lengths(least=2, clause=2, most=4, hard=6, behind=1)
+    peer = Meeting(flow=replace(EAGER, lengths=lengths)).enter("de")
+    peer.say("So we met. It was cold. Then", id="x", final=False)
+    peer.events()
+    peer.session.expel(NOW)
+    ended = only(Cancelled, peer.events())
+    assert [(event.id, event.seq is None) for event in ended] == [
+        ("x", False),
+        ("x.2", False),
+        ("x.3", False),
+    ]
 
 
 def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:

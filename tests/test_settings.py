@@ -2,11 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway import settings
+from gateway.admission import Pace
+from gateway.flow import Flow
 from gateway.limits import Limits
+from gateway.segment import Lengths
 from gateway.settings import Settings, SettingsError, load, refuse_exposure
+from gateway.stability import Stability
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -72,13 +77,31 @@ def test_every_limit_is_a_setting_of_the_same_name() -> None:
     assert settings.value(loaded.settings, "limit_text") == 5
 
 
+def test_every_number_of_growing_captions_is_a_setting_of_its_stage() -> None:
+    loaded = load({"pace_first": "3", "cut_most": "20"}, {"GATEWAY_STABLE_HOLD": "0"})
+    flow = loaded.settings.flow
+    assert flow == Flow(pace=Pace(first=3), lengths=Lengths(most=20), stability=Stability(hold=0))
+    for name, value in (("pace_first", 3), ("cut_most", 20), ("stable_hold", 0)):
+        assert settings.value(loaded.settings, name) == value
+    assert settings.value(loaded.settings, "pace_stall") == Pace().stall
+
+
+@pytest.mark.parametrize("group", [Limits, Pace, Lengths, Stability])
+def test_every_field_of_a_group_is_a_setting(group: type[msgspec.Struct]) -> None:
+    prefix = {Limits: "limit_", Pace: "pace_", Lengths: "cut_", Stability: "stable_"}[group]
+    names = [name for name in settings.table() if name.startswith(prefix)]
+    assert names == [prefix + name for name in group.__struct_fields__]
+
+
 def test_in_the_file_a_prefix_may_be_a_table(tmp_path: Path) -> None:
     config = write(
         tmp_path / "gateway.toml",
-        "[limit]\ntext = 5\n[openai]\nurl = 'http://there/v1'\n[vllm]\nswap_space = 1\n",
+        "[limit]\ntext = 5\n[openai]\nurl = 'http://there/v1'\n[vllm]\nswap_space = 1\n"
+        "[stable]\nmask = 4\n",
     )
     found = load({"config": config}, {}).settings
     assert found.limits.text == 5
+    assert found.flow.stability.mask == 4
     assert found.openai_url == "http://there/v1"
     assert found.vllm == {"swap_space": 1}
 
@@ -107,6 +130,8 @@ def test_a_switch_can_be_written_as_people_write_it(word: str, meaning: bool) ->
         ({}, {"GATEWAY_LIMIT_JOB_S": "inf"}, "GATEWAY_LIMIT_JOB_S cannot be 'inf'"),
         ({}, {"GATEWAY_DRAIN_S": "nan"}, "GATEWAY_DRAIN_S cannot be 'nan'"),
         ({}, {"GATEWAY_LIMIT_RATE": "nan"}, "GATEWAY_LIMIT_RATE cannot be 'nan'"),
+        ({}, {"GATEWAY_PACE_INTERVAL": "-1"}, "it is a number from 0 to 1000."),
+        ({}, {"GATEWAY_CUT_LEAST": "2.5"}, "it is a whole number from 0 to 1000."),
         ({}, {"GATEWAY_GPU_MEMORY_UTILIZATION": "nan"}, "it is a number above 0 to 1."),
         ({}, {"GATEWAY_GUARDS": "maybe"}, "it is `true` or `false`."),
         ({"gpu_memory_utilization": "0"}, {}, "it is a number above 0 to 1."),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.terminal import Screen, tail, width
+from gateway.terminal import Screen, head, tail, width
 
 
 class Terminal(io.StringIO):
@@ -81,4 +81,18 @@ def test_a_long_growing_caption_shows_its_end_on_one_row(
     text: str, columns: int, shown: str
 ) -> None:
     assert tail(text, columns) == shown
+    assert width(shown) <= columns
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("今日は", 6, "今日は"),
+        ("今日は", 5, "今日…"),
+    ],
+)
+def test_a_line_is_named_by_its_beginning(text: str, columns: int, shown: str) -> None:
+    assert head(text, columns) == shown
     assert width(shown) <= columns

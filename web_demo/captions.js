@@ -1,16 +1,22 @@
 // Captions as a reader sees them. Pure: the page's state and one event in, the new state out.
 // Knows the events of docs/protocol.md; knows no socket and no document.
 //
-// An utterance: { key, id, era, ord, lang, text, speaker, final, captions: { [lang]: caption } }
+// An utterance: { key, id, era, ord, lang, text, speaker, final, retracted,
+//                 captions: { [lang]: caption } }
 // A caption:    { stable, draft, status, code }, shown as stable text followed by its draft
+//
+// A long utterance is cut: its first part keeps the id (`u1`), the next are `u1.2`, `u1.3`, and each
+// is an utterance here.
 
 export const LIMIT = 200; // utterances kept; the oldest go first
 
-/** `era` counts connections: without resume each begins anew, and ids may come again. */
-export const EMPTY = { era: 0, utterances: new Map() };
+/** `era` counts histories of rooms, which `epoch` names: in another one, ids may come again. */
+export const EMPTY = { era: 0, epoch: null, utterances: new Map() };
 
 const GROWING = "growing";
+const INTERRUPTED = "interrupted"; // by a broken connection; it goes on if the room is still there
 const BLANK = { stable: "", draft: "", status: GROWING, code: null };
+const ENDED = ["final", "failed", "cancelled"];
 
 /**
  * The state after an event of the server, a `say` of this page, or `broken`, the end of a connection.
@@ -19,13 +25,13 @@ const BLANK = { stable: "", draft: "", status: GROWING, code: null };
 export function reduce(state, event) {
   switch (event.type) {
     case "welcome":
-      return { ...interrupted(state), era: state.era + 1 };
+      return welcomed(interrupted(state), event);
     case "broken":
       return interrupted(state);
     case "say":
-      return change(state, event, (u) => ({ ...u, text: event.text, lang: event.lang }));
+      return said(state, event);
     case "ack":
-      return change(state, event, (u) => ({ ...u, ord: event.ord }));
+      return change(state, open(state, event.id), (u) => ({ ...u, ord: event.ord }));
     case "source":
       return change(state, event, (u) => ({
         ...u,
@@ -40,13 +46,22 @@ export function reduce(state, event) {
         ...c,
         stable: (event.reset ? "" : c.stable) + (event.add ?? ""),
         draft: event.draft ?? c.draft,
+        status: GROWING,
       }));
     case "final":
-      return caption(state, event, () => ({ ...BLANK, stable: event.text, status: "final" }));
+      return caption(state, event, () => finished(event.text));
     case "failed":
       return caption(state, event, () => ({ ...BLANK, status: "failed", code: event.code }));
     case "cancelled":
       return cancelled(state, event);
+    case "edited":
+      return edited(state, event);
+    case "retracted":
+      return change(state, event, ({ key, id, era, ord, final }) => ({
+        ...begin(key, id, era), ord, final, retracted: true,
+      }));
+    case "snapshot":
+      return snapshot(state, event);
     default:
       return state;
   }
@@ -54,14 +69,62 @@ export function reduce(state, event) {
 
 /** The utterances in the order of the room; those whose place is not known yet come last. */
 export function inOrder(state) {
-  return [...state.utterances.values()].sort((a, b) => a.era - b.era || a.ord - b.ord);
+  const there = [...state.utterances.values()].filter((utterance) => !utterance.retracted);
+  return there.sort((a, b) => a.era - b.era || a.ord - b.ord);
+}
+
+function welcomed(state, { epoch }) {
+  return epoch === state.epoch ? state : { ...state, epoch, era: state.era + 1 };
+}
+
+/** What this page says is shown at once, in the part that it belongs to. */
+function said(state, event) {
+  const { id, text } = open(state, event.id, event.text);
+  return change(state, { id }, (u) => ({ ...u, text, lang: event.lang }));
+}
+
+/** The part of an utterance that has not been said to its end, and what of `text` it has. */
+function open(state, root, text = "") {
+  for (let n = 1; ; n++) {
+    const id = n === 1 ? root : `${root}.${n}`;
+    const part = state.utterances.get(`${state.era}/${id}`);
+    if (!part?.final) return { id, text };
+    text = part.text && text.startsWith(part.text) ? text.slice(part.text.length).trimStart() : "";
+  }
+}
+
+/** A person has put another text in the place of a caption, or of the original. */
+function edited(state, event) {
+  const known = state.utterances.get(`${state.era}/${event.id}`);
+  const original = known?.lang === event.lang;
+  return change(state, event, (u) => {
+    const captions = { ...u.captions };
+    if (!original || captions[event.lang]) captions[event.lang] = finished(event.text);
+    return { ...u, text: original ? event.text : u.text, captions };
+  });
+}
+
+/** One utterance as it stands, in some languages. */
+function snapshot(state, { id, ord, lang, text, speaker, final, lines }) {
+  const shown = lines.map(({ lang, state, text, draft }) => [
+    lang,
+    { ...BLANK, stable: text, draft: draft ?? "", status: ENDED.includes(state) ? state : GROWING },
+  ]);
+  return change(state, { id }, (u) => ({
+    ...u, ord, lang, text, speaker: speaker ?? null, final: final ?? false,
+    captions: { ...u.captions, ...Object.fromEntries(shown) },
+  }));
+}
+
+function finished(text) {
+  return { ...BLANK, stable: text, status: "final" };
 }
 
 /** The connection is gone: what it left unfinished will not come any more. */
 function interrupted(state) {
   const utterances = new Map();
   for (const [key, utterance] of state.utterances) {
-    utterances.set(key, endGrowing(utterance, "interrupted"));
+    utterances.set(key, endGrowing(utterance, INTERRUPTED));
   }
   return { ...state, utterances };
 }
@@ -73,6 +136,7 @@ function cancelled(state, event) {
   if (event.lang) {
     return caption(state, event, (c) => ({ ...c, draft: "", status: "cancelled" }));
   }
+  if (utterance.retracted) return state;
   const utterances = new Map(state.utterances);
   if (utterance.final) utterances.set(key, endGrowing(utterance, "cancelled"));
   else utterances.delete(key); // begun, never said to its end, taken back
@@ -99,14 +163,14 @@ function change(state, { id }, update) {
 
 function begin(key, id, era) {
   return { key, id, era, ord: Number.MAX_VALUE, lang: "", text: "", speaker: null, final: false,
-           captions: {} };
+           retracted: false, captions: {} };
 }
 
-/** Change one caption, unless it has ended: what has ended never changes again. */
+/** Change one caption, unless it has ended: what has ended changes only when it is edited. */
 function caption(state, event, update) {
   return change(state, event, (u) => {
     const before = u.captions[event.lang] ?? BLANK;
-    if (before.status !== GROWING) return u;
+    if (ENDED.includes(before.status) || u.retracted) return u;
     return { ...u, captions: { ...u.captions, [event.lang]: update(before) } };
   });
 }

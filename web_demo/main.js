@@ -52,7 +52,7 @@ function onEvent(event) {
   }
   if (event.type === "error") tell([event.msg, event.hint].filter(Boolean).join(" "));
   if (event.type === "goaway") tell(event.why);
-  if (event.type === "final" && targets().includes(event.lang)) {
+  if (["final", "edited"].includes(event.type) && targets().includes(event.lang)) {
     view.announce(event.text, event.lang);
   }
   dispatch(event);

@@ -7,7 +7,7 @@ const NEAR_PX = 120; // so near its end, the page follows what is new
 const SPOKEN = 5; // finished captions kept for screen readers
 
 const NOTES = {
-  failed: (code) => `not translated: ${code.replaceAll("_", " ")}`,
+  failed: (code) => ["not translated", code?.replaceAll("_", " ")].filter(Boolean).join(": "),
   cancelled: () => "cancelled",
   interrupted: () => "the connection broke",
 };
@@ -22,6 +22,7 @@ export class View {
   /** Show `state` in the columns `langs`. Rows whose utterance is the same object are left alone. */
   render(state, langs) {
     const utterances = inOrder(state);
+    const there = new Set(utterances.map(({ key }) => key));
     const following = innerHeight + scrollY > document.body.scrollHeight - NEAR_PX;
     if (this.#langs !== langs.join()) {
       this.#langs = langs.join();
@@ -29,7 +30,7 @@ export class View {
       this.#list.replaceChildren();
     }
     for (const [key, { node }] of this.#rows) {
-      if (!state.utterances.has(key)) {
+      if (!there.has(key)) {
         node.remove();
         this.#rows.delete(key);
       }
@@ -41,8 +42,8 @@ export class View {
         row.node.replaceChildren(...cells(utterance, langs));
         this.#rows.set(utterance.key, row);
       }
-      const there = this.#list.children[i];
-      if (there !== row.node) this.#list.insertBefore(row.node, there ?? null);
+      const next = this.#list.children[i];
+      if (next !== row.node) this.#list.insertBefore(row.node, next ?? null);
     });
     this.#hint.hidden = utterances.length > 0;
     if (following) scrollTo({ top: document.body.scrollHeight });

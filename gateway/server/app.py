@@ -19,11 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.detect import Detector
 from gateway.engines.base import Engine
+from gateway.flow import Flow
 from gateway.limits import Limits
-from gateway.server import http, libretranslate
+from gateway.server import http, libretranslate, rooms
 from gateway.server.connection import Endpoint
 from gateway.server.hub import Hub
 from gateway.server.metrics import Metrics
+from gateway.store import Store
 
 log = logging.getLogger("gateway.app")
 
@@ -44,12 +46,15 @@ def create_app(
     limits: Limits | None = None,
     *,
     lang: str | None = None,
+    flow: Flow | None = None,
     guards: Counter[tuple[str, str]] | None = None,
+    store: Store | None = None,
 ) -> Starlette:
-    """The gateway around an engine that somebody else starts and closes.
+    """The gateway around an engine, and a store, that somebody else starts and closes.
 
     ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
-    is installed, else English). ``guards`` counts what the guards stopped.
+    is installed, else English). ``flow`` is how text that still grows is treated. ``guards`` counts
+    what the guards stopped.
     """
     metrics = Metrics()
     hub = Hub(
@@ -57,9 +62,13 @@ def create_app(
         limits if limits is not None else Limits(),
         lang=lang,
         detect=_detector(engine),
+        flow=flow,
+        store=store,
         observe=metrics.observe,
     )
     metrics.watch(hub, guards if guards is not None else Counter())
+    if store is not None:
+        metrics.keep(store)
 
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -75,6 +84,7 @@ def create_app(
         WebSocketRoute("/v1/ws", Endpoint(hub)),
         *http.ROUTES,
         *libretranslate.ROUTES,
+        *rooms.ROUTES,
         *(_demo() or [Route("/", http.index)]),
     ]
     app = Starlette(
@@ -85,6 +95,8 @@ def create_app(
     )
     app.state.hub = hub
     app.state.metrics = metrics
+    app.state.store = store
+    app.state.scribe = rooms.Scribe()
     return app
 
 

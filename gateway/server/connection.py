@@ -55,6 +55,7 @@ class Endpoint:
         query = QueryParams(scope["query_string"])
         try:
             seat, beat = read_query(query, codec)
+            await hub.fetch(seat.room)
             session = hub.open(seat)
         except ClientFault as fault:
             await _turn_away(send, codec or _unnegotiated(query), fault, hub.phase)

@@ -24,14 +24,17 @@ from gateway.codec import Codec
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch, Start, Stop
 from gateway.engines.base import Aborted, Engine, Health
-from gateway.errors import ClientFault, EngineFault, ErrorCode
+from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
+from gateway.flow import Flow
 from gateway.job import Job
 from gateway.limits import Limits
+from gateway.log import Log
 from gateway.member import Role
-from gateway.messages import Goaway, ServerMessage, View
+from gateway.messages import Goaway, ServerMessage, Settings, View
 from gateway.outbox import Outbox
 from gateway.room import Room
 from gateway.session import AUTO, Session, speakable
+from gateway.store import PRIVATE, Store
 
 log = logging.getLogger("gateway.hub")
 
@@ -69,6 +72,8 @@ class Hub:
         *,
         lang: str | None = None,
         detect: Detector | None = None,
+        flow: Flow | None = None,
+        store: Store | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,10 +85,13 @@ class Hub:
         self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue)
         self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
         self.detect = detect
+        self.flow = flow
+        self.store = store
         self.tokens = 0
         self.now = clock
         self._observe = observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._quiet = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -131,6 +139,36 @@ class Hub:
         self.act()
         return session
 
+    async def fetch(self, name: str | None) -> None:
+        """Before somebody is seated in a room: let it go on where an earlier process ended.
+
+        Raises `ClientFault` (``busy``) where another process has not let go of it, or where there
+        is no place for one more.
+        """
+        if self.store is None or name is None or name in self.rooms:
+            return
+        history = await self.store.claim(name)
+        if name not in self.rooms:  # somebody may have been faster
+            if len(self.rooms) >= self.limits.rooms:
+                self._make_room()
+            room = self._open(name, history.log, history.settings)
+            room.empty_since = self.now()
+
+    async def forget(self, name: str) -> bool:
+        """End a room now and delete all there is of it; whether there was any.
+
+        Raises `gateway.store.StoreFault` where traces are left.
+        """
+        room = self.rooms.get(name)
+        if room is not None:
+            for session in [s for s in self.sessions.values() if s.room is room]:
+                session.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
+                self.leave(session)
+            self._drop(room)
+            self.act()
+        kept = self.store is not None and await self.store.forget(name)
+        return kept or room is not None
+
     def receive(self, session: Session, frame: str | bytes) -> None:
         """One frame from a client: everything it causes is done or under way on return."""
         session.receive(frame, self.now())
@@ -140,8 +178,8 @@ class Hub:
         """The client is gone or going; its work in the engine is aborted before this returns."""
         session.close(self.now())
         room = session.room
-        if not room.members and room.name.startswith(_PRIVATE):
-            self.rooms.pop(room.name, None)
+        if not room.members and room.name.startswith(PRIVATE):
+            self._drop(room)
         self.act()
 
     def close(self, session: Session) -> None:
@@ -152,20 +190,41 @@ class Hub:
 
     def _room(self, name: str | None) -> Room:
         if name is None:
-            name = _PRIVATE + secrets.token_hex(8)
+            name = PRIVATE + secrets.token_hex(8)
         room = self.rooms.get(name)
         if room is None:
             if len(self.rooms) >= self.limits.rooms:
                 self._make_room()
-            room = self.rooms[name] = Room(
-                name,
-                epoch=secrets.token_hex(4),
-                dispatch=self.dispatch,
-                profile=self.engine.profile,
-                limits=self.limits,
-                observe=self._observe,
-            )
+            room = self._open(name, Log(secrets.token_hex(4), self.limits, began=self.now()))
         return room
+
+    def _open(self, name: str, log: Log, settings: Settings | None = None) -> Room:
+        room = self.rooms[name] = Room(
+            name,
+            log=log,
+            settings=settings,
+            dispatch=self.dispatch,
+            profile=self.engine.profile,
+            limits=self.limits,
+            flow=self.flow,
+            observe=self._observe,
+            alarm=partial(self._alarm, name),
+        )
+        return room
+
+    def _alarm(self, name: str, when: float) -> None:
+        """Wake a room at a time, and not at the one it named before; it may be gone by then."""
+        if name in self._alarms:
+            self._alarms[name].cancel()
+        delay = max(0.0, when - self.now())
+        self._alarms[name] = asyncio.get_running_loop().call_later(delay, self._wake, name)
+
+    def _wake(self, name: str) -> None:
+        del self._alarms[name]
+        room = self.rooms.get(name)
+        if room is not None:
+            room.wake(self.now())
+            self.act()
 
     def _make_room(self) -> None:
         """Give up the room that has been empty for longest: people come before memories.
@@ -177,7 +236,14 @@ class Hub:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
             )
-        del self.rooms[min(empty, key=empty.__getitem__)]
+        self._drop(self.rooms[min(empty, key=empty.__getitem__)])
+
+    def _drop(self, room: Room) -> None:
+        """The room has ended: nothing of it is kept, but by the store if it was told to."""
+        room.end()
+        self.rooms.pop(room.name, None)
+        if self.store is not None:
+            self.store.end(room.name)
 
     # --- jobs -----------------------------------------------------------------------------------
 
@@ -250,7 +316,7 @@ class Hub:
             self.rooms[job.room].failed(job.id, ErrorCode.TIMEOUT, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
-                del self.rooms[room.name]
+                self._drop(room)
         self.act()
 
     async def drain(self, seconds: float) -> None:
@@ -298,9 +364,6 @@ class Hub:
         else:
             self._quiet.clear()
 
-
-_PRIVATE = "~"
-"""Begins the name of a room made for one socket; no client can name such a room."""
 
 _FAREWELL_S = 2.0
 """Seconds that clients have to take their last frames after a drain."""

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from gateway.engines.base import Engine, Health
 from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.server.hub import Hub
+from gateway.store import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 """Buckets for captions: vLLM's own begin at 0.3 s, where a good caption has long begun."""
@@ -74,6 +75,10 @@ class Metrics:
         """Read the hub's gauges at every scrape."""
         self.registry.register(_Gauges(hub, guards))
 
+    def keep(self, store: Store) -> None:
+        """Read the store's gauges at every scrape."""
+        self.registry.register(_Kept(store))
+
     def expose(self) -> bytes:
         """The text format. Takes milliseconds: call it off the event loop."""
         return generate_latest(self.registry) + generate_latest(REGISTRY)
@@ -122,6 +127,19 @@ class _Gauges:
         for (guard, outcome), count in sorted(self._guards.items()):
             rejected.add_metric([guard, outcome], count)
         yield rejected
+
+
+class _Kept:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "gateway_store_behind", "Events of rooms that are not written yet.", self._store.behind
+        )
+        yield CounterMetricFamily(
+            "gateway_store_lost", "Events that could not be written in time.", self._store.lost
+        )
 
 
 def _engine(engine: Engine) -> Iterator[Metric]:

@@ -2,11 +2,11 @@
 
 Owns: the socket, uvicorn, the order of starting and stopping. Must not know: what is served.
 
-Start: the port is taken first (so that a port in use is told at once), then the engine loads while
-``/healthz`` answers and ``/readyz`` says 503. Stop (SIGTERM, Ctrl-C): nothing new is taken,
-captions in flight finish within ``drain_s``, the rest ends visibly, then sockets close and the
-engine is shut down. uvicorn by itself would close every socket with 1012 at once. A second signal
-cuts it short.
+Start: the port is taken first (so that a port in use is told at once), the store is opened, then
+the engine loads while ``/healthz`` answers and ``/readyz`` says 503. Stop (SIGTERM, Ctrl-C):
+nothing new is taken, captions in flight finish within ``drain_s``, the rest ends visibly, then
+sockets close, the store is written to its end and the engine is shut down. uvicorn by itself would
+close every socket with 1012 at once. A second signal cuts it short.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
+from gateway import sqlite
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import GatewayError
@@ -33,6 +34,7 @@ from gateway.server.hub import Hub
 from gateway.server.upgrade import Upgrade, quiet
 from gateway.session import usual
 from gateway.settings import Settings
+from gateway.store import Store
 
 log = logging.getLogger("gateway.process")
 
@@ -84,13 +86,21 @@ def serve(settings: Settings) -> int:
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(quiet)
+    store = sqlite.build(settings)
     listener = listen(settings.host, settings.port)
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
-    app = create_app(engine, settings.limits, lang=settings.lang, guards=guards)
+    app = create_app(
+        engine,
+        settings.limits,
+        lang=settings.lang,
+        flow=settings.flow,
+        guards=guards,
+        store=store,
+    )
     server = Server(configure(app, settings), app.state.hub, settings.drain_s)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        return runner.run(_serve(server, engine, listener, settings))
+        return runner.run(_serve(server, engine, listener, settings, store))
 
 
 def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
@@ -134,10 +144,17 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def _serve(
-    server: Server, engine: Engine, listener: socket.socket, settings: Settings
+    server: Server,
+    engine: Engine,
+    listener: socket.socket,
+    settings: Settings,
+    store: Store | None = None,
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(engine.aclose)
+        if store is not None:  # before anybody is let in
+            await store.open()
+            stack.push_async_callback(store.close)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         starting = asyncio.create_task(engine.start())
         progress = asyncio.create_task(_progress(engine, time.monotonic))

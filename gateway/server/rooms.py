@@ -108,6 +108,11 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[Entry]]:
     (``not_found``).
     """
     room = hub.rooms.get(name) if ROOM.fullmatch(name) else None
+    if room is None and hub.store is not None and ROOM.fullmatch(name):
+        history = await hub.store.load(name)
+        if history is not None:
+            log = history.log
+            return Title(name, log.epoch, log.seq), log.entries()
     if room is None:
         raise ClientFault(
             ErrorCode.NOT_FOUND,
@@ -162,4 +167,16 @@ def _write(ask: Ask, title: Title, log: list[Entry]) -> bytes:
             return formats.json(whole, title, ask.langs)
 
 
-ROUTES = (Route("/v1/rooms/{room}/transcript.{format}", transcript),)
+async def forget(request: Request) -> Response:
+    """End a room and delete all that is known of it, in memory and in the store."""
+    hub: Hub = request.app.state.hub
+    name = request.path_params["room"]
+    if not (ROOM.fullmatch(name) and await hub.forget(name)):
+        raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.")
+    return Response(status_code=204)
+
+
+ROUTES = (
+    Route("/v1/rooms/{room}/transcript.{format}", transcript),
+    Route("/v1/rooms/{room}", forget, methods=["DELETE"]),
+)

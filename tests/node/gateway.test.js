@@ -37,10 +37,10 @@ function captions(events) {
   return shown;
 }
 
-/** True once each of `langs` has had an event of `type`. */
-function all(type, langs) {
-  const missing = new Set(langs);
-  return (event) => event.type === type && missing.delete(event.lang) && missing.size === 0;
+/** True once each of `values` (of `lang`, or another field) has had an event of `type`. */
+function all(type, values, field = "lang") {
+  const missing = new Set(values);
+  return (event) => event.type === type && missing.delete(event[field]) && missing.size === 0;
 }
 
 for (const protocol of [JSON_PROTOCOL, MSGPACK_PROTOCOL]) {
@@ -136,9 +136,10 @@ test("a frame that cannot be read is named, and the socket goes on", async (t) =
   assert.equal(final.text, FINALS.de);
 });
 
-test("a speaker who talks on sees a draft, then stable text, and one final", async (t) => {
+test("a speaker who talks on sees a draft once two partials agree, and one final", async (t) => {
   const client = await connected(t, { to: "de" });
   client.send({ type: "say", id: "s", text: "Good morning", final: false });
+  client.send({ type: "say", id: "s", text: "Good morning every", final: false });
   const partial = await client.until((event) => event.type === "delta");
   assert.equal(captions(partial).de.stable, "");
   assert.notEqual(captions(partial).de.draft, "");
@@ -149,6 +150,50 @@ test("a speaker who talks on sees a draft, then stable text, and one final", asy
   const snapshot = await client.next();
   assert.equal(snapshot.final, true);
   assert.deepEqual(snapshot.lines, [{ lang: "de", state: "final", text: FINALS.de, by: "mt" }]);
+});
+
+test("a caption can be corrected and taken back, for everybody and for who comes late", async (t) => {
+  const room = { room: "corrected", to: "de" };
+  const speaker = await connected(t, room);
+  const ended = (type) => (event) => event.type === type;
+  speaker.send({ type: "say", id: "a", text: TEXT });
+  speaker.send({ type: "say", id: "b", text: TEXT });
+  await speaker.until(all("final", ["a", "b"], "id"));
+
+  const late = await connected(t, { ...room, role: "view" });
+  const welcome = await late.next();
+  const recalled = await late.until(all("final", ["a", "b"], "id"));
+  assert.deepEqual(recalled.map(({ type }) => type).sort(), ["final", "final", "source", "source"]);
+  assert.equal(recalled[0].seq, welcome.seq + 1);
+
+  speaker.send({ type: "edit", id: "a", lang: "de", text: "Moin", ref: "e" });
+  const answer = (await speaker.until(ended("edited"))).at(-1);
+  assert.deepEqual([answer.text, answer.by, answer.ref], ["Moin", "human", "e"]);
+  speaker.send({ type: "retract", id: "b" });
+  const told = await late.until(ended("retracted"));
+  assert.deepEqual(told.filter(({ seq }) => seq).map(({ type, id }) => [type, id]),
+                   [["edited", "a"], ["retracted", "b"]]);
+
+  const later = await connected(t, room);
+  const events = await later.until(ended("edited"));
+  assert.ok(events.every(({ id }) => id !== "b"));
+  assert.equal(events.at(-1).text, "Moin");
+});
+
+test("a reader may not correct, and is told so", async (t) => {
+  const client = await connected(t, { to: "de", role: "view" });
+  await client.next();
+  client.send({ type: "edit", id: "a", lang: "de", text: "x", ref: "r" });
+  const error = await client.next();
+  assert.deepEqual([error.code, error.ref], ["forbidden", "r"]);
+});
+
+test("everybody in a room is told who reads what", async (t) => {
+  const ann = await connected(t, { room: "present", to: "de", speaker: "Ann" });
+  await connected(t, { room: "present", to: "de,fr", role: "view" });
+  const { readers, members, speakers } = (await ann.until(({ type }) => type === "presence")).at(-1);
+  assert.deepEqual({ readers, members, speakers },
+                   { readers: { de: 2, fr: 1 }, members: 2, speakers: ["Ann"] });
 });
 
 test("?plain=1 answers in lines for people", async (t) => {

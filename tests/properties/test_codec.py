@@ -21,7 +21,7 @@ trees = st.recursive(
     scalars, lambda t: st.lists(t, max_size=3) | st.dictionaries(text, t, max_size=3), max_leaves=6
 )
 fields = st.sampled_from(["text", "id", "rev", "final", "langs", "view", "ref", "t0", "glossary"])
-types = st.sampled_from([str(r.__struct_config__.tag) for r in REQUESTS] + ["edit", "nope"])
+types = st.sampled_from([str(r.__struct_config__.tag) for r in REQUESTS] + ["sync", "nope"])
 nearly = st.fixed_dictionaries({"type": types | trees}).flatmap(
     lambda head: st.dictionaries(fields, trees, max_size=4).map(lambda rest: head | rest)
 )

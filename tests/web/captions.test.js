@@ -117,14 +117,95 @@ test("a broken connection ends what grew, at once, and keeps what was read", () 
   assert.equal(captions.fr.status, "final");
 });
 
-test("a new connection keeps what was read, ends what grew, and may use its ids again", () => {
+test("another history of the room keeps what was read, ends what grew, and may use its ids again", () => {
   const before = after(source("a", 1), delta({ add: "hal" }), final({ lang: "fr", text: "salut" }));
-  const state = [WELCOME, source("a", 1, "again")].reduce(reduce, before);
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "again")].reduce(reduce, before);
   const [old, young] = inOrder(state);
   assert.equal(old.captions.de.status, "interrupted");
   assert.equal(old.captions.fr.status, "final");
   assert.deepEqual([old.text, young.text], ["hello", "again"]);
   assert.notEqual(old.key, young.key);
+});
+
+test("who comes back to the same room is shown nothing twice, and what had been missed", () => {
+  const before = after(source("a", 1), delta({ add: "hal" }), source("b", 2), final({ id: "b" }));
+  const growing = delta({ id: "c", add: "Wie geht", draft: " es", reset: true });
+  const events = [{ type: "broken" }, WELCOME, source("a", 1), final({}), source("b", 2),
+                  final({ id: "b" }), growing];
+  const utterances = inOrder(events.reduce(reduce, before));
+  assert.deepEqual(utterances.map(({ id }) => id), ["a", "b", "c"]);
+  assert.deepEqual(utterances.map(({ captions }) => captions.de.stable),
+                   ["hallo", "hallo", "Wie geht"]);
+});
+
+test("what grew when the connection broke goes on where the room goes on", () => {
+  const growing = delta({ add: "hallo", draft: " du", reset: true });
+  const state = after(delta({ add: "hal" }), { type: "broken" }, WELCOME, growing);
+  assert.deepEqual(only(state).captions.de,
+                   { stable: "hallo", draft: " du", status: "growing", code: null });
+});
+
+test("who comes late is shown what was said before", () => {
+  const state = after(source("a", 1), final({}), source("b", 2));
+  assert.deepEqual(inOrder(state).map(({ captions }) => captions.de?.stable), ["hallo", undefined]);
+});
+
+test("a language chosen later comes as snapshots, beside what there is", () => {
+  const lines = [{ lang: "fr", state: "final", text: "salut", by: "mt" },
+                 { lang: "it", state: "running", text: "ci", draft: "ao" },
+                 { lang: "es", state: "failed", text: "" }];
+  const shot = { type: "snapshot", id: "a", rev: 1, ord: 1, lang: "en", text: "hello", final: true };
+  const { captions } = only(after(source("a", 1), final({}), { ...shot, lines }));
+  assert.deepEqual(Object.values(captions).map(({ stable, draft, status }) => [stable, draft, status]),
+                   [["hallo", "", "final"], ["salut", "", "final"], ["ci", "ao", "growing"],
+                    ["", "", "failed"]]);
+});
+
+test("a corrected caption has its new text, also where it had failed or was never seen", () => {
+  const edited = (fields) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, by: "human", ...fields });
+  const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "fr", code: "timeout", retry: true };
+  const { captions, text } = only(after(source("a", 1), final({}), failed,
+    edited({ lang: "de", text: "Hallo!" }), edited({ lang: "fr", text: "Salut !" }),
+    edited({ lang: "it", text: "Ciao!" })));
+  assert.deepEqual(Object.values(captions).map(({ stable, status }) => [stable, status]),
+                   [["Hallo!", "final"], ["Salut !", "final"], ["Ciao!", "final"]]);
+  assert.equal(text, "hello");
+});
+
+test("a corrected original is no caption, but for those who read it as one", () => {
+  const edited = { type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "en", text: "Hi", by: "human" };
+  const other = only(after(source("a", 1), final({}), edited));
+  assert.deepEqual([other.text, Object.keys(other.captions)], ["Hi", ["de"]]);
+  const same = only(after(source("a", 1), final({ lang: "en", text: "hello" }), edited));
+  assert.deepEqual([same.text, same.captions.en.stable], ["Hi", "Hi"]);
+});
+
+test("what was taken back is gone, said to its end or not", () => {
+  const retracted = { type: "retracted", seq: 10, id: "a", ord: 1 };
+  const ended = after(source("a", 1), final({}), source("b", 2), retracted);
+  assert.deepEqual(inOrder(ended).map(({ id }) => id), ["b"]);
+  assert.ok(!JSON.stringify([...ended.utterances.values()]).includes("hallo"), "nothing is kept");
+  const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
+  const cancelled = { type: "cancelled", seq: 9, id: "a", rev: 1, was: "running" };
+  assert.deepEqual(inOrder(after(say, delta({ draft: "hal" }), cancelled, retracted, say)), []);
+});
+
+test("each part of a long utterance stands by itself, and has what was said since the one before", () => {
+  const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
+  const ack = (ord) => ({ type: "ack", id: "a", rev: 1, ord });
+  const state = after(say("one two"), ack(1), say("one two three"), ack(1), source("a", 1, "one two"),
+    say("one two three four"), ack(2), source("b", 3), delta({ id: "a.2", draft: "drei" }));
+  const parts = inOrder(state).map(({ id, ord, text, final }) => [id, ord, text, final]);
+  assert.deepEqual(parts, [["a", 1, "one two", true], ["a.2", 2, "three four", false],
+                           ["b", 3, "hello", true]]);
+  const changed = reduce(state, say("One, two three four"));
+  assert.equal(changed.utterances.get("1/a.2").text, "", "what belongs to it cannot be told");
+});
+
+test("what is said behind a part that was taken back is not shown before the server tells it", () => {
+  const say = { type: "say", id: "a", text: "one two three", lang: "en", final: false };
+  const state = after(source("a", 1, "one two"), { type: "retracted", seq: 9, id: "a", ord: 1 }, say);
+  assert.deepEqual(inOrder(state).map(({ id, text }) => [id, text]), [["a.2", ""]]);
 });
 
 test("events nobody knows yet change nothing", () => {

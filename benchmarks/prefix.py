@@ -1,0 +1,398 @@
+"""How much of its prompts a meeting finds in vLLM's prefix cache.
+
+    .venv-vllm/bin/python -m benchmarks.prefix tests/quality/meeting100.tsv \\
+        [--profiles qwen3-instruct,eurollm] [--to de,fr,zh] [--block 16] [--json FILE]
+
+A meeting goes through one real room, with a topic, a glossary of five terms and what was said
+before as context. Each job of the room is a request to a real `VllmEngine`, which counts the
+tokens of the prompts and those it had in its cache. Every row begins with an empty cache.
+
+The model has no trained weights: what is in the cache does not depend on them, and one token of
+its noise is made for each job. The captions, whose committed beginnings and final texts are in
+later prompts, are those of the embedded model, with its guards. Its tokenizer is vLLM's too, with
+the profile's control tokens added. The clock is that of `benchmarks.captions`, so what runs at the
+same time is the same on any machine.
+
+Prints a line for each row: prompt tokens, those taken from the cache, their share (the hit rate),
+and those computed for each caption. ``final`` has no growing captions; ``reversed`` has the prompt
+begin with what changes most; ``terms last`` has the glossary behind the context.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+from tokenizers import Tokenizer
+
+from benchmarks import gpu
+from benchmarks.captions import Clock, Costs, Output, Translator
+from gateway import profiles
+from gateway.codec import Codec
+from gateway.dispatch import Dispatch, Start, Stop
+from gateway.engines import EMBEDDED, build
+from gateway.engines.vllm import Api, VllmEngine
+from gateway.engines.vocabulary import FILE
+from gateway.errors import ErrorCode
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
+from gateway.log import Log
+from gateway.member import Member, Role
+from gateway.messages import Say, Set
+from gateway.outbox import Outbox
+from gateway.profiles import Block, Profile
+from gateway.profiles import Output as Length
+from gateway.replay.play import load
+from gateway.replay.script import Utterance
+from gateway.room import Room
+from gateway.settings import Settings
+
+TOPIC = "Weekly meeting of the team: the budget for next year and the launch of the new app"
+GLOSSARY = {
+    "budget": "Budget",
+    "launch": "Launch",
+    "cache": "Cache",
+    "action item": "Action Item",
+    "support team": "Support Team",
+}
+"""As in any room one for all its languages, so these are terms that stay."""
+
+COSTS = Costs(first=0.04, token=0.008)
+"""The defaults of `benchmarks.captions`."""
+
+ONE = Length(factor=0.0, extra=1, cap=1)
+"""Output of a job, in tokens."""
+
+GPU = 16
+"""Tokens of a block on a GPU. The CPU build has none below 32."""
+
+SLOTS = 16
+"""Jobs at once, as by default."""
+
+CACHE_BYTES = 256 * 2**20
+"""For a million tokens of so small a model: nothing is forgotten for lack of room."""
+
+
+# --- prompts --------------------------------------------------------------------------------------
+
+
+def stated(profile: Profile) -> Profile:
+    """The prompt as it is."""
+    return profile
+
+
+def backwards(profile: Profile) -> Profile:
+    """What changes most first: the source, then the context, and the instructions at the end."""
+    blocks = profile.template[::-1] + tuple(
+        Block("\n" + block.text, block.when) for block in profile.system
+    )
+    turns = profile.turns
+    if turns is not None and profile.system:
+        turns = replace(turns, system="")
+    return replace(profile, system=(), template=blocks, turns=turns)
+
+
+def terms_last(profile: Profile) -> Profile:
+    """The glossary behind the context: a caption's context stays, its terms are added."""
+    terms = [block for block in profile.template if "{glossary}" in block.text]
+    others = [block for block in profile.template if block not in terms]
+    place = max((n for n, block in enumerate(others, 1) if "{context}" in block.text), default=0)
+    return replace(profile, template=(*others[:place], *terms, *others[place:]))
+
+
+class Arm(NamedTuple):
+    """One way to caption the meeting."""
+
+    name: str
+    growing: bool = True
+    context: bool = True
+    order: Callable[[Profile], Profile] = stated
+
+
+ARMS = (
+    Arm("final", growing=False),
+    Arm("growing"),
+    Arm("growing, reversed", order=backwards),
+    Arm("growing, terms last", order=terms_last),
+    Arm("growing, no context", context=False),
+)
+
+
+# --- engines --------------------------------------------------------------------------------------
+
+
+def model(path: Path, controls: Iterable[str]) -> Path:
+    """A tiny model without weights, with the embedded tokenizer, which is taught ``controls``."""
+    gpu.model(path, layers=1, hidden=64, inner=128)
+    words = Tokenizer.from_file(str(EMBEDDED / FILE))
+    words.add_special_tokens(sorted(set(controls)))
+    words.save(str(path / FILE))
+    config = json.loads((path / "config.json").read_bytes())
+    config |= {"vocab_size": words.get_vocab_size(), "head_dim": 32}
+    config |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+    (path / "config.json").write_text(json.dumps(config), "utf-8")
+    return path
+
+
+def controls(profile: Profile) -> set[str]:
+    return {profile.bos, *profile.control, *profile.stop} - {""}
+
+
+class Counts(NamedTuple):
+    """Tokens of prompts: all, those that vLLM had in its cache, those a GPU would have had."""
+
+    prompt: int
+    cached: int
+    sixteen: int
+
+
+class Blocks:
+    """What vLLM's cache does, for a cache that is never full: whole blocks, found from the front.
+
+    :param size: tokens of a block
+    """
+
+    def __init__(self, size: int) -> None:
+        self.hits = 0
+        self._size = size
+        self._known: set[tuple[int, ...]] = set()
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Take a prompt. Its last token is always computed, since the answer comes of it."""
+        ends = range(self._size, len(ids) + 1, self._size)
+        heads = [tuple(ids[:end]) for end in ends]
+        found = sum(1 for _ in itertools.takewhile(self._known.__contains__, heads))
+        self.hits += min(found, (len(ids) - 1) // self._size) * self._size
+        self._known.update(heads)
+
+
+class Prefilling(VllmEngine):
+    """Reads prompts and counts."""
+
+    def __init__(self, path: Path, profile: Profile, block: int) -> None:
+        super().__init__(
+            path,
+            profile,
+            dtype="float32",
+            max_num_seqs=SLOTS,
+            max_model_len=2048,
+            enforce_eager=True,
+            load_format="dummy",
+            extra={"block_size": block, "kv_cache_memory_bytes": CACHE_BYTES},
+        )
+        self._block = block
+
+    def _configure(self, api: Api) -> Any:
+        config = super()._configure(api)
+        # Making the configuration has reset it. What is forked need not import torch again.
+        os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
+        return config
+
+    async def begin(self, profile: Profile) -> None:
+        """Forget everything; the next prompts are those of ``profile``."""
+        assert self._loaded is not None, "it has been started"
+        await self._loaded.engine.reset_prefix_cache()
+        self._profile = self._loaded.profile = replace(profile, output=ONE)
+        self._before = dict(self.stats())
+        self._blocks = {size: Blocks(size) for size in {self._block, GPU}}
+
+    async def read(self, job: Job) -> None:
+        assert self._loaded is not None, "it has been started"
+        prompt, _, _ = await self._loaded.request(job)
+        for blocks in self._blocks.values():
+            blocks.read(prompt["prompt_token_ids"])
+        async with aclosing(self.translate(job)) as chunks:
+            async for _ in chunks:
+                pass
+
+    def counts(self) -> Counts:
+        """Since `begin`. Raises `RuntimeError` where vLLM did something else than `Blocks`."""
+        prompt, cached = (
+            int(self.stats()[key] - self._before[key]) for key in ("prefix_queries", "prefix_hits")
+        )
+        if cached != self._blocks[self._block].hits:
+            raise RuntimeError(f"vLLM found {cached} tokens, not {self._blocks[self._block].hits}.")
+        return Counts(prompt, cached, self._blocks[GPU].hits)
+
+
+# --- the meeting ----------------------------------------------------------------------------------
+
+
+class Meeting:
+    """All of it in one room, with a reader of each language."""
+
+    def __init__(
+        self, said: Sequence[Utterance], to: Sequence[str], profile: Profile, arm: Arm, clock: Clock
+    ) -> None:
+        limits = Limits()
+        if not arm.context:
+            limits = replace(limits, context=0)
+        self.jobs = 0
+        self._clock = clock
+        self._stopped: set[str] = set()
+        self._dispatch = Dispatch(capacity=SLOTS, depth=limits.queue)
+        self._room = Room(
+            "room",
+            log=Log("epoch", limits),
+            dispatch=self._dispatch,
+            profile=profile,
+            limits=limits,
+            alarm=lambda when: clock.at(when, lambda: self._room.wake(clock.now)),
+        )
+        self._speaker = Member("speaker", Role.MODERATE, Outbox(Codec.JSON, limits))
+        self._reader = Member("reader", Role.VIEW, Outbox(Codec.JSON, limits))
+        for member in (self._speaker, self._reader):
+            self._room.join(member, 0.0)
+        self._room.change(self._speaker, Set(context=TOPIC, glossary=GLOSSARY), 0.0)
+        self._room.want(self._reader, tuple(to), None, 0.0)
+        for one in said:
+            for update in one.updates if arm.growing else ():
+                clock.at(update.at, partial(self._say, one, update.text, final=False))
+            clock.at(one.t1, partial(self._say, one, one.text, final=True))
+
+    def _say(self, said: Utterance, text: str, *, final: bool) -> None:
+        now = self._clock.now
+        say = Say(text=text, id=said.id, final=final, t0=said.t0, t1=now)
+        self._room.say(self._speaker, say, text, said.lang, now)
+
+    def begun(self) -> Iterator[Job]:
+        """The jobs that begin now."""
+        while actions := self._dispatch.actions():
+            for action in actions:
+                match action:
+                    case Start(job):
+                        self.jobs += 1
+                        self._room.started(job.id, self._clock.now)
+                        yield job
+                    case Stop(job_id):
+                        self._stopped.add(job_id)
+                        self._dispatch.done(job_id)
+        for member in (self._speaker, self._reader):
+            member.outbox.take()
+
+    def schedule(self, job: Job, output: Output) -> None:
+        """Have the output come, in one piece, when its last token would."""
+        chunk = whole(output.chunks)
+        when = self._clock.now + COSTS.first + chunk.tokens * COSTS.token
+        self._clock.at(when, partial(self._end, job.id, chunk, output.fault))
+
+    def _end(self, job_id: str, chunk: Chunk, fault: ErrorCode | None) -> None:
+        if job_id in self._stopped:
+            return
+        if fault is None:
+            self._room.fed(job_id, chunk, self._clock.now)
+            self._room.finished(job_id, self._clock.now)  # not heard if `fed` asked for another
+        else:
+            self._room.failed(job_id, fault, self._clock.now)
+        self._dispatch.done(job_id)
+
+
+def whole(chunks: Iterable[Chunk]) -> Chunk:
+    """All of an output as one chunk; of a second attempt the first is not in it."""
+    text, tokens = "", 0
+    ids: tuple[int, ...] = ()
+    for chunk in chunks:
+        if chunk.reset:
+            text, ids = "", ()
+        text, ids, tokens = text + chunk.text, ids + chunk.ids, tokens + chunk.tokens
+    return Chunk(text, tokens, ids=ids)
+
+
+def bare(job: Job) -> Job:
+    """What the embedded model is told of a job, and so the same in every row."""
+    return replace(job, topic="", context=(), glossary=(), style=None)
+
+
+class Row(NamedTuple):
+    """What was measured of one arm."""
+
+    profile: str
+    languages: int
+    arm: str
+    captions: int
+    jobs: int
+    counts: Counts
+
+    def __str__(self) -> str:
+        prompt, cached, sixteen = self.counts
+        left = (prompt - sixteen) / self.captions
+        rates = f"{cached:8} {cached / prompt:6.1%} {sixteen:8} {sixteen / prompt:6.1%}"
+        head = f"{self.profile:15} {self.languages} {self.arm:19}"
+        return f"{head} {self.jobs:5} {prompt:8} {rates} {left:8.1f}"
+
+
+async def held(
+    said: Sequence[Utterance],
+    to: Sequence[str],
+    profile: Profile,
+    arm: Arm,
+    translator: Translator,
+    vllm: Prefilling,
+) -> Row:
+    """The meeting from its first word to its last caption."""
+    await vllm.begin(arm.order(profile))
+    clock = Clock()
+    meeting = Meeting(said, to, profile, arm, clock)
+    while clock.turn():
+        jobs = list(meeting.begun())
+        outputs = await translator([bare(job) for job in jobs])
+        for job, output in zip(jobs, outputs, strict=True):
+            await vllm.read(job)  # one by one, so that the order is the same every time
+            meeting.schedule(job, output)
+    captions = len(said) * len(to)
+    return Row(profile.name, len(to), arm.name, captions, meeting.jobs, vllm.counts())
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("file", type=Path, help="as for gateway replay")
+    parser.add_argument("--profiles", default="qwen3-instruct,eurollm", help="default: %(default)s")
+    parser.add_argument(
+        "--to", default="de,fr,zh", help="the first, then all; default: %(default)s"
+    )
+    parser.add_argument("--block", type=int, default=32, help="tokens; default: %(default)s")
+    parser.add_argument("--limit", type=int, help="only the first utterances")
+    parser.add_argument("--json", type=Path, help="write all figures")
+    args = parser.parse_args()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    said = load(args.file)[: args.limit]
+    to = args.to.split(",")
+    asked = [profiles.load(name) for name in args.profiles.split(",")]
+    embedded = build(Settings())
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as place:
+        path = model(Path(place) / "model", set().union(*map(controls, asked)))
+        vllm = Prefilling(path, asked[0], args.block)
+        try:
+            await vllm.start()  # it forks, so before anything has threads
+            await embedded.start()
+            translator = Translator(embedded)
+            print(f"{len(said)} utterances; cached: blocks of {args.block} tokens, then of {GPU}")
+            print(
+                f"{'':37} {'jobs':>5} {'prompt':>8} {'cached':>15} {'cached':>15} {'computed':>8}"
+            )
+            for profile in asked:
+                for langs, arm in itertools.product([to[:1], to][: len(to)], ARMS):
+                    rows.append(await held(said, langs, profile, arm, translator, vllm))
+                    print(rows[-1], flush=True)
+        finally:
+            await vllm.aclose()
+            await embedded.aclose()
+    if args.json:
+        args.json.write_text(
+            json.dumps([row._asdict() | row.counts._asdict() for row in rows], indent=1), "utf-8"
+        )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

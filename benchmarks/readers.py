@@ -1,0 +1,197 @@
+"""How far behind the engine the readers of one large room are.
+
+    python -m benchmarks.readers [--readers 1000] [--languages 5] [--utterances 10] [--processes 1]
+
+One speaker, one gateway process, and readers in processes of their own. The engine writes the time
+of the machine's clock into each piece of text as it gives it out; a reader compares it with its own
+when the text is there. So the lag is all that the gateway, the kernel and the reader's process cost
+together. Beside it stands the lag of one reader alone in a room of the same gateway, in the same
+minute; the ratio of the two is what the crowd costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import multiprocessing
+import statistics
+import time
+from collections.abc import AsyncGenerator, Sequence
+from multiprocessing.connection import Connection
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from gateway.codec import Envelope
+from gateway.engines.scripted import ScriptedEngine
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
+from gateway.server.app import create_app
+from gateway.server.process import Server, configure, listen
+from gateway.settings import Settings
+
+LANGUAGES = ("de", "fr", "es", "ja", "zh", "it", "pl", "pt")
+WORDS = 12
+PACE = 0.2
+"""Seconds between the words of a caption: five a second, which is a fast speaker twice."""
+
+GATHER_S = 120.0
+SETTLE_S = 2.0
+"""Seconds for what is said to everybody who comes, before it is measured."""
+
+
+class Stamping(ScriptedEngine):
+    """Its words are the times at which it says them."""
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        for _ in range(WORDS):
+            await asyncio.sleep(PACE)
+            yield Chunk(f" t{time.monotonic_ns()};")
+
+
+def serve(pipe: Connection) -> None:
+    """A gateway around the stamping engine. Sends the port, later how often it encoded."""
+    engine = Stamping()
+    limits = Limits(sessions=20_000)
+    encoded = [0]
+    encode = Envelope.frame
+
+    def counted(self: Envelope, codec: object) -> object:
+        encoded[0] += codec not in self._frames  # type: ignore[operator]
+        return encode(self, codec)  # type: ignore[arg-type]
+
+    Envelope.frame = counted  # type: ignore[method-assign, assignment]
+    listener = listen("127.0.0.1", 0)
+    app = create_app(engine, limits, lang="en")
+    server = Server(configure(app, Settings(limits=limits)), app.state.hub, 0)
+
+    def obey() -> None:
+        if pipe.recv() == "count":
+            pipe.send(encoded[0])
+            encoded[0] = 0
+        else:
+            server.should_exit = True
+
+    async def main() -> None:
+        await engine.start()
+        asyncio.get_running_loop().add_reader(pipe.fileno(), obey)
+        gc.collect()
+        gc.freeze()
+        pipe.send(listener.getsockname()[1])
+        await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(main())
+
+
+def read(pipe: Connection, port: int, room: str, langs: Sequence[str]) -> None:
+    """Readers of one process; sends the lags in milliseconds and how many finals they had."""
+    lags: list[float] = []
+    finals = 0
+
+    async def one(socket: ClientConnection) -> None:
+        nonlocal finals
+        async for frame in socket:
+            now = time.monotonic_ns()
+            assert isinstance(frame, str)
+            if frame.startswith('{"type":"delta"'):
+                at = frame.index(" t") + 2
+                lags.append((now - int(frame[at : frame.index(";", at)])) / 1e6)
+            elif frame.startswith('{"type":"final"'):
+                finals += 1
+
+    async def main() -> None:
+        sockets = []
+        for lang in langs:
+            url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to={lang}"
+            sockets.append(await connect(url, compression=None, open_timeout=GATHER_S))
+        tasks = [asyncio.create_task(one(socket)) for socket in sockets]
+        pipe.send("here")
+        await asyncio.to_thread(pipe.recv)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        pipe.send((lags, finals))
+
+    asyncio.run(main())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--readers", type=int, default=1000)
+    parser.add_argument("--languages", type=int, default=5)
+    parser.add_argument("--utterances", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    server = spawn.Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    port = ours.recv()
+    langs = LANGUAGES[: options.languages]
+    alone = meet(spawn, ours, port, "alone", langs[:1], 1, options.utterances)
+    crowd = [langs[n % len(langs)] for n in range(options.readers)]
+    among = meet(spawn, ours, port, "crowd", crowd, options.processes, options.utterances)
+    ours.send("stop")
+    server.join(20)
+    print(f"{'':24}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'encoded':>9}{'sent':>9}")
+    for name, (lags, encoded) in (("one reader", alone), (f"{options.readers} readers", among)):
+        p50, p95, p99 = (statistics.quantiles(lags, n=100)[n] for n in (49, 94, 98))
+        print(f"{name:24}{p50:9.1f}{p95:9.1f}{p99:9.1f}{encoded:9}{len(lags):9}")
+    ratio = statistics.quantiles(among[0], n=20)[18] / statistics.quantiles(alone[0], n=20)[18]
+    print(f"p95 of the crowd to p95 alone: {ratio:.1f}")
+
+
+def meet(
+    spawn: multiprocessing.context.SpawnContext,
+    server: Connection,
+    port: int,
+    room: str,
+    langs: Sequence[str],
+    processes: int,
+    utterances: int,
+) -> tuple[list[float], int]:
+    """The lags of one meeting, and how many frames the gateway encoded during it."""
+    pipes = []
+    for n in range(processes):
+        ours, theirs = spawn.Pipe()
+        some = langs[n::processes]
+        spawn.Process(target=read, args=(theirs, port, room, some), daemon=True).start()
+        pipes.append(ours)
+    for pipe in pipes:
+        pipe.recv()
+    time.sleep(SETTLE_S)
+    server.send("count")
+    server.recv()
+    asyncio.run(speak(port, room, utterances))
+    server.send("count")
+    encoded = server.recv()
+    lags: list[float] = []
+    finals = 0
+    for pipe in pipes:
+        pipe.send("stop")
+        some_lags, some_finals = pipe.recv()
+        lags += some_lags
+        finals += some_finals
+    assert finals == len(langs) * utterances, f"{finals} finals for {len(langs)} readers"
+    return lags, encoded
+
+
+async def speak(port: int, room: str, utterances: int) -> None:
+    """Say one line after the other, and wait until the last caption has had time to end."""
+    async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={room}&from=en") as socket:
+        drain = asyncio.create_task(_drain(socket))
+        for n in range(utterances):
+            await socket.send(f"line {n}")
+            await asyncio.sleep(WORDS * PACE * 1.1)
+        await asyncio.sleep(SETTLE_S)
+        drain.cancel()
+
+
+async def _drain(socket: ClientConnection) -> None:
+    async for _ in socket:
+        pass
+
+
+if __name__ == "__main__":
+    main()

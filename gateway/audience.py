@@ -1,0 +1,156 @@
+"""Who is in a room, and who of them reads what.
+
+Owns: members, the languages that are made for them, how long a language outlives its last reader,
+and whose outbox an event goes into. Must not know: utterances, why something is sent.
+
+Two tags that the model serves with one language are one (``de`` and ``de-AT``): it is translated
+once, and each reader gets it under the tag it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway import languages
+from gateway.codec import Envelope
+from gateway.member import Member, Role
+from gateway.messages import Delta, Presence
+
+
+class Audience:
+    """The members of a room.
+
+    :param targets: the languages of the model
+    :param linger: seconds that a language is still made after its last reader left: most who lose
+        their network are back before
+    """
+
+    def __init__(self, targets: Sequence[str], linger: float) -> None:
+        self.members: dict[str, Member] = {}
+        self._targets = targets
+        self._linger = linger
+        self._readers: dict[str, dict[tuple[str, str], tuple[Member, str]]] = {}
+        self._until: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Audience of {len(self.members)} in {sorted(self._readers)}>"
+
+    @property
+    def wanted(self) -> set[str]:
+        """The languages to be made: somebody reads them, or did until a moment ago."""
+        return self._readers.keys() | self._until.keys()
+
+    @property
+    def due(self) -> float | None:
+        """When `expire` will have something to say."""
+        return min(self._until.values(), default=None)
+
+    def key(self, tag: str) -> str:
+        """The language that serves a reader of ``tag``; the tag itself where the model has none."""
+        try:
+            return languages.match(tag, self._targets) or tag
+        except ValueError:  # no tag at all: somebody cancels a language that cannot be
+            return tag
+
+    def join(self, member: Member) -> None:
+        self.members[member.id] = member
+        self._enter(member)
+
+    def leave(self, member: Member, now: float) -> None:
+        del self.members[member.id]
+        for tag in member.langs:
+            self._drop(member, tag, now)
+
+    def change(self, member: Member, langs: tuple[str, ...], now: float) -> None:
+        """The member reads ``langs`` from now on."""
+        for tag in member.langs:
+            self._drop(member, tag, now)
+        member.langs = langs
+        self._enter(member)
+
+    def expire(self, now: float) -> set[str]:
+        """The languages that nobody has come back for; they are not `wanted` any more."""
+        over = {lang for lang, until in self._until.items() if until <= now}
+        for lang in over:
+            del self._until[lang]
+        return over
+
+    def tell(
+        self,
+        envelope: Envelope,
+        lang: str | None,
+        now: float,
+        *,
+        but: Member | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Send an event to those who read a language, each under its own tag; None: to all.
+
+        ``but`` has it already, under ``tag``.
+        """
+        if lang is None:
+            for member in self.members.values():
+                if member is not but:
+                    member.hear(envelope, now)
+        else:
+            for member, own in self._readers.get(lang, {}).values():
+                if member is not but or own != tag:
+                    member.hear(envelope.tagged(own), now)
+
+    def show(self, delta: Delta, now: float) -> None:
+        """Send an ephemeral delta to those who read its language as it grows.
+
+        It is encoded once for each encoding, view and tag, however many they are.
+        """
+        live = Envelope(delta)
+        stable: Envelope | None = None
+        for member, tag in self._readers.get(delta.lang, {}).values():
+            if member.view == "final":
+                continue
+            if member.view == "live" or delta.draft is None:
+                member.outbox.push(live.tagged(tag), now)
+            elif delta.add or delta.reset:
+                if stable is None:
+                    stable = Envelope(settled(delta))
+                member.outbox.push(stable.tagged(tag), now)
+
+    def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
+        """Send what has been shown of a caption to one reader, as far as its view has it."""
+        if member.view != "final":
+            shown = delta if member.view == "live" else settled(delta)
+            member.outbox.push(Envelope(shown).tagged(tag), now)
+
+    def presence(self) -> Presence:
+        """How many read each language, and who may speak."""
+        names = (member.speaker for member in self.members.values() if member.role is not Role.VIEW)
+        return Presence(
+            readers={lang: len(self._readers[lang]) for lang in sorted(self._readers)},
+            members=len(self.members),
+            speakers=tuple(sorted(set(filter(None, names)))),
+        )
+
+    def _enter(self, member: Member) -> None:
+        for tag in member.langs:
+            lang = self.key(tag)
+            self._until.pop(lang, None)
+            self._readers.setdefault(lang, {})[member.id, tag] = (member, tag)
+
+    def _drop(self, member: Member, tag: str, now: float) -> None:
+        lang = self.key(tag)
+        readers = self._readers[lang]
+        del readers[member.id, tag]
+        if not readers:
+            del self._readers[lang]
+            self._until[lang] = now + self._linger
+
+
+def settled(delta: Delta) -> Delta:
+    """What a delta is to a reader who sees no draft."""
+    return Delta(
+        id=delta.id,
+        rev=delta.rev,
+        lang=delta.lang,
+        add=delta.add,
+        reset=delta.reset,
+        n=delta.n,
+    )

@@ -1,0 +1,345 @@
+"""Where a room's captions are made: jobs for the engine, and what comes back of them.
+
+Owns: which caption waits for which job, and what each job is told. Must not know: members, frames,
+the log. What it makes it hands to its `Room`, which decides who gets it.
+
+Per utterance and language there is one job at most. While it runs, newer text waits, and of that
+only the newest; a job is stopped early where its source was changed, ended, or is wanted no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from gateway import languages
+from gateway.dispatch import Dispatch, Stage
+from gateway.errors import ErrorCode
+from gateway.glossary import Glossary, missed, named
+from gateway.job import Chunk, Job, Priority
+from gateway.messages import By, Delta
+from gateway.profiles import Profile
+from gateway.stability import Stability
+from gateway.utterance import Caption, Utterance
+
+Pairs = tuple[tuple[str, str], ...]
+
+NAMES = 100
+"""Speakers whose names are known to a room."""
+
+MISSED = "glossary"
+"""Flag of a caption that lacks the translation of a term that the room's glossary has."""
+
+
+class Room(Protocol):
+    """Who gets what a booth makes."""
+
+    def show(self, delta: Delta, now: float) -> None:
+        """A growing caption changed on the screen."""
+
+    def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
+        """A caption is complete."""
+
+    def fail(self, u: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+        """There will be no caption."""
+
+    def revise(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
+        """A corrected original has this translation."""
+
+    def settle(self, u: Utterance, now: float) -> None:
+        """Something of the utterance ended; maybe all of it."""
+
+    def context(self, u: Utterance, lang: str) -> Pairs:
+        """What was said before it, with its translations."""
+
+
+class Brief:
+    """What the room wants its translators to know. ``version`` rises with every change."""
+
+    def __init__(self) -> None:
+        self.topic = ""
+        self.glossary = Glossary()
+        self.style: str | None = None
+        self.version = 0
+        self.names: dict[str, None] = {}
+        """Who speaks here."""
+
+    def meet(self, name: str) -> None:
+        """Somebody of this name speaks here; the first of too many is forgotten."""
+        if name and name not in self.names:
+            self.names[name] = None
+            if len(self.names) > NAMES:
+                del self.names[next(iter(self.names))]
+
+    def terms(self, text: str) -> Pairs:
+        """The terms of the glossary that occur in ``text``, and the names, which stay."""
+        terms = self.glossary.find(text)
+        known = {term.casefold() for term, _ in terms}
+        kept = ((name, name) for name in named(self.names, text) if name.casefold() not in known)
+        return (*terms, *kept)
+
+
+class Booth:
+    """The jobs of one room."""
+
+    def __init__(
+        self, room: Room, name: str, dispatch: Dispatch, profile: Profile, rules: Stability
+    ) -> None:
+        self.brief = Brief()
+        self.jobs: dict[str, tuple[Utterance, Caption]] = {}
+        self._revised: dict[str, str] = {}  # of the jobs that translate a corrected original
+        self._room = room
+        self._name = name
+        self._dispatch = dispatch
+        self._profile = profile
+        self._rules = rules
+        self._count = 0
+
+    # --- what is to be made ---------------------------------------------------------------------
+
+    def translate(self, utterance: Utterance, langs: Iterable[str], now: float) -> None:
+        """Bring these languages of the utterance, and those it has, to its newest text."""
+        for lang in sorted({*langs, *utterance.captions}):
+            caption = utterance.captions.get(lang)
+            if caption is None:
+                caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+            if not caption.state.ended and caption.turn != utterance.turn:
+                self._advance(utterance, caption, now)
+
+    def echo(self, utterance: Utterance, text: str, langs: Iterable[str], now: float) -> None:
+        """Show a growing original to those who read the speaker's own language."""
+        for lang in langs:
+            if languages.same(lang, utterance.lang):
+                caption = utterance.captions.get(lang)
+                if caption is None:
+                    caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+                if not caption.state.ended:
+                    self.withdraw(caption)  # it was taken for another language
+                    delta = caption.echo(text, utterance.rev)
+                    if delta is not None:
+                        self._room.show(delta, now)
+
+    def backfill(self, utterance: Utterance, lang: str, now: float) -> None:
+        """Make a caption of an utterance that has ended, when there is nothing better to do.
+
+        Where too much waits it is not made.
+        """
+        free = languages.same(lang, utterance.lang)
+        if free or self._dispatch.admits(1, Priority.BACKFILL):
+            caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+            self._advance(utterance, caption, now, Priority.BACKFILL)
+
+    def revise(self, utterance: Utterance, now: float) -> None:
+        """The original was corrected: translate it anew, but for what people have written."""
+        self.doubt(utterance)
+        for caption in utterance.captions.values():
+            self.withdraw(caption)
+            if not caption.state.ended:
+                self._advance(utterance, caption, now)
+            elif caption.by == "same":
+                self._room.revise(utterance, caption, utterance.text, "same", now)
+            elif caption.by == "mt":
+                job = self._job(utterance, caption)
+                if job is not None and self._dispatch.admits(1):
+                    self._revised[job.id] = ""
+                    self._submit(job, utterance, caption, now)
+
+    def doubt(self, utterance: Utterance) -> None:
+        """The source was changed in what had been translated: that is void."""
+        for caption in utterance.active:
+            self.withdraw(caption)
+            caption.doubt()
+
+    def withdraw(self, caption: Caption) -> Stage | None:
+        """Take a caption's job back, if it has one; it will be heard no more."""
+        for job_id in [id for id in self._revised if self.jobs[id][1] is caption]:
+            self._take(job_id)
+        if caption.job_id is None:
+            return None
+        stage = self._take(caption.job_id)
+        caption.withdraw()
+        return stage
+
+    def clear(self) -> None:
+        """Take back every job there is."""
+        for job_id in list(self.jobs):
+            self._take(job_id)
+
+    def unread(self, langs: Collection[str]) -> list[tuple[Utterance, Caption]]:
+        """What is being made in these languages."""
+        return [
+            (u, c)
+            for id, (u, c) in self.jobs.items()
+            if c.lang in langs and id not in self._revised
+        ]
+
+    # --- what the engine did --------------------------------------------------------------------
+    # A job that was taken back is no longer in `jobs`: whatever it still says is not heard.
+
+    def started(self, job_id: str, now: float) -> None:
+        if job_id in self.jobs and job_id not in self._revised:
+            self.jobs[job_id][1].start(now)
+
+    def fed(self, job_id: str, chunk: Chunk, now: float) -> None:
+        entry = self.jobs.get(job_id)
+        if entry is None:
+            return
+        utterance, caption = entry
+        if job_id in self._revised:
+            self._revised[job_id] = ("" if chunk.reset else self._revised[job_id]) + chunk.text
+            return
+        delta = caption.feed(chunk, now)
+        if delta is not None:
+            self._room.show(delta, now)
+        elif not caption.partial and caption.contradicted:
+            self._take(job_id)
+            caption.withdraw()
+            self._again(utterance, caption, now)
+
+    def finished(self, job_id: str, now: float) -> None:
+        entry = self.jobs.pop(job_id, None)
+        if entry is None:
+            return
+        utterance, caption = entry
+        if job_id in self._revised:
+            self._room.revise(utterance, caption, self._revised.pop(job_id), "mt", now)
+        elif caption.partial:
+            delta = caption.rest()
+            if delta is not None:
+                self._room.show(delta, now)
+            self._advance_later(utterance, caption, now)
+        elif caption.broken:
+            caption.withdraw()
+            self._again(utterance, caption, now)
+        else:
+            terms = self.brief.glossary.find(utterance.text)
+            if missed(terms, caption.text):
+                caption.flags += (MISSED,)
+            self._room.finish(utterance, caption, caption.text, "mt", now)
+        self._room.settle(utterance, now)
+
+    def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
+        entry = self.jobs.pop(job_id, None)
+        if entry is None:
+            return
+        utterance, caption = entry
+        if job_id in self._revised:
+            del self._revised[job_id]  # the old translation is better than none
+        elif caption.partial:
+            caption.withdraw()
+            self._advance_later(utterance, caption, now)
+        elif caption.forced:  # some servers cannot be forced, and some beginnings not be continued
+            caption.withdraw()
+            self._again(utterance, caption, now, free=True)
+        else:
+            self._room.fail(utterance, caption, code, now)
+        self._room.settle(utterance, now)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _advance_later(self, utterance: Utterance, caption: Caption, now: float) -> None:
+        """The newest text has waited for the end of the job before it."""
+        if caption.turn != utterance.turn:
+            self._advance(utterance, caption, now)
+
+    def _advance(
+        self,
+        utterance: Utterance,
+        caption: Caption,
+        now: float,
+        priority: Priority = Priority.FINAL,
+    ) -> None:
+        if languages.same(caption.lang, utterance.lang):
+            if utterance.final:
+                self.withdraw(caption)  # it was taken for another language
+                self._room.finish(utterance, caption, utterance.text, "same", now)
+            return
+        if caption.job_id is not None:
+            if not utterance.final:
+                self._renew(utterance, caption)
+                return
+            self.withdraw(caption)
+        job = self._job(utterance, caption)
+        if job is None:
+            self._pass(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
+            return
+        if not self._dispatch.admits(1):  # `say` has asked; `want` and a late revision have not
+            self._pass(utterance, caption, ErrorCode.BUSY, now)
+            return
+        if priority is Priority.BACKFILL:
+            job = replace(job, priority=priority)
+        caption.queue(
+            job.id,
+            utterance.rev,
+            utterance.turn,
+            partial=job.partial,
+            grown=utterance.grown,
+            base=job.prefix,
+            now=now,
+        )
+        self._submit(job, utterance, caption, now)
+
+    def _renew(self, utterance: Utterance, caption: Caption) -> None:
+        """Give a job that waits the newest text. One that has begun ends first, then the newest
+        text starts: something is always shown."""
+        assert caption.job_id is not None
+        if self._dispatch.waits(caption.job_id):
+            job = self._job(utterance, caption)
+            if job is not None:
+                self._dispatch.update(replace(job, id=caption.job_id))
+                caption.update(utterance.rev, utterance.turn)
+
+    def _again(
+        self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
+    ) -> None:
+        """Make a final translation once more: forced to go on from what was committed, or free."""
+        job = self._job(utterance, caption)
+        assert job is not None, "what has been translated can be translated"
+        if not free:
+            job = replace(job, prefix=caption.committed, prefix_ids=caption.ids)
+        caption.again(job.id, base=job.prefix)
+        self._submit(job, utterance, caption, now)
+
+    def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
+        """What is to be done for a caption now; None where the model lacks the languages."""
+        source = languages.match(utterance.lang, self._profile.sources)
+        target = languages.match(caption.lang, self._profile.targets)
+        if source is None or target is None or not self._profile.supports(source, target):
+            return None
+        self._count += 1
+        growing = not utterance.final
+        if caption.context is None:
+            caption.context = self._room.context(utterance, caption.lang)
+        return Job(
+            id=f"{self._name}.{self._count}",
+            room=self._name,
+            text=utterance.text,
+            source=source,
+            target=target,
+            partial=growing,
+            prefix=caption.committed if growing else "",
+            prefix_ids=caption.ids if growing else (),
+            topic=self.brief.topic,
+            context=caption.context,
+            glossary=self.brief.terms(utterance.text),
+            style=self.brief.style,
+            priority=Priority.PARTIAL if growing else Priority.FINAL,
+        )
+
+    def _submit(self, job: Job, utterance: Utterance, caption: Caption, now: float) -> None:
+        self.jobs[job.id] = (utterance, caption)
+        self._dispatch.submit(job, now)
+
+    def _take(self, job_id: str) -> Stage:
+        stage = self._dispatch.abort(job_id)
+        assert stage is not None, f"job {job_id} of {self._name} is not dispatched"
+        del self.jobs[job_id]
+        self._revised.pop(job_id, None)
+        return stage
+
+    def _pass(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+        """This text cannot be translated: a partial waits for the next one."""
+        if utterance.final:
+            self._room.fail(utterance, caption, code, now)

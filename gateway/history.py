@@ -1,0 +1,98 @@
+"""What a room knew, made again from its log: for a process that goes on where another ended.
+
+Owns: how durable events become utterances, captions and settings again. Must not know: where the
+log comes from. What was never decided, such as text that still grew, is not in a log and is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway import languages
+from gateway.booth import Brief
+from gateway.flow import Flow
+from gateway.glossary import Glossary
+from gateway.log import Log
+from gateway.messages import Cancelled, Edited, Failed, Final, Retracted, Settings, Source
+from gateway.utterance import Caption, Utterance
+
+
+def utterances(log: Log, flow: Flow) -> Iterator[Utterance]:
+    """The utterances that were said to their end, in the order in which they began.
+
+    Nobody who is here has said them, so that only moderators can correct them.
+    """
+    made: dict[str, Utterance] = {}
+    early: dict[str, list[str]] = {}  # languages that were cancelled while it was being said
+    for event, at in log.entries():
+        now = log.began + at
+        if isinstance(event, Source):
+            made[event.id] = _said(event, now)
+            for lang in early.pop(event.id, ()):
+                _caption(made[event.id], lang, flow).cancel()
+        elif isinstance(event, Cancelled) and event.lang is not None:
+            known = made.get(event.id)
+            # A caption ends once: this one is of an utterance that took over the id.
+            if known is None or event.lang in known.captions:
+                early.setdefault(event.id, []).append(event.lang)
+            else:
+                _caption(known, event.lang, flow).cancel()
+        elif not isinstance(event, Settings) and event.id in made:
+            _decide(made[event.id], event, flow, now)
+    yield from sorted(made.values(), key=lambda utterance: utterance.ord)
+
+
+def brief(log: Log, brief: Brief, settings: Settings | None = None) -> None:
+    """Bring the room's settings to their last version, beginning with ``settings``."""
+    if settings is not None:
+        _set(brief, settings)
+    for event, _ in log.entries():
+        if isinstance(event, Settings):
+            _set(brief, event)
+        if isinstance(event, Settings | Source) and event.speaker:
+            brief.meet(event.speaker)
+
+
+def _set(brief: Brief, event: Settings) -> None:
+    brief.version = max(brief.version, event.version)
+    brief.topic = brief.topic if event.context is None else event.context
+    brief.style = brief.style if event.style is None else event.style or None
+    if event.glossary is not None:
+        brief.glossary = Glossary(event.glossary)
+
+
+def _said(event: Source, now: float) -> Utterance:
+    utterance = Utterance(event.id, event.ord, "", now)
+    utterance.rev, utterance.turn = event.rev, 1
+    utterance.lang, utterance.text, utterance.final = event.lang, event.text, True
+    utterance.speaker, utterance.t0, utterance.t1 = event.speaker, event.t0, event.t1
+    return utterance
+
+
+def _decide(
+    utterance: Utterance,
+    event: Final | Failed | Edited | Cancelled | Retracted,
+    flow: Flow,
+    now: float,
+) -> None:
+    match event:
+        case Final():
+            _caption(utterance, event.lang, flow).finish(event.text, event.by, now)
+        case Failed():
+            _caption(utterance, event.lang, flow).fail()
+        case Edited(by="human", lang=lang) if languages.same(lang, utterance.lang):
+            utterance.text = event.text
+        case Edited():
+            _caption(utterance, event.lang, flow).edit(event.text, event.by)
+        case Cancelled():
+            utterance.cancelled = True
+        case Retracted():  # pragma: no branch: there is no other
+            utterance.erase()
+
+
+def _caption(utterance: Utterance, lang: str, flow: Flow) -> Caption:
+    caption = utterance.captions.get(lang)
+    if caption is None:
+        caption = utterance.captions[lang] = Caption(utterance.id, lang, flow.stability)
+        caption.turn, caption.partial = 1, False
+    return caption

@@ -1,0 +1,102 @@
+"""What the gateway asks of whatever keeps rooms beyond a process.
+
+Owns: the `Store` protocol, and what is known of a room that comes from one. Must not know: any
+particular store, rooms, sockets. `gateway.sqlite` is the one there is; without one nothing is ever
+written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from gateway.errors import ErrorCode, GatewayError
+from gateway.log import Log
+from gateway.messages import Settings
+
+PRIVATE = "~"
+"""Begins the name of a room made for one socket. Such rooms are never written."""
+
+HANDOVER_S = 10.0
+"""Seconds to wait for a room that another process has not released yet: a drain takes as long."""
+CLOSE_S = 5.0
+"""Seconds the last write may take."""
+
+
+class StoreFault(GatewayError):
+    """The store cannot do what was asked. The message says why and what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(ErrorCode.INTERNAL, message, hint)
+
+
+class Before(NamedTuple):
+    """The epoch a history had before a crash, and the last event it shares with the present one.
+
+    A reader who has seen no more than ``seq`` of ``epoch`` may go on here.
+    """
+
+    epoch: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known of a room. ``settings`` is what its ``settings`` events came to, in one: those
+    events themselves may have left the log."""
+
+    name: str
+    log: Log
+    settings: Settings | None = None
+    before: Before | None = None
+
+
+class Store(Protocol):
+    """Where rooms outlive a process. None of the synchronous methods waits for the disk."""
+
+    @property
+    def behind(self) -> int:
+        """Events that are not written yet."""
+
+    @property
+    def lost(self) -> int:
+        """Events that left a log, or the process, before they could be written."""
+
+    async def open(self) -> None:
+        """Begin. Raises `StoreFault`."""
+
+    async def close(self) -> None:
+        """Write what is left, within `CLOSE_S`, and release all rooms. Idempotent."""
+
+    async def flush(self) -> None:
+        """Write what there is now, and delete what has ended. Raises `StoreFault`."""
+
+    async def claim(self, name: str) -> History:
+        """The room lives in this process from now, restored or begun anew; its log is followed.
+
+        The same history for every caller until `release` or `end`. Raises `ClientFault` (``busy``)
+        where another process has not released the room within `HANDOVER_S`. Where the disk does not
+        answer the room begins anew; a private one does so always.
+        """
+
+    def release(self, name: str) -> None:
+        """This process appends nothing more to the room: another may claim it once it is
+        written. No-op for a room that is not followed."""
+
+    def end(self, name: str) -> None:
+        """The room has ended: delete it, or keep it for ``keep_s``. No-op as for `release`."""
+
+    async def forget(self, name: str) -> bool:
+        """Delete all there is of the name, now, and follow it no more; whether there was any.
+
+        Raises `StoreFault` where traces are left; then it has to be asked again.
+        """
+
+    async def load(self, name: str) -> History | None:
+        """The newest history of a name, to be read: a living room's, else one that is kept.
+
+        Raises `StoreFault`.
+        """
+
+    async def names(self) -> list[str]:
+        """The rooms there are, living or kept. Raises `StoreFault`."""

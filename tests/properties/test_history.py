@@ -1,0 +1,65 @@
+"""Whatever happened in a meeting, a room that is made again from its log knows what was decided."""
+
+from __future__ import annotations
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from gateway.flow import Flow
+from gateway.limits import Limits
+from gateway.log import Log
+from gateway.room import Room
+from gateway.utterance import State, Utterance
+from tests.helpers import NOW
+from tests.properties.world import LIMITS, World
+
+MANY = Limits(log=LIMITS.log)
+
+
+def restored(world: World) -> Room:
+    """The room in another process, which remembers whatever is in the log."""
+    log = Log("another", MANY, began=NOW)
+    log.restore(world.room.log.entries())
+    meeting = world.meeting
+    return Room(
+        "again",
+        log=log,
+        dispatch=meeting.dispatch,
+        profile=meeting.profile,
+        limits=MANY,
+        flow=Flow(),
+    )
+
+
+def known(utterance: Utterance) -> tuple[object, ...]:
+    """What has to survive of an utterance, but for its captions."""
+    u = utterance
+    said = (u.id, u.rev, u.ord, u.lang, u.text, u.final, u.speaker, u.t0, u.t1)
+    return (*said, u.cancelled, u.retracted)
+
+
+@settings(max_examples=150)
+@given(st.binary(min_size=60, max_size=500))
+def test_a_restored_room_has_the_utterances_and_captions_of_the_one_before(tape: bytes) -> None:
+    world = World(tape)
+    world.run()
+    room = restored(world)
+    note("\n".join(world.trace))
+    for utterance in world.room.memory.utterances.values():
+        if not utterance.final:
+            assert utterance.id not in room.memory.utterances
+            continue
+        other = room.memory.utterances[utterance.id]
+        assert other.ended
+        assert known(other) == known(utterance)
+        for lang, caption in utterance.captions.items():
+            if caption.state is State.CANCELLED and lang not in other.captions:
+                assert utterance.cancelled
+                continue
+            made = other.captions[lang]
+            assert made.state is caption.state
+            if caption.state is State.FINAL:
+                assert (made.stable, made.by) == (caption.stable, caption.by)
+    assert room.log.seq == world.room.log.seq
+    brief, before = room.booth.brief, world.room.booth.brief
+    assert (brief.version, brief.terms("a")) == (before.version, before.terms("a"))

@@ -1,0 +1,454 @@
+"""Any meeting at all: everything that clients, the engine and the clock may do, and what must hold.
+
+One meeting is a tape of numbers. Each number chooses the next thing that happens, and with whom; a
+tape that has run out chooses 0. So hypothesis shortens a failure to the steps that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from gateway.admission import Pace
+from gateway.codec import Codec
+from gateway.errors import ErrorCode
+from gateway.flow import Flow
+from gateway.job import Job
+from gateway.limits import Limits
+from gateway.member import Role
+from gateway.messages import (
+    Cancelled,
+    Delta,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Source,
+    View,
+)
+from gateway.segment import Lengths
+from gateway.session import State
+from gateway.stability import Stability
+from tests.helpers import EAGER, Meeting, Peer, only
+
+T = TypeVar("T")
+
+LIMITS = Limits(
+    inflight=3,
+    targets=3,
+    queue=5,
+    utterances=4,
+    backfill=3,
+    linger_s=6.0,
+    log=1_000,
+    bad_frames=4,
+    rate=1e6,
+    burst=1_000_000,
+    outbox_bytes=5_000,
+)
+PATIENCE = 10.0
+SHORT = Flow(
+    pace=Pace(repeats=1),
+    lengths=Lengths(least=2, clause=2, most=3, hard=4, behind=1),
+    stability=Stability(hold=0, mask=1),
+)
+"""What grows is cut after a few words."""
+FLOWS = (EAGER, Flow(), SHORT)
+LANGS = ("de", "fr", "en", "de-AT", "es", "xx-nonsense")
+TEXTS = ("a", "a b", "a b c", "b", "a x", "", "\u200b \n", "e\u0301")
+SPEECH = "So we met. In March, and it was cold but we went on. Then".split()
+PIECES = ("a", " b", "", " c", "[de]", "\U0001f600")
+VIEWS: tuple[View | None, ...] = (None, "live", "stable", "final")
+JUNK: tuple[str | bytes, ...] = (
+    "{",
+    b"",
+    b"\xc1",
+    '{"type":"sync","seq":1}',
+    '{"type":"nope"}',
+    '{"type":"say","text":5}',
+    "\ud800",
+    '{"type":"cancel"}',
+    '{"type":"say","text":"a","rev":0}',
+    b"\x81\xa4type\xa3bye\x00",
+)
+
+
+class World:
+    """A meeting, and everything that can happen in it."""
+
+    def __init__(self, tape: Sequence[int], limits: Limits = LIMITS) -> None:
+        self.tape = iter(tape)
+        self.left = len(tape)
+        self.trace: list[str] = []
+        self.limits = limits
+        flow = FLOWS[self.pick(len(FLOWS))]
+        self.meeting = Meeting(
+            "en", "de", "fr", "es", limits=limits, capacity=2, flow=flow, lazy=True
+        )
+        self.room = self.meeting.room
+        self.room._observe = self.decided
+        self.log: list[ServerMessage] = []
+        self.outputs: dict[str, str] = {}
+        self.dead: list[Job] = []
+        self.ends: dict[tuple[int, str], int] = {}
+        self.asked: set[tuple[int, str]] = set()
+        self.gone: set[int] = set()
+        self.ids = 0
+        self.speakers: list[Peer] = []
+        self.watchers: dict[str, Peer] = {}
+        if self.pick(2):
+            enter = self.meeting.enter
+            self.watchers = {
+                "live": enter("de", "fr", role=Role.VIEW),
+                "stable": enter("de", "fr", role=Role.VIEW, view="stable"),
+                "slow": enter("de", "fr", role=Role.VIEW, codec=Codec.MSGPACK),
+                "final": enter("de", "fr", role=Role.VIEW, view="final"),
+            }
+            for name in ("live", "stable"):
+                self.watchers[name].screen.strict = True
+        self.come()
+
+    def run(self) -> None:
+        """Play the tape to its end, and bring the meeting to its own."""
+        steps = (
+            *(self.speak, self.speak, self.speak, self.grow, self.grow, self.grow),
+            *(self.begin, self.begin, self.begin, self.feed, self.feed, self.feed),
+            *(self.finish, self.finish, self.answer, self.answer, self.answer, self.fail),
+            *(self.cancel, self.want, self.look, self.come, self.go, self.junk),
+            *(self.set, self.reap, self.haunt, self.wait, self.wait, self.drain),
+            *(self.edit, self.retract, self.wake),
+        )
+        while self.left > 0:
+            step = steps[self.pick(len(steps))]
+            self.trace.append(step.__name__)
+            before = {peer: set(peer.session.langs) for peer in self.speakers}
+            step()
+            self.meeting.act()
+            self.check(before)
+        self.end()
+
+    def pick(self, n: int) -> int:
+        self.left -= 1
+        return next(self.tape, 0) % n
+
+    def choose(self, items: Sequence[T]) -> T | None:
+        return items[self.pick(len(items))] if items else None
+
+    def pick_langs(self) -> list[str]:
+        return [LANGS[self.pick(len(LANGS))] for _ in range(self.pick(4))]
+
+    def pick_id(self) -> str:
+        """An id that the room knows, or a new one: to use a forgotten one is a client's fault."""
+        known = list(self.room.memory.utterances)
+        n = self.pick(len(known) + 1)
+        if n < len(known):
+            return known[n]
+        self.ids += 1
+        return f"new{self.ids}"
+
+    # --- what clients do
+
+    def come(self) -> None:
+        if len(self.speakers) < 3:
+            codec = (Codec.JSON, Codec.MSGPACK)[self.pick(2)]
+            role = (Role.SPEAK, Role.MODERATE, Role.VIEW)[self.pick(3)]
+            langs = self.pick_langs()
+            self.trace.append(f"  {role} {langs}")
+            self.speakers.append(self.meeting.enter(*langs, role=role, codec=codec, greeted=False))
+
+    def send(self, type: str, **fields: object) -> None:
+        peer = self.choose(self.speakers)
+        if peer is not None:
+            self.trace.append(f"  {peer.session.id} {type} {fields}")
+            before = set(peer.session.langs)
+            self.heard(peer, before, peer.send(type, **fields))
+
+    def speak(self) -> None:
+        fields: dict[str, object] = {"final": self.pick(2) == 1}
+        if self.pick(4):
+            fields["id"] = self.pick_id()
+        if rev := self.pick(4):
+            fields["rev"] = rev
+        if self.pick(5) == 4:
+            fields["lang"] = LANGS[self.pick(len(LANGS))]
+        self.send("say", text=TEXTS[self.pick(len(TEXTS))], **fields)
+
+    def grow(self) -> None:
+        """Speech recognition adds words, and takes the last one back now and then."""
+        growing = [speech for speech in self.room.memory.speeches.values() if speech.growing]
+        speech = self.choose(growing)
+        count = len(speech.text.split()) + self.pick(4) if speech is not None else 2
+        words = SPEECH[:count]
+        if words and self.pick(4) == 3:
+            words = [*words[:-1], "hm"]
+        text, final = " ".join(words), self.pick(6) == 5
+        for peer in self.speakers:
+            if speech is None or peer.session.id == speech.author:
+                id = speech.id if speech is not None else None
+                self.trace.append(f"  {peer.session.id} {id} {text!r} {final}")
+                before = set(peer.session.langs)
+                events = peer.say(text, final=final, **({"id": id} if id is not None else {}))
+                self.heard(peer, before, events)
+                break
+
+    def cancel(self) -> None:
+        langs = self.pick_langs() if self.pick(2) else None
+        self.send("cancel", id=self.pick_id(), langs=langs)
+
+    def edit(self) -> None:
+        self.send("edit", id=self.pick_id(), lang=LANGS[self.pick(len(LANGS))], text="corrected")
+
+    def retract(self) -> None:
+        self.send("retract", id=self.pick_id())
+
+    def want(self) -> None:
+        fields: dict[str, object] = {"view": VIEWS[self.pick(len(VIEWS))]}
+        if self.pick(2):
+            fields["backfill"] = self.pick(5)
+        self.send("want", langs=self.pick_langs(), **fields)
+
+    def look(self) -> None:
+        self.send(("get", "stats", "help")[self.pick(3)], id=self.pick_id())
+
+    def set(self) -> None:
+        self.send("set", glossary={"a": "A"}, **{"from": LANGS[self.pick(len(LANGS))]})
+
+    def junk(self) -> None:
+        peer = self.choose(self.speakers)
+        frame = self.choose(JUNK)
+        if peer is not None and frame is not None:
+            self.trace.append(f"  {peer.session.id} {frame!r}")
+            before = set(peer.session.langs)
+            self.heard(peer, before, peer.frame(frame))
+
+    def go(self) -> None:
+        if self.pick(2):
+            self.send("bye")
+        else:
+            peer = self.choose(self.speakers)
+            if peer is not None:
+                self.speakers.remove(peer)
+                peer.close()
+
+    def drain(self) -> None:
+        peer = self.choose(self.speakers)
+        if peer is not None and self.pick(3) == 2:
+            peer.session.drain(self.meeting.now)
+
+    # --- what the engine does
+
+    def begin(self) -> None:
+        job = self.choose(list(self.meeting.given.values()))
+        if job is not None:
+            self.meeting.begin(job)
+            self.outputs[job.id] = job.prefix
+
+    def feed(self, job: Job | None = None, piece: str | None = None) -> None:
+        job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
+        if job is not None:
+            if piece is None:
+                piece = PIECES[self.pick(len(PIECES))]
+            reset = self.pick(6) == 5
+            self.trace.append(f"  {job.id} {piece!r} {reset}")
+            self.outputs[job.id] = (job.prefix if reset else self.outputs[job.id]) + piece
+            self.meeting.feed(job, piece, reset=reset)
+
+    def finish(self, job: Job | None = None) -> None:
+        """A job ends as it stands: a final is what the engine said, and begins as was promised."""
+        job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
+        if job is not None:
+            self.trace.append(f"  {job.id}")
+            _, caption = self.room.booth.jobs[job.id]
+            output, committed = self.outputs[job.id], caption.committed
+            revised = job.id in self.room.booth._revised
+            decided = len(self.log)
+            self.meeting.finish(job)
+            made = [event for event in self.log[decided:] if getattr(event, "by", None) == "mt"]
+            kind = Edited if revised else Final
+            none = not revised and (job.partial or not output.startswith(committed))
+            assert [event.text for event in only(kind, made)] == ([] if none else [output])
+            assert len(made) == len(only(kind, made))
+            self.dead.append(job)
+
+    def answer(self) -> None:
+        """The engine translates as a good one would: word by word, going on from the prefix."""
+        job = self.choose(list(self.meeting.jobs.values()))
+        if job is not None:
+            whole = " ".join(f"{word}-{job.target}" for word in job.text.split())
+            rest = whole.removeprefix(self.outputs[job.id])
+            self.feed(job, rest if len(rest) < len(whole) else f" {rest}" if job.prefix else rest)
+            if job.id in self.meeting.jobs:
+                self.finish(job)
+
+    def fail(self) -> None:
+        job = self.choose(list(self.meeting.jobs.values()))
+        if job is not None:
+            code = (ErrorCode.ENGINE_UNAVAILABLE, ErrorCode.REJECTED)[self.pick(2)]
+            self.trace.append(f"  {job.id} {code}")
+            self.meeting.fail(job, code)
+            self.dead.append(job)
+
+    def reap(self) -> None:
+        """An aborted job ends, one way or the other."""
+        job = self.choose(list(self.meeting.stopping.values()))
+        if job is not None:
+            if self.pick(2):
+                self.room.failed(job.id, ErrorCode.ENGINE_UNAVAILABLE, self.meeting.now)
+            else:
+                self.room.finished(job.id, self.meeting.now)
+            self.meeting.reap(job)
+            self.dead.append(job)
+
+    def haunt(self) -> None:
+        """An engine goes on about a job that has ended or was taken back."""
+        job = self.choose([*self.dead[-3:], *self.meeting.stopping.values()])
+        if job is not None:
+            decided = len(self.log)
+            for peer in self.speakers:
+                peer.events()
+            self.meeting.feed(job, "late", reset=self.pick(2) == 1)
+            self.room.started(job.id, self.meeting.now)
+            self.room.finished(job.id, self.meeting.now)
+            assert len(self.log) == decided
+            assert not any(peer.events() for peer in self.speakers)
+
+    # --- what time does
+
+    def wait(self) -> None:
+        seconds = (0.3, 1, 4, -2)[self.pick(4)]
+        if seconds < 0:
+            self.meeting.now += seconds
+        else:
+            self.meeting.wait(seconds)
+        for job in self.meeting.dispatch.overdue(self.meeting.now, PATIENCE):
+            self.room.failed(job.id, ErrorCode.TIMEOUT, self.meeting.now)
+
+    def wake(self) -> None:
+        """A room may be woken before there is anything to do."""
+        self.room.wake(self.meeting.now)
+
+    # --- what must hold
+
+    def decided(self, event: ServerMessage) -> None:
+        """The room logs an event: count the ends of captions."""
+        self.log.append(event)
+        assert getattr(event, "seq", 0) == len(self.log), "a hole in the log"
+        match event:
+            case Source(ord=ord):
+                self.asked |= {(ord, lang) for lang in self.room.wanted}
+                ended = []
+            case Final(ord=ord, lang=lang) | Failed(ord=ord, lang=lang):
+                assert ord not in self.gone
+                ended = [(ord, lang)]
+            case Edited(ord=ord, lang=lang):
+                assert ord not in self.gone
+                ended = []
+            case Retracted(ord=ord):
+                assert ord not in self.gone
+                self.gone.add(ord)
+                ended = []
+            case Cancelled(id=id, lang=lang):
+                utterance = self.room.memory.utterances[id]
+                assert utterance.ord not in self.gone
+                ended = [
+                    (utterance.ord, caption.lang)
+                    for caption in utterance.captions.values()
+                    if lang == caption.lang
+                    or (lang is None and (utterance.ord, caption.lang) not in self.ends)
+                ]
+            case _:
+                ended = []
+        for key in ended:
+            self.ends[key] = self.ends.get(key, 0) + 1
+            assert self.ends[key] == 1, f"{key} ended twice"
+
+    def heard(self, peer: Peer, before: set[str], events: Sequence[ServerMessage]) -> None:
+        """A reader never receives another's text; who corrects one is answered in its language."""
+        for event in events:
+            answer = getattr(event, "by", None) == "human"
+            if isinstance(event, Delta | Final | Failed | Edited) and not answer:
+                assert event.lang in before | set(peer.session.langs), f"{peer.session.id}: {event}"
+            if isinstance(event, Delta):
+                assert peer.session.view == "live" or not event.draft
+                assert peer.session.view != "final" or peer not in self.watchers.values()
+
+    def check(self, before: dict[Peer, set[str]]) -> None:
+        for peer in list(self.speakers):
+            session = peer.session
+            self.heard(peer, before.get(peer, set()), peer.events())
+            if session.state is State.LEAVING and not session.inflight:
+                assert session.outbox.closing is not None, "a session that never ends"
+            if session.outbox.closing is not None:
+                self.speakers.remove(peer)
+                peer.close()
+        for name, watcher in self.watchers.items():
+            if name != "slow":
+                self.heard(watcher, set(), watcher.events())
+        meeting, memory = self.meeting, self.room.memory
+        for peer in meeting.peers:
+            assert peer.session.outbox.bytes <= self.limits.outbox_bytes
+            roots = {memory.utterances[id].root for id in peer.session.inflight}
+            assert len(roots) <= self.limits.inflight
+        assert meeting.dispatch.running <= meeting.dispatch.capacity
+        assert meeting.dispatch.queued <= meeting.dispatch.depth + meeting.dispatch.capacity
+        waiting = set(meeting.dispatch._waiting)
+        assert set(self.room.booth.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
+        assert set(self.room.booth._revised) <= set(self.room.booth.jobs)
+        queued = [
+            id for rooms in meeting.dispatch._order.values() for ids in rooms.values() for id in ids
+        ]
+        assert sorted(queued) == sorted(waiting)
+        for utterance in memory.utterances.values():
+            if utterance.retracted:
+                assert utterance.ended and not utterance.text
+                assert not any(c.stable or c.draft for c in utterance.captions.values())
+
+    def end(self) -> None:
+        """The server stops: everything comes to its end."""
+        for peer in self.speakers:
+            peer.session.drain(self.meeting.now)
+            self.room.hush(peer.session, self.meeting.now)
+        self.meeting.act()
+        self.meeting.finish_all()
+        self.meeting.wait(100.0)
+        assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
+        assert not self.room.booth.jobs
+        for utterance in self.room.memory.utterances.values():
+            assert utterance.ended, utterance
+            for lang in utterance.captions:
+                assert self.ends.get((utterance.ord, lang)) == 1, f"{utterance} {lang}"
+        assert self.asked <= set(self.ends), "a caption that was asked for is lost"
+        for peer in self.speakers:
+            assert peer.session.outbox.closing is not None
+            peer.events()
+        assert self.room.log.since(0) == [self.kept(event) for event in self.log]
+        if self.watchers:
+            self.compare()
+
+    def kept(self, event: ServerMessage) -> ServerMessage:
+        """What the log has of an event: no text of what was taken back."""
+        if isinstance(event, Source | Final | Edited) and event.ord in self.gone:
+            return replace(event, text="")
+        return event
+
+    def compare(self) -> None:
+        """Whatever they saw on the way, all who read the same language end with the same text."""
+        for name in ("live", "stable", "final"):
+            self.heard(self.watchers[name], set(), self.watchers[name].events())
+        shown = ended(self.watchers["live"])
+        assert shown == ended(self.watchers["stable"]) == ended(self.watchers["final"])
+        if self.watchers["slow"].session.outbox.closing is None:
+            self.watchers["slow"].events()
+            assert shown == ended(self.watchers["slow"])
+
+
+def ended(peer: Peer) -> dict[tuple[str, str], str]:
+    """The finals on a client's screen."""
+    return {
+        key: caption.text
+        for key, caption in peer.screen.captions.items()
+        if isinstance(caption.end, Final)
+    }

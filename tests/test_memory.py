@@ -1,0 +1,162 @@
+"""What a room remembers, under which ids, and what it forgets."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.flow import Flow
+from gateway.memory import NEAR, Memory
+from gateway.stability import Stability
+from gateway.utterance import Caption, Utterance
+from tests.helpers import NOW
+
+
+def memory(most: int = 100) -> Memory:
+    return Memory("meeting", Flow(), most)
+
+
+def say(made: Memory, id: str | None = None, *, final: bool = True) -> Utterance:
+    """Something is said, to its end or not."""
+    utterance = made.begin(id, "s1", NOW).open
+    utterance.final = final
+    return utterance
+
+
+def ids(utterances: list[Utterance]) -> list[str]:
+    return [utterance.id for utterance in utterances]
+
+
+# --- ids ----------------------------------------------------------------------------------------
+
+
+def test_what_is_said_without_an_id_gets_one_that_nobody_has_used() -> None:
+    made = memory()
+    assert [say(made, id).id for id in (None, "u2", None, "mine", None)] == [
+        "u1",
+        "u2",
+        "u3",
+        "mine",
+        "u5",
+    ]
+
+
+def test_utterances_are_numbered_in_the_order_in_which_they_began() -> None:
+    made = memory()
+    first, second = say(made, "b", final=False), say(made, "a")
+    assert (first.ord, second.ord, first.began, first.author) == (1, 2, NOW, "s1")
+
+
+def test_a_part_is_an_utterance_of_its_own_under_the_same_root() -> None:
+    made = memory()
+    say(made, "u1.2")
+    speech = made.begin("u1", "s1", NOW)
+    part = made.part(speech, NOW + 5)
+    assert (part.id, part.root, part.ord, part.began) == ("u1.3", "u1", 3, NOW + 5)
+    assert speech.open is part
+    assert ids(made.parts("u1")) == ["u1", "u1.3"]
+    assert ids(made.parts("u1.3")) == ["u1.3"]
+    assert made.parts("u1.4") == []
+
+
+def test_what_grows_is_what_was_said_under_an_id_and_not_to_its_end() -> None:
+    made = memory()
+    say(made, "done")
+    say(made, "growing", final=False)
+    assert [made.growing(id) for id in ("growing", "done", "never", None)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_what_was_forgotten_never_was_or_was_taken_back_is_not_found() -> None:
+    made = memory()
+    say(made, "gone").erase()
+    assert made.known(say(made, "x").id).id == "x"
+    for id in ("gone", "never"):
+        with pytest.raises(ClientFault) as raised:
+            made.known(id)
+        assert raised.value.code is ErrorCode.NOT_FOUND
+        assert "'meeting'" in str(raised.value)
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+def test_the_last_utterances_are_those_that_were_said_to_their_end_and_stand() -> None:
+    made = memory()
+    for id in ("a", "growing", "gone", "b", "cancelled", "c"):
+        utterance = say(made, id, final=id != "growing")
+        utterance.cancelled = id == "cancelled"
+        if id == "gone":
+            utterance.erase()
+    assert ids(made.last(10)) == ["c", "b", "a"]
+    assert ids(made.last(2)) == ["c", "b"]
+    assert made.last(0) == []
+
+
+def test_before_an_utterance_is_what_began_earlier_of_the_last_ones() -> None:
+    made = memory()
+    said = [say(made, f"x{n}") for n in range(NEAR + 2)]
+    assert ids(list(made.before(said[4]))) == ["x3", "x2"]
+    assert list(made.before(said[1])) == []
+
+
+# --- what is forgotten --------------------------------------------------------------------------
+
+
+def test_the_oldest_that_has_ended_is_forgotten_first() -> None:
+    made = memory(2)
+    say(made, "growing", final=False)
+    for id in ("a", "b", "c"):
+        say(made, id)
+    assert list(made.utterances) == list(made.speeches) == ["growing", "c"]
+    assert len(made) == 2
+
+
+def test_as_many_are_forgotten_as_there_are_too_many() -> None:
+    made = memory(2)
+    growing = [say(made, f"{n}", final=False) for n in range(5)]
+    assert len(made) == 5
+    for utterance in growing:
+        utterance.final = True
+    say(made, "last")
+    assert list(made.utterances) == ["4", "last"]
+
+
+def test_a_speech_is_forgotten_with_its_last_part() -> None:
+    made = memory(2)
+    speech = made.begin("u1", "s1", NOW)
+    speech.open.final = True
+    made.part(speech, NOW)
+    say(made, "x")
+    assert ids(made.parts("u1")) == ["u1.2"]
+    assert made.growing("u1")
+    speech.open.final = True
+    say(made, "y")
+    assert list(made.utterances) == ["x", "y"]
+    assert list(made.speeches) == ["x", "y"]
+
+
+def test_a_cancelled_last_part_that_is_forgotten_first_does_not_grow_again() -> None:
+    made = memory(2)
+    speech = made.begin("u1", "s1", NOW)
+    speech.open.final = True
+    speech.open.captions["de"] = Caption("u1", "de", Stability())
+    made.part(speech, NOW).cancelled = True
+    say(made, "x")
+    assert list(made.utterances) == ["u1", "x"]
+    assert not made.growing("u1")
+
+
+def test_restored_utterances_are_remembered_and_numbers_go_on() -> None:
+    made = memory(2)
+    for ord in (3, 5, 9):
+        utterance = Utterance(f"u{ord}", ord, "")
+        utterance.final = True
+        made.restore(utterance)
+    assert list(made.utterances) == ["u5", "u9"]
+    assert ids(made.parts("u9")) == ["u9"]
+    assert say(made).ord == 10
