@@ -15,42 +15,36 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
-from gateway import history, languages
+from gateway import history, languages, recall
 from gateway.audience import Audience
 from gateway.booth import Booth, Pairs
 from gateway.codec import Envelope
 from gateway.dispatch import Dispatch, Stage
 from gateway.errors import ClientFault, ErrorCode
+from gateway.floor import Floor
 from gateway.flow import Flow
 from gateway.glossary import Glossary
 from gateway.job import Chunk
 from gateway.limits import Limits
-from gateway.log import Durable, Log
+from gateway.log import Log
 from gateway.member import Member, Role
 from gateway.memory import Memory
 from gateway.messages import (
-    Ack,
     By,
     Cancelled,
     Delta,
     Edit,
-    Edited,
-    Failed,
-    Final,
-    Line,
     Retract,
-    Retracted,
     Say,
     ServerMessage,
     Set,
     Settings,
     Snapshot,
-    Source,
     View,
     Was,
 )
+from gateway.minutes import Minutes
 from gateway.profiles import Profile
-from gateway.speech import Speech
 from gateway.utterance import Caption, State, Utterance
 
 
@@ -79,17 +73,17 @@ class Room:
         self.name = name
         self.log = log
         self.audience = Audience(profile.targets, limits.linger_s)
+        self.minutes = Minutes(log, self.audience, observe)
         self._flow = flow or Flow()
         self.booth = Booth(self, name, dispatch, profile, self._flow.stability)
         self.empty_since: float | None = None
-        self._dispatch = dispatch
         self._limits = limits
-        self._observe = observe
         self._alarm = alarm
         self._awake_at: float | None = None
         self._announced = False
         self._announce_at: float | None = None
         self.memory = Memory(name, self._flow, limits.utterances)
+        self.floor = Floor(self, self.memory, self.booth, dispatch)
         for utterance in history.utterances(log, self._flow):
             self.memory.restore(utterance)
         history.brief(log, self.booth.brief, settings)
@@ -143,22 +137,7 @@ class Room:
     def recall(self, tags: Iterable[str], most: int | None = None) -> list[Envelope]:
         """What was decided of the last utterances, for somebody who comes now."""
         tagged = [(tag, self.audience.key(tag)) for tag in tags]
-        events = self.log.last(self._backfill(most))
-        retracted = {event.id for event in events if isinstance(event, Retracted)}
-        spoken = {event.id: event.lang for event in events if isinstance(event, Source)}
-        recalled = []
-        for event in events:
-            if isinstance(event, Retracted | Settings) or event.id in retracted:
-                continue
-            lang = None if isinstance(event, Source) else event.lang
-            if isinstance(event, Edited) and event.by == "human" and lang == spoken[event.id]:
-                lang = None  # the original was corrected: that is for everybody
-            envelope = Envelope(event)
-            if lang is None:
-                recalled.append(envelope)
-            else:
-                recalled += [envelope.tagged(tag) for tag, key in tagged if key == lang]
-        return recalled
+        return recall.decided(self.log, tagged, self._backfill(most))
 
     def want(
         self,
@@ -184,8 +163,10 @@ class Room:
         if member.recalled:
             self._remind(member, new, most, now)
         shown = {tag: self.audience.key(tag) for tag in langs} if again else new
+        # A caption may still be made of an utterance that has ended.
+        active = {*self._open(*self.members.values()), *(u for u, _ in self.booth.jobs.values())}
         for tag, key in shown.items():
-            for delta in self._under_way(key):
+            for delta in recall.under_way(active, key):
                 self.audience.catch_up(member, tag, delta, now)
         for utterance in self._open(*self.members.values()):
             self.booth.translate(utterance, self.wanted, now)
@@ -206,54 +187,7 @@ class Room:
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``) with nothing changed.
         """
-        speech = self.memory.speeches.get(say.id or "")
-        rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
-        if speech is not None:
-            if speech.author != member.id:
-                raise ClientFault(
-                    ErrorCode.FORBIDDEN, f"Utterance {speech.id!r} belongs to another speaker."
-                )
-            if rev == speech.rev and (text, say.final) == (speech.text, speech.final):
-                self._acknowledge(member, speech, say, now)
-                return
-            if rev <= speech.rev:
-                raise ClientFault(
-                    ErrorCode.STALE,
-                    f"Revision {rev} of {speech.id!r} is not newer than {speech.rev}, said before.",
-                    "Let rev rise with every revision of the same id.",
-                )
-            if not self.memory.growing(speech.id):
-                raise ClientFault(
-                    ErrorCode.STALE,
-                    f"Utterance {speech.id!r} has ended with revision {speech.rev}.",
-                    "Say the new text under a new id.",
-                )
-        elif say.id is not None and say.id in self.memory.utterances:
-            root = self.memory.utterances[say.id].root
-            raise ClientFault(
-                ErrorCode.STALE,
-                f"Utterance {say.id!r} is over."
-                if say.id == root
-                else f"{say.id!r} is a part of {root!r}, which is said under that id.",
-                "Say the new text under a new id.",
-            )
-        queued = [c for c in speech.open.active if c.state is State.QUEUED] if speech else ()
-        if not self._dispatch.admits(len(self.wanted) - len(queued)):
-            raise ClientFault(
-                ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
-            )
-        if speech is None:
-            speech = self.memory.begin(say.id, member.id, now)
-            member.inflight.add(speech.id)
-        speech.rev, speech.text, speech.final = rev, text, say.final
-        if say.speaker is not None:
-            self.booth.brief.meet(say.speaker)
-        self._inform(speech, say, lang)
-        self._acknowledge(member, speech, say, now)
-        if say.final:
-            self._end(speech, lang, now)
-        else:
-            self._grow(speech, lang, say, now)
+        self.floor.say(member, say, text, lang, now)
 
     def cancel(
         self, member: Member, id: str, langs: tuple[str, ...] | None, ref: str | None, now: float
@@ -289,13 +223,7 @@ class Room:
         if languages.same(lang, utterance.lang):
             utterance.text = text
             utterance.turn += 1
-            self._publish(
-                self._edited(utterance, utterance.lang, text, "human"),
-                now,
-                to=member,
-                ref=edit.ref,
-                all=True,
-            )
+            self.minutes.original(utterance, now, to=member, ref=edit.ref)
             self.booth.revise(utterance, now)
             self.settle(utterance, now)
             return
@@ -309,8 +237,7 @@ class Room:
         self.booth.withdraw(caption)
         if caption.state.ended:
             caption.edit(text, "human")
-            event = self._edited(utterance, caption.lang, text, "human")
-            self._publish(event, now, to=member, ref=edit.ref, tag=lang)
+            self.minutes.edited(utterance, caption, now, to=member, ref=edit.ref, tag=lang)
         else:
             self._complete(utterance, caption, text, "human", now, to=member, tag=lang)
             self.settle(utterance, now)
@@ -332,9 +259,7 @@ class Room:
             for caption in part.captions.values():
                 self.booth.withdraw(caption)
             part.erase()
-            self.log.erase(part.ord)
-            event = Retracted(seq=self.log.next(), id=part.id, ord=part.ord)
-            self._publish(event, now, to=member, ref=retract.ref)
+            self.minutes.retracted(part, now, to=member, ref=retract.ref)
 
     def change(self, member: Member, change: Set, now: float) -> None:
         """Change the room's settings; everybody is told the new version."""
@@ -349,48 +274,13 @@ class Room:
             self.booth.brief.meet(change.speaker)
             self._announce(now)
         brief.version += 1
-        self._publish(
-            Settings(
-                seq=self.log.next(),
-                version=brief.version,
-                context=change.context,
-                glossary=change.glossary,
-                style=change.style,
-                from_=change.from_,
-                speaker=change.speaker,
-                session=member.id,
-            ),
-            now,
-            to=member,
-            ref=change.ref,
-        )
+        self.minutes.settings(change, brief.version, now, to=member)
 
     def snapshot(
         self, id: str, ref: str | None = None, langs: Collection[str] | None = None
     ) -> Snapshot:
         """One utterance as it stands, in these languages. Raises `ClientFault` (``not_found``)."""
-        utterance = self.memory.known(id)
-        return Snapshot(
-            id=utterance.id,
-            rev=utterance.rev,
-            ord=utterance.ord,
-            lang=utterance.lang,
-            text=utterance.text,
-            final=utterance.final,
-            speaker=utterance.speaker,
-            lines=tuple(
-                Line(
-                    lang=caption.lang,
-                    state=caption.state.value,
-                    text=caption.stable,
-                    draft=caption.draft or None,
-                    by=caption.by,
-                )
-                for lang, caption in sorted(utterance.captions.items())
-                if langs is None or lang in langs
-            ),
-            ref=ref,
-        )
+        return recall.snapshot(self.memory.known(id), ref, langs)
 
     # --- the engine and the clock ---------------------------------------------------------------
 
@@ -415,14 +305,14 @@ class Room:
         self._awake_at = None
         for utterance in self._open(*self.members.values()):
             if not utterance.final:
-                self._admit(self.memory.speeches[utterance.root], now)
+                self.floor.admit(self.memory.speeches[utterance.root], now)
         self._expire(now)
         if self._announce_at is not None:
             if self._announce_at <= now:
                 self._announce_at = None
                 self.audience.tell(Envelope(self.audience.presence()), None, now)
             else:
-                self._at(self._announce_at)
+                self.at(self._announce_at)
 
     # --- what the booth made ----------------------------------------------------------------------
 
@@ -437,23 +327,12 @@ class Room:
     def revise(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
         """A corrected original has this translation."""
         caption.edit(text, by)
-        self._publish(self._edited(u, caption.lang, text, by), now)
+        self.minutes.edited(u, caption, now)
 
     def fail(self, u: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
         """There will be no caption."""
         caption.fail()
-        self._publish(
-            Failed(
-                seq=self.log.next(),
-                id=u.id,
-                rev=u.rev,
-                ord=u.ord,
-                lang=caption.lang,
-                code=code.value,
-                retry=code.retry,
-            ),
-            now,
-        )
+        self.minutes.failed(u, caption.lang, code, now)
 
     def settle(self, u: Utterance, now: float) -> None:
         """Something of the utterance ended; if that was all of it, its speaker is told."""
@@ -477,80 +356,23 @@ class Room:
                 pairs.append((earlier.text, caption.stable))
         return tuple(reversed(pairs))
 
-    # --- growing ----------------------------------------------------------------------------------
+    # --- what the floor decided -------------------------------------------------------------------
 
-    def _grow(self, speech: Speech, lang: str, say: Say, now: float) -> None:
-        """Take a text that will go on: cut what is complete of it, translate what is agreed."""
-        speech.offer(lang, now if say.t1 is None else say.t1, now)
-        changed = speech.gate.diverged
-        while (head := speech.cut(lang)) is not None:
-            part = speech.open
-            self.members[speech.author].inflight.add(self.memory.part(speech, now).id)
-            self._inform(speech, say, lang)
-            self._close(part, head, now, changed=changed)
-            changed = False
-        self.booth.echo(speech.open, speech.remainder(lang), self.wanted, now)
-        self._admit(speech, now)
+    def said(self, u: Utterance, now: float) -> None:
+        """It was said to its end: this is the original."""
+        self.minutes.source(u, now)
 
-    def _admit(self, speech: Speech, now: float) -> None:
-        """Translate what is agreed of a growing text, if it is time to."""
-        part, gate = speech.open, speech.gate
-        due = gate.due(now)
-        if due is not None and due > now:
-            self._at(due)
-        elif due is not None:
-            if gate.diverged:
-                self.booth.doubt(part)
-            part.text = gate.take(now)
-            part.turn += 1
-        self.booth.translate(part, self.wanted, now)
+    def drop(self, u: Utterance, now: float) -> None:
+        """It turned out to be nothing."""
+        self._cancel(u, None, now)
 
-    def _end(self, speech: Speech, lang: str, now: float) -> None:
-        """The rest of what was said under an id is known."""
-        part, text = speech.open, speech.remainder(lang)
-        changed = not speech.gate.continues(text, lang)
-        speech.end()
-        if text:
-            self._close(part, text, now, changed=changed)
-        else:  # all of it belongs to the parts before
-            self._cancel(part, None, now)
-
-    def _close(self, part: Utterance, text: str, now: float, *, changed: bool) -> None:
-        """An utterance, or a part of a long one, has been said to its end."""
-        if changed:
-            self.booth.doubt(part)
-        part.text = text
-        part.turn += 1
-        part.final = True
-        part.at = now
-        self._publish(
-            Source(
-                seq=self.log.next(),
-                id=part.id,
-                rev=part.rev,
-                ord=part.ord,
-                lang=part.lang,
-                text=text,
-                speaker=part.speaker,
-                t0=part.t0,
-                t1=part.t1,
-            ),
-            now,
-        )
-        self.booth.translate(part, self.wanted, now)
-        self.settle(part, now)
+    def at(self, when: float) -> None:
+        """Be woken then, or before."""
+        if self._awake_at is None or when < self._awake_at:
+            self._awake_at = when
+            self._alarm(when)
 
     # --- inside -----------------------------------------------------------------------------------
-
-    def _inform(self, speech: Speech, say: Say, lang: str) -> None:
-        part = speech.open
-        part.grown = part.grown or not say.final
-        part.rev = speech.rev
-        part.lang = lang
-        part.speaker = say.speaker or part.speaker
-        if part.t0 is None:
-            part.t0 = say.t0 if len(speech.parts) == 1 else speech.parts[-2].t1
-        part.t1 = say.t1
 
     def _may(self, member: Member, utterance: Utterance, what: str) -> None:
         if member.role is not Role.MODERATE and utterance.author != member.id:
@@ -565,16 +387,6 @@ class Room:
         utterances = [self.memory.utterances[id] for member in members for id in member.inflight]
         return sorted(utterances, key=lambda utterance: utterance.ord)
 
-    def _under_way(self, lang: str) -> list[Delta]:
-        """What is shown in a language of captions that have not ended, oldest first."""
-        made = (u for u, _ in self.booth.jobs.values())  # of utterances that have ended, too
-        utterances = {*self._open(*self.members.values()), *made}
-        captions = (
-            utterance.captions.get(lang) for utterance in sorted(utterances, key=lambda u: u.ord)
-        )
-        deltas = (c.whole() for c in captions if c is not None and not c.state.ended)
-        return [delta for delta in deltas if delta is not None]
-
     def _backfill(self, most: int | None) -> int:
         return self._limits.backfill if most is None else min(most, self._limits.backfill)
 
@@ -587,10 +399,6 @@ class Room:
                     shot = self.snapshot(utterance.id, langs=(key,))
                     lines = tuple(replace(line, lang=tag) for line in shot.lines)
                     member.outbox.send(replace(shot, lines=lines), now)
-
-    def _acknowledge(self, member: Member, speech: Speech, say: Say, now: float) -> None:
-        ack = Ack(id=speech.id, rev=speech.rev, ord=speech.open.ord, ref=say.ref)
-        member.outbox.send(ack, now)
 
     def _cancel(
         self,
@@ -615,9 +423,7 @@ class Room:
                 caption.cancel()
             if decides:
                 utterance.cancelled = utterance.cancelled or lang is None
-                seq = self.log.next()
-                event = Cancelled(seq=seq, id=utterance.id, rev=utterance.rev, lang=lang, was=was)
-                self._publish(event, now, to=to, ref=ref, tag=tag)
+                self.minutes.cancelled(utterance, lang, was, now, to=to, ref=ref, tag=tag)
             else:
                 assert to is not None, "only a client cancels what has ended"
                 answer = Cancelled(id=utterance.id, rev=utterance.rev, lang=tag, was=was, ref=ref)
@@ -636,7 +442,7 @@ class Room:
             for utterance, langs in lost.items():
                 self._cancel(utterance, tuple(langs), now)
         if (due := self.audience.due) is not None:
-            self._at(due)
+            self.at(due)
 
     def _announce(self, now: float) -> None:
         """Tell everybody who is here, soon: many may come at once."""
@@ -644,18 +450,7 @@ class Room:
             self._announced = len(self.members) > 1
             if self._announce_at is None:
                 self._announce_at = now + self._limits.presence_s
-                self._at(self._announce_at)
-
-    def _at(self, when: float) -> None:
-        """Be woken then, or before."""
-        if self._awake_at is None or when < self._awake_at:
-            self._awake_at = when
-            self._alarm(when)
-
-    def _edited(self, u: Utterance, lang: str, text: str, by: By) -> Edited:
-        return Edited(
-            seq=self.log.next(), id=u.id, rev=u.rev, ord=u.ord, lang=lang, text=text, by=by
-        )
+                self.at(self._announce_at)
 
     def _complete(
         self,
@@ -671,46 +466,5 @@ class Room:
         delta = caption.correct(text)
         if delta is not None:
             self.show(delta, now)
-        timing = caption.finish(text, by, now)
-        self._publish(
-            Final(
-                seq=self.log.next(),
-                id=u.id,
-                rev=u.rev,
-                ord=u.ord,
-                lang=caption.lang,
-                text=text,
-                by=by,
-                ms=timing,
-                flags=caption.flags,
-            ),
-            now,
-            to=to,
-            tag=tag,
-        )
-
-    def _publish(
-        self,
-        event: Durable,
-        now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-        tag: str | None = None,
-        all: bool = False,
-    ) -> None:
-        """Log a durable event and send it to everybody it concerns.
-
-        ``to`` gets it in any case, with its ``ref`` and under the ``tag`` it used.
-        """
-        self.log.append(event, now)
-        self._observe(event)
-        envelope = Envelope(event)
-        lang = None if all or isinstance(event, Source) else getattr(event, "lang", None)
-        self.audience.tell(envelope, lang, now, but=to, tag=tag)
-        if to is not None:
-            if tag is not None:
-                envelope = envelope.tagged(tag)
-            if ref is not None:
-                envelope = Envelope(replace(envelope.message, ref=ref))
-            to.hear(envelope, now)
+        ms = caption.finish(text, by, now)
+        self.minutes.final(u, caption, ms, now, to=to, tag=tag)

@@ -7,7 +7,7 @@ could make.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os.path import commonprefix
 from typing import TypeVar
 
@@ -117,6 +117,7 @@ class Meeting:
         flow: Flow | None = EAGER,
         lazy: bool = False,
         log: Log | None = None,
+        observe: Callable[[ServerMessage], None] | None = None,
     ) -> None:
         languages = languages or ("en", "de", "fr", "es")
         self.now = NOW
@@ -132,7 +133,7 @@ class Meeting:
             profile=self.profile,
             limits=self.limits,
             flow=flow,
-            observe=self.observe,
+            observe=observe or self.observe,
             alarm=self.wind,
         )
         self.peers: list[Peer] = []

@@ -170,12 +170,15 @@ def test_every_message_has_an_example_and_those_of_the_schema_are_among_them() -
         assert written in shown, f"docs/protocol.md lacks this example: {written}"
 
 
+METHODS = ("DELETE", "POST", "GET")
+
+
 def test_every_request_over_http_is_shown_with_an_example() -> None:
     served = {"GET /"} | {
-        f"{'POST' if 'POST' in (route.methods or ()) else 'GET'} {route.path}"
+        f"{next(name for name in METHODS if name in (route.methods or ()))} {route.path}"
         for route in (*http.ROUTES, *libretranslate.ROUTES, *rooms.ROUTES)
     }
-    rows = re.findall(r"^\| `((?:GET|POST) [^`]+)` \| `curl (?:-N )?([^` ]+)", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)", PAGE, re.MULTILINE)
     assert {request for request, _ in rows} == served
     for request, address in rows:
         host, slash, path = address.strip("'").partition("/")

@@ -153,16 +153,6 @@ def test_settings_are_those_of_the_last_version() -> None:
     )
 
 
-def test_settings_that_the_log_has_given_up_can_be_told_with_it() -> None:
-    log = Log("another", Limits())
-    log.append(Settings(seq=log.next(), version=7, style="formal"), NOW)
-    made = Brief()
-    settings = Settings(seq=0, version=6, context="a stand-up", glossary={"sprint": "Sprint"})
-    history.brief(log, made, settings)
-    assert (made.version, made.topic, made.style) == (7, "a stand-up", "formal")
-    assert made.terms("the sprint") == (("sprint", "Sprint"),)
-
-
 def test_nobody_who_is_here_has_said_it_so_that_only_moderators_correct_it() -> None:
     room, _ = conversation()
     restored = again(room)

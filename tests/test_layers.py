@@ -37,7 +37,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("flow", "utterance"),
     ("engines.base", "engines.completions", "engines.vocabulary", "member", "settings", "speech"),
     ("audience", "booth", "memory", "sqlite"),
-    ("history",),
+    ("floor", "history", "minutes", "recall"),
     ("room",),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score"),
@@ -68,7 +68,7 @@ PURE = (
     *("dispatch", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
     *("guards", "phrases", "schema", "engines.completions"),
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
-    *("audience", "booth"),
+    *("audience", "booth", "floor", "minutes", "recall"),
     *("cues", "transcript", "formats"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
 )

@@ -223,6 +223,7 @@ def test_a_retraction_of_a_part_leaves_the_others() -> None:
     assert one(Retracted, peer.send("retract", id="u1.2")).id == "u1.2"
     assert_error(peer.send("get", id="u1.2"), ErrorCode.NOT_FOUND)
     assert names(peer.send("get", id="u1")) == ["snapshot"]
+    assert [event.id for event in only(Retracted, peer.send("retract", id="u1"))] == ["u1", "u1.3"]
 
 
 def test_the_parts_of_who_leaves_are_aborted() -> None:

@@ -86,10 +86,17 @@ class World:
         self.limits = limits
         flow = FLOWS[self.pick(len(FLOWS))]
         self.meeting = Meeting(
-            "en", "de", "fr", "es", limits=limits, capacity=2, flow=flow, lazy=True
+            "en",
+            "de",
+            "fr",
+            "es",
+            limits=limits,
+            capacity=2,
+            flow=flow,
+            lazy=True,
+            observe=self.decided,
         )
         self.room = self.meeting.room
-        self.room._observe = self.decided
         self.log: list[ServerMessage] = []
         self.outputs: dict[str, str] = {}
         self.dead: list[Job] = []
