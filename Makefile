@@ -6,7 +6,8 @@ RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
 PURE   := errors job messages codec limits languages profiles outbox dispatch utterance log member \
           glossary room session guards phrases sentences schema units admission segment \
-          cues transcript formats stability flow speech memory history audience booth
+          cues transcript formats stability flow speech memory history audience booth \
+          floor minutes recall
 REPLAY := recogniser script measure plot
 comma  := ,
 space  := $(subst ,, )

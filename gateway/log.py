@@ -78,8 +78,8 @@ class Log:
 
     def entries(self, seq: int = 0) -> list[Entry]:
         """Those of the entries after ``seq`` that are still there."""
-        first = self.seq - len(self._entries) + 1
-        return list(islice(self._entries, max(0, seq - first + 1), None))
+        count = max(0, min(len(self._entries), self.seq - seq))
+        return list(islice(reversed(self._entries), count))[::-1]
 
     def last(self, utterances: int) -> list[Durable]:
         """The events of so many utterances at most, the last ones that were said to their end."""

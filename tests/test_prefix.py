@@ -1,4 +1,4 @@
-"""What `benchmarks.prefix` is made of, without vLLM: the cache it predicts, the prompts it turns."""
+"""What `benchmarks.prefix` is made of, without vLLM: the cache it predicts, and other prompts."""
 
 from __future__ import annotations
 

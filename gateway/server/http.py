@@ -28,6 +28,7 @@ from gateway.messages import Context, Final, Terms
 from gateway.profiles import Profile
 from gateway.server import oneshot
 from gateway.server.hub import Hub, Phase
+from gateway.store import StoreFault
 
 log = logging.getLogger("gateway.http")
 
@@ -302,6 +303,7 @@ ROUTES = (
 EXCEPTIONS = {
     ClientFault: on_fault,
     EngineFault: on_fault,
+    StoreFault: on_fault,
     HTTPException: on_http,
     Exception: on_bug,
 }

@@ -145,12 +145,16 @@ class Hub:
         Raises `ClientFault` (``busy``) where another process has not let go of it, or where there
         is no place for one more.
         """
-        if self.store is None or name is None or name in self.rooms:
+        if self.store is None or name is None or name in self.rooms or self.phase is not Phase.OPEN:
             return
         history = await self.store.claim(name)
         if name not in self.rooms:  # somebody may have been faster
-            if len(self.rooms) >= self.limits.rooms:
-                self._make_room()
+            try:
+                if len(self.rooms) >= self.limits.rooms:
+                    self._make_room()
+            except ClientFault:
+                self.store.release(name)
+                raise
             room = self._open(name, history.log, history.settings)
             room.empty_since = self.now()
 

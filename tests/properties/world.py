@@ -121,7 +121,8 @@ class World:
     def run(self) -> None:
         """Play the tape to its end, and bring the meeting to its own."""
         steps = (
-            *(self.speak, self.speak, self.speak, self.grow, self.grow, self.grow),
+            *(self.speak, self.speak, self.speak, self.grow, self.grow),
+            *(self.keep_up, self.keep_up, self.keep_up),
             *(self.begin, self.begin, self.begin, self.feed, self.feed, self.feed),
             *(self.finish, self.finish, self.answer, self.answer, self.answer, self.fail),
             *(self.cancel, self.want, self.look, self.come, self.go, self.junk),
@@ -280,9 +281,23 @@ class World:
             assert len(made) == len(only(kind, made))
             self.dead.append(job)
 
-    def answer(self) -> None:
+    def keep_up(self) -> None:
+        """Somebody speaks, and the engine translates all of it that is not final."""
+        self.grow()
+        self.meeting.wait(0.3)
+        for job in list(self.meeting.stopping.values()):
+            self.meeting.reap(job)
+        self.meeting.act()
+        for job in list(self.meeting.given.values()):
+            self.meeting.begin(job)
+            self.outputs[job.id] = job.prefix
+        for job in list(self.meeting.jobs.values()):
+            if job.partial:
+                self.answer(job)
+
+    def answer(self, job: Job | None = None) -> None:
         """The engine translates as a good one would: word by word, going on from the prefix."""
-        job = self.choose(list(self.meeting.jobs.values()))
+        job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
         if job is not None:
             whole = " ".join(f"{word}-{job.target}" for word in job.text.split())
             rest = whole.removeprefix(self.outputs[job.id])
