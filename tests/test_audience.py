@@ -8,16 +8,7 @@ from gateway.audience import Audience, settled
 from gateway.codec import Codec, Envelope
 from gateway.limits import Limits
 from gateway.member import Member, Role
-from gateway.messages import (
-    Delta,
-    Final,
-    Presence,
-    ServerMessage,
-    Source,
-    Tick,
-    Timing,
-    View,
-)
+from gateway.messages import Delta, Final, Presence, ServerMessage, Source, Tick, Timing, View
 from gateway.outbox import Outbox
 from tests.helpers import NOW, read
 

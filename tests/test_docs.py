@@ -178,7 +178,8 @@ def test_every_request_over_http_is_shown_with_an_example() -> None:
         f"{next(name for name in METHODS if name in (route.methods or ()))} {route.path}"
         for route in (*http.ROUTES, *libretranslate.ROUTES, *rooms.ROUTES)
     }
-    rows = re.findall(r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)", PAGE, re.MULTILINE)
+    row = r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)"
+    rows = re.findall(row, PAGE, re.MULTILINE)
     assert {request for request, _ in rows} == served
     for request, address in rows:
         host, slash, path = address.strip("'").partition("/")

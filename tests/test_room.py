@@ -6,15 +6,7 @@ from gateway.codec import Codec
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.member import Role
-from gateway.messages import (
-    Ack,
-    Delta,
-    Failed,
-    Final,
-    Settings,
-    Snapshot,
-    Source,
-)
+from gateway.messages import Ack, Delta, Failed, Final, Settings, Snapshot, Source
 from gateway.profiles import Profile
 from tests.helpers import NOW, Meeting, assert_error, meeting, names, one, only
 

@@ -8,13 +8,7 @@ from msgspec.structs import replace
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.member import Role
-from gateway.messages import (
-    Cancelled,
-    Edited,
-    Failed,
-    Final,
-    Retracted,
-)
+from gateway.messages import Cancelled, Edited, Failed, Final, Retracted
 from tests.helpers import Meeting, Peer, assert_error, meeting, names, one, only
 
 # --- cancel -------------------------------------------------------------------------------------

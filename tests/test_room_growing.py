@@ -7,11 +7,7 @@ import pytest
 from gateway.errors import ErrorCode
 from gateway.job import Priority
 from gateway.limits import Limits
-from gateway.messages import (
-    Ack,
-    Delta,
-    Final,
-)
+from gateway.messages import Ack, Delta, Final
 from gateway.profiles import Profile
 from tests.helpers import Meeting, assert_error, meeting, names, one, only
 

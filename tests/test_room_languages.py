@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from gateway.member import Role
-from gateway.messages import (
-    Cancelled,
-    Delta,
-    Final,
-)
+from gateway.messages import Cancelled, Delta, Final
 from gateway.profiles import Profile
 from tests.helpers import NOW, Meeting, meeting, one, only
 

@@ -9,12 +9,7 @@ from gateway.errors import ErrorCode
 from gateway.flow import Flow
 from gateway.job import Chunk
 from gateway.member import Role
-from gateway.messages import (
-    Cancelled,
-    Delta,
-    Failed,
-    Final,
-)
+from gateway.messages import Cancelled, Delta, Failed, Final
 from tests.helpers import Meeting, Peer, meeting, one, only
 
 # --- what is agreed -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server import hub as module
-from gateway.server.hub import Hub
+from gateway.server.hub import Hub, Seat
 from tests.live import until
 from tests.talk import run
 
@@ -34,5 +34,20 @@ def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
         await until(lambda: hub.dispatch.capacity >= 3)
         keeper.cancel()
         assert "a bug" in caplog.text
+
+    run(main)
+
+
+def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        reader = hub.open(Seat(room="r", targets=("de",)))
+        hub.receive(reader, '{"type":"want","langs":["fr"]}')
+        linger = hub._alarms["r"]
+        hub.open(Seat(room="r"))
+        presence = hub._alarms["r"]
+        assert linger.cancelled() and not presence.cancelled()
+        assert presence.when() < linger.when()
+        presence.cancel()
 
     run(main)
