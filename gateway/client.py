@@ -226,14 +226,14 @@ class Client:
         # same ref tells that there was none.
         await self._ask(Stats, want, AskStats(ref=want.ref))
 
-    async def edit(self, id: str, lang: str, text: str) -> None:
+    async def edit(self, id: str, lang: str, text: str) -> Edited | Final:
         """Put a text in the place of a caption, or of the original; `caption` has it then.
 
         For moderators and who said it. Raises `Refused`.
         """
-        edit = Edit(ref=self._ref(), id=id, lang=lang, text=text)
-        # Where the caption was still being made it gets a `final`, which has no ref: `stats` does.
-        await self._ask(msgspec.Struct, edit, AskStats(ref=edit.ref))
+        event = await self._ask(msgspec.Struct, Edit(ref=self._ref(), id=id, lang=lang, text=text))
+        assert isinstance(event, Edited | Final), event
+        return event
 
     async def retract(self, id: str) -> Retracted:
         """Take an utterance back in all languages, all parts of it or, by its id, one.

@@ -229,6 +229,7 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
     by: By
     ms: Timing
     flags: tuple[str, ...] = ()
+    ref: str | None = None
 
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):

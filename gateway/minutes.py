@@ -69,6 +69,7 @@ class Minutes:
         now: float,
         *,
         to: Member | None = None,
+        ref: str | None = None,
         tag: str | None = None,
     ) -> None:
         """A caption is complete."""
@@ -84,7 +85,7 @@ class Minutes:
             ms=ms,
             flags=caption.flags,
         )
-        self._keep(event, caption.lang, now, to=to, tag=tag)
+        self._keep(event, caption.lang, now, to=to, ref=ref, tag=tag)
 
     def failed(self, u: Utterance, lang: str, code: ErrorCode, now: float) -> None:
         """There will be no caption."""

@@ -239,7 +239,9 @@ class Room:
             caption.edit(text, "human")
             self.minutes.edited(utterance, caption, now, to=member, ref=edit.ref, tag=lang)
         else:
-            self._complete(utterance, caption, text, "human", now, to=member, tag=lang)
+            self._complete(
+                utterance, caption, text, "human", now, to=member, ref=edit.ref, tag=lang
+            )
             self.settle(utterance, now)
 
     def retract(self, member: Member, retract: Retract, now: float) -> None:
@@ -461,10 +463,11 @@ class Room:
         now: float,
         *,
         to: Member | None = None,
+        ref: str | None = None,
         tag: str | None = None,
     ) -> None:
         delta = caption.correct(text)
         if delta is not None:
             self.show(delta, now)
         ms = caption.finish(text, by, now)
-        self.minutes.final(u, caption, ms, now, to=to, tag=tag)
+        self.minutes.final(u, caption, ms, now, to=to, ref=ref, tag=tag)
