@@ -10,11 +10,15 @@ once, and each reader gets it under the tag it asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from gateway import languages
 from gateway.codec import Envelope
 from gateway.member import Member, Role
 from gateway.messages import Delta, Presence
+
+NAMED = 100
+"""Speakers whose names `Audience.presence` tells: it goes to everybody, and again and again."""
 
 
 class Audience:
@@ -121,12 +125,16 @@ class Audience:
             member.outbox.push(Envelope(shown).tagged(tag), now)
 
     def presence(self) -> Presence:
-        """How many read each language, and who may speak."""
-        names = (member.speaker for member in self.members.values() if member.role is not Role.VIEW)
+        """How many read each language, and who may speak, of many those who came first."""
+        names = dict.fromkeys(
+            member.speaker
+            for member in self.members.values()
+            if member.speaker is not None and member.role is not Role.VIEW
+        )
         return Presence(
             readers={lang: len(self._readers[lang]) for lang in sorted(self._readers)},
             members=len(self.members),
-            speakers=tuple(sorted(set(filter(None, names)))),
+            speakers=tuple(sorted(islice(names, NAMED))),
         )
 
     def _enter(self, member: Member) -> None:

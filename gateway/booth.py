@@ -95,7 +95,6 @@ class Booth:
         self._dispatch = dispatch
         self._profile = profile
         self._rules = rules
-        self._count = 0
 
     # --- what is to be made ---------------------------------------------------------------------
 
@@ -308,12 +307,11 @@ class Booth:
         target = languages.match(caption.lang, self._profile.targets)
         if source is None or target is None or not self._profile.supports(source, target):
             return None
-        self._count += 1
         growing = not utterance.final
         if caption.context is None:
             caption.context = self._room.context(utterance, caption.lang)
         return Job(
-            id=f"{self._name}.{self._count}",
+            id=self._dispatch.name(self._name),
             room=self._name,
             text=utterance.text,
             source=source,

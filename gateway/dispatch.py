@@ -50,6 +50,7 @@ class Dispatch:
         }
         self._running: set[str] = set()
         self._stops: list[Stop] = []
+        self._named = 0
 
     def __repr__(self) -> str:
         return f"<Dispatch {self.running}/{self.capacity} running, {self.queued} queued>"
@@ -61,6 +62,12 @@ class Dispatch:
     @property
     def running(self) -> int:
         return len(self._running)
+
+    def name(self, room: str) -> str:
+        """An id for a job of a room. No two in this process are the same, of rooms neither that
+        have the same name one after the other: a job of the first may still be stopping."""
+        self._named += 1
+        return f"{room}.{self._named}"
 
     def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
         """Whether so many more jobs may be submitted. Backfill leaves half of the queue free."""

@@ -6,9 +6,9 @@ log comes from. What was never decided, such as text that still grew, is not in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from gateway import languages
+from gateway import languages, segment
 from gateway.booth import Brief
 from gateway.flow import Flow
 from gateway.glossary import Glossary
@@ -23,23 +23,28 @@ def utterances(log: Log, flow: Flow) -> Iterator[Utterance]:
     Nobody who is here has said them, so that only moderators can correct them.
     """
     made: dict[str, Utterance] = {}
-    early: dict[str, list[str]] = {}  # languages that were cancelled while it was being said
+    early: dict[str, set[str]] = {}  # languages that were cancelled while it was being said
     for event, at in log.entries():
         now = log.began + at
         if isinstance(event, Source):
             made[event.id] = _said(event, now)
             for lang in early.pop(event.id, ()):
-                _caption(made[event.id], lang, flow).cancel()
+                _begun(made[event.id], lang, flow).cancel()
         elif isinstance(event, Cancelled) and event.lang is not None:
             known = made.get(event.id)
             # A caption ends once: this one is of an utterance that took over the id.
             if known is None or event.lang in known.captions:
-                early.setdefault(event.id, []).append(event.lang)
+                early.setdefault(event.id, set()).add(event.lang)
             else:
-                _caption(known, event.lang, flow).cancel()
-        elif not isinstance(event, Settings) and event.id in made:
-            _decide(made[event.id], event, flow, now)
-    yield from sorted(made.values(), key=lambda utterance: utterance.ord)
+                _begun(known, event.lang, flow).cancel()
+        elif not isinstance(event, Settings):
+            if isinstance(event, Cancelled):
+                early.pop(event.id, None)
+            if event.id in made:
+                _decide(made[event.id], event, flow, now)
+    for utterance in sorted(made.values(), key=lambda utterance: utterance.ord):
+        utterance.root = _root(utterance, made)
+        yield utterance
 
 
 def brief(log: Log, brief: Brief, settings: Settings | None = None) -> None:
@@ -51,6 +56,14 @@ def brief(log: Log, brief: Brief, settings: Settings | None = None) -> None:
             _set(brief, event)
         if isinstance(event, Settings | Source) and event.speaker:
             brief.meet(event.speaker)
+
+
+def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:
+    """What it was said under, as far as its id tells: clients may choose such ids too."""
+    first = made.get(segment.root(utterance.id) or "")
+    if first is None or first.ord > utterance.ord or first.speaker != utterance.speaker:
+        return utterance.id
+    return first.id
 
 
 def _set(brief: Brief, event: Settings) -> None:
@@ -77,22 +90,22 @@ def _decide(
 ) -> None:
     match event:
         case Final():
-            _caption(utterance, event.lang, flow).finish(event.text, event.by, now)
+            _begun(utterance, event.lang, flow).finish(event.text, event.by, now)
         case Failed():
-            _caption(utterance, event.lang, flow).fail()
+            _begun(utterance, event.lang, flow).fail()
         case Edited(by="human", lang=lang) if languages.same(lang, utterance.lang):
             utterance.text = event.text
         case Edited():
-            _caption(utterance, event.lang, flow).edit(event.text, event.by)
+            caption = utterance.captions.get(event.lang) or _begun(utterance, event.lang, flow)
+            caption.edit(event.text, event.by)
         case Cancelled():
             utterance.cancelled = True
         case Retracted():  # pragma: no branch: there is no other
             utterance.erase()
 
 
-def _caption(utterance: Utterance, lang: str, flow: Flow) -> Caption:
-    caption = utterance.captions.get(lang)
-    if caption is None:
-        caption = utterance.captions[lang] = Caption(utterance.id, lang, flow.stability)
-        caption.turn, caption.partial = 1, False
+def _begun(utterance: Utterance, lang: str, flow: Flow) -> Caption:
+    """A caption that is about to end; what had been put down to another of this id is void."""
+    caption = utterance.captions[lang] = Caption(utterance.id, lang, flow.stability)
+    caption.turn, caption.partial = 1, False
     return caption

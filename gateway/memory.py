@@ -41,7 +41,7 @@ class Memory:
     def begin(self, id: str | None, author: str, now: float) -> Speech:
         """Something new is said; without an ``id`` it gets one."""
         number = self._ords + 1
-        while id is None or id in self.utterances:
+        while id is None or id in self.utterances or id in self.speeches:
             id = f"u{number}"
             number += 1
         speech = self.speeches[id] = Speech(id, author, self._flow)
@@ -86,7 +86,10 @@ class Memory:
         if speech is not None:
             return list(speech.parts)
         utterance = self.utterances.get(id)
-        return [] if utterance is None else [utterance]
+        if utterance is None or utterance.root != id:
+            return [] if utterance is None else [utterance]
+        # An earlier process heard it: there is no speech of it, and nothing will be added.
+        return [other for other in self.utterances.values() if other.root == id]
 
     def last(self, most: int) -> list[Utterance]:
         """The last utterances that were said to their end and stand, newest first."""
@@ -107,7 +110,8 @@ class Memory:
         for utterance in list(islice(ended, over)):
             del self.utterances[utterance.id]
             speech = self.speeches.get(utterance.root)
-            if speech is not None:
+            # Restored parts belong to none, and their root's id may have been taken again.
+            if speech is not None and utterance in speech.parts:
                 speech.parts.remove(utterance)
                 if not speech.parts:
                     del self.speeches[speech.id]

@@ -10,7 +10,7 @@ Gauges: ``bytes`` waiting, ``merged`` frames saved, ``frames`` and ``sent`` byte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gateway.codec import Codec, Envelope
 from gateway.errors import CloseCode
@@ -95,6 +95,12 @@ class Outbox:
     def send(self, message: ServerMessage, now: float) -> None:
         """Queue a message for this socket alone."""
         self.push(Envelope(message), now)
+
+    def fits(self, envelopes: Iterable[Envelope]) -> bool:
+        """Whether so much can be queued at once, and half of the bound is left for what comes."""
+        frames = (envelope.frame(self._codec) for envelope in envelopes)
+        size = sum(_size(frame) for frame in frames if frame is not None)
+        return self.bytes + size <= self._limits.outbox_bytes // 2
 
     def take(self) -> list[str | bytes]:
         """Everything that waits, in order; the outbox is empty afterwards."""

@@ -393,14 +393,20 @@ class Room:
         return self._limits.backfill if most is None else min(most, self._limits.backfill)
 
     def _remind(self, member: Member, new: dict[str, str], most: int | None, now: float) -> None:
-        """Show what has ended in languages that a member who is here already begins to read."""
-        for utterance in reversed(self.memory.last(self._backfill(most))):
-            for tag, key in new.items():
+        """Show what has ended in languages that a member who is here already begins to read, as
+        far back as it can take at once."""
+        told: list[Envelope] = []
+        for utterance in self.memory.last(self._backfill(most)):
+            for tag, key in reversed(new.items()):
                 caption = utterance.captions.get(key)
                 if caption is not None and caption.state is State.FINAL:
                     shot = self.snapshot(utterance.id, langs=(key,))
                     lines = tuple(replace(line, lang=tag) for line in shot.lines)
-                    member.outbox.send(replace(shot, lines=lines), now)
+                    told.append(Envelope(replace(shot, lines=lines)))
+        while told and not member.outbox.fits(told):
+            del told[len(told) // 2 :]
+        for envelope in reversed(told):
+            member.outbox.push(envelope, now)
 
     def _cancel(
         self,

@@ -213,6 +213,13 @@ def part(id: str, n: int) -> str:
     return id if n == 1 else f"{id}.{n}"
 
 
+def root(id: str) -> str | None:
+    """The id of the utterance that ``id`` may be a later part of, by its form."""
+    head, _, number = id.rpartition(".")
+    later = number.isascii() and number.isdecimal() and number[0] != "0" and number != "1"
+    return head if head and later else None
+
+
 class Pauses:
     """The silences in the open part of one text, for `cut`. As many as it has words, at most."""
 

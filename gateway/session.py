@@ -169,12 +169,16 @@ class Session(Member):
         self.recalled = True
 
     def _recalled(self, langs: tuple[str, ...]) -> list[Envelope]:
-        """What was said before this socket came; `_want` complains of languages."""
+        """What was said before this socket came, as far back as it can take at once; `_want`
+        complains of languages."""
         try:
             tags, _ = self._readable(langs)
         except ClientFault:
             return []
-        return self.room.recall(tags) if tags else []
+        most = self._limits.backfill if tags else 0
+        while most and not self.outbox.fits(recalled := self.room.recall(tags, most)):
+            most //= 2
+        return recalled if most else []
 
     def close(self, now: float) -> None:
         """The socket is gone: leave the room, whatever was in flight is aborted."""

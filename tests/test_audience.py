@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.audience import Audience, settled
+from gateway.audience import NAMED, Audience, settled
 from gateway.codec import Codec, Envelope
 from gateway.limits import Limits
 from gateway.member import Member, Role
@@ -186,6 +186,11 @@ def test_presence_counts_readers_by_language_and_names_who_may_speak() -> None:
     assert room.presence() == Presence(
         readers={"de": 2, "fr": 2}, members=5, speakers=("Ada", "Bob")
     )
+
+
+def test_of_many_who_may_speak_those_are_named_who_came_first() -> None:
+    room = audience(*(member(f"{n}", speaker=f"speaker {n:03}") for n in range(NAMED + 50)))
+    assert room.presence().speakers == tuple(f"speaker {n:03}" for n in range(NAMED))
 
 
 def test_it_can_be_read_in_a_log() -> None:

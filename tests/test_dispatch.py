@@ -183,3 +183,8 @@ def test_jobs_that_waited_too_long_leave_the_queue() -> None:
     assert dispatch.overdue(NOW + 10, 10) == []
     assert [late.id for late in dispatch.overdue(NOW + 11, 10)] == ["1", "2"]
     assert started(dispatch) == ["3"]
+
+
+def test_no_two_jobs_have_the_same_id_though_their_rooms_have_the_same_name() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    assert [dispatch.name(room) for room in ("a", "b", "a")] == ["a.1", "b.2", "a.3"]

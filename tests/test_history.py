@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gateway import history
 from gateway.booth import Brief
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.log import Log
 from gateway.member import Role
-from gateway.messages import Ack, Cancelled, Final, Settings, Source
-from tests.helpers import NOW, Meeting, Peer, assert_error, meeting, names, one, only
+from gateway.messages import Ack, Cancelled, Final, Retracted, Settings, Source
+from gateway.segment import Lengths
+from tests.helpers import EAGER, NOW, Meeting, Peer, assert_error, meeting, names, one, only
 
 
 def again(room: Meeting, limits: Limits | None = None) -> Meeting:
@@ -193,3 +196,53 @@ def test_settings_that_the_log_has_lost_are_told_beside_it() -> None:
     )
     assert (made.version, made.topic, made.style) == (7, "a review", "informal")
     assert made.terms("a b") == (("a", "A"),)
+
+
+def test_what_was_cancelled_of_an_utterance_that_was_never_said_is_not_that_of_the_next() -> None:
+    room, peer = meeting("de", utterances=1)
+    peer.say("on", id="x", final=False)
+    peer.send("cancel", id="x", langs=["de"])
+    peer.send("cancel", id="x")
+    peer.say("between")
+    room.finish_all()
+    peer.say("two", id="x")
+    room.finish_all()
+    restored = again(room)
+    assert restored.room.snapshot("x") == room.room.snapshot("x")
+
+
+def test_a_room_can_always_be_restored_whatever_its_ids_were_used_for() -> None:
+    room, _ = meeting("de", utterances=1)
+    for _ in range(2):
+        peer = room.enter("de")
+        peer.say("on", id="x", final=False)
+        peer.send("cancel", id="x", langs=["de"])
+        peer.send("cancel", id="x")
+        peer.say("between")
+        room.finish_all()
+    room.enter().say("two", id="x")
+    room.finish_all()
+    # Where the log begins, it may lack what made the rest plain.
+    for first in range(len(room.room.log)):
+        log = Log("another", room.limits)
+        log.restore(room.room.log.entries(first))
+        assert Meeting(log=log).room.snapshot("x").lines[0].text == "[de] two"
+
+
+def test_a_long_utterance_has_its_parts_again() -> None:
+    lengths = Lengths(least=2, clause=2, most=4, hard=6, behind=1)
+    room = Meeting(flow=replace(EAGER, lengths=lengths))
+    peer = room.enter("de", speaker="Ada")
+    text = "We go home now. It is very late. The bus is gone already."
+    peer.say(text, id="s", final=False)
+    peer.say(text, id="s")
+    for id, speaker in (("s.9", "Bob"), ("u.2", "Ada"), ("u", "Ada")):
+        peer.say("hello", id=id, speaker=speaker)
+    room.finish_all()
+    restored = again(room)
+    roots = {id: u.root for id, u in restored.room.memory.utterances.items()}
+    assert roots == {id: u.root for id, u in room.room.memory.utterances.items()}
+    moderator = restored.enter(role=Role.MODERATE)
+    taken = only(Retracted, moderator.send("retract", id="s"))
+    assert [event.id for event in taken] == ["s", "s.2", "s.3"]
+    assert one(Retracted, moderator.send("retract", id="u.2")).id == "u.2"

@@ -41,6 +41,17 @@ def test_what_is_said_without_an_id_gets_one_that_nobody_has_used() -> None:
     ]
 
 
+def test_an_id_is_in_use_while_a_part_of_what_was_said_under_it_is_remembered() -> None:
+    made = memory(2)
+    speech = made.begin("u4", "s1", NOW)
+    speech.open.final = True
+    made.part(speech, NOW)
+    say(made, "x")
+    assert list(made.utterances) == ["u4.2", "x"]
+    assert say(made).id == "u5"
+    assert made.speeches["u4"] is speech
+
+
 def test_utterances_are_numbered_in_the_order_in_which_they_began() -> None:
     made = memory()
     first, second = say(made, "b", final=False), say(made, "a")
@@ -160,3 +171,28 @@ def test_restored_utterances_are_remembered_and_numbers_go_on() -> None:
     assert list(made.utterances) == ["u5", "u9"]
     assert ids(made.parts("u9")) == ["u9"]
     assert say(made).ord == 10
+
+
+def restored(id: str, ord: int, root: str) -> Utterance:
+    utterance = Utterance(id, ord, "")
+    utterance.final, utterance.root = True, root
+    return utterance
+
+
+def test_restored_parts_are_meant_by_the_id_of_their_utterance() -> None:
+    made = memory()
+    for id, ord, root in (("u1", 1, "u1"), ("u2", 2, "u2"), ("u1.2", 3, "u1")):
+        made.restore(restored(id, ord, root))
+    assert ids(made.parts("u1")) == ["u1", "u1.2"]
+    assert ids(made.parts("u1.2")) == ["u1.2"]
+    assert ids(made.parts("u2")) == ["u2"]
+
+
+def test_a_restored_part_is_forgotten_whoever_has_taken_the_id_of_its_utterance() -> None:
+    made = memory(2)
+    for id, ord in (("u1", 1), ("u1.2", 2)):
+        made.restore(restored(id, ord, "u1"))
+    say(made, "x")
+    say(made, "u1")
+    assert list(made.utterances) == ["x", "u1"]
+    assert ids(made.parts("u1")) == ["u1"]

@@ -248,6 +248,16 @@ def test_a_message_for_one_socket_waits_like_any_other() -> None:
     assert taken(box) == [Tick(seq=1)]
 
 
+def test_what_fits_at_once_leaves_half_of_the_bound_free() -> None:
+    size = len(Codec.JSON.encode(Tick(seq=1)) or "")
+    box = outbox(outbox_bytes=6 * size)
+    tick = Envelope(Tick(seq=1))
+    assert box.fits([tick] * 3) and not box.fits([tick] * 4)
+    push(box, Tick(seq=1))
+    assert box.fits([tick] * 2) and not box.fits([tick] * 3)
+    assert outbox(Codec.PLAIN, outbox_bytes=0).fits([tick])
+
+
 def test_it_can_be_read_in_a_log() -> None:
     box = outbox()
     push(box, Tick(seq=1))

@@ -56,6 +56,22 @@ def test_so_many_utterances_at_most_are_told() -> None:
     assert len(only(Final, events)) == 2
 
 
+def test_who_joins_is_told_no_more_than_it_can_take_at_once() -> None:
+    room, peer = meeting("de", backfill=8, outbox_bytes=8_000)
+    for n in range(8):
+        peer.say(f"{n} " + "words " * 50)
+        room.finish_all()
+        peer.events()
+    late = room.enter("de", greeted=False)
+    assert [source.text[0] for source in only(Source, late.events())] == ["4", "5", "6", "7"]
+    late.send("want", langs=["fr"])
+    room.finish_all()
+    late.events()
+    events = room.enter().send("want", langs=["de"])
+    assert [snapshot.text[0] for snapshot in only(Snapshot, events)] == ["4", "5", "6", "7"]
+    assert late.session.outbox.closing is None
+
+
 def test_who_joins_is_told_of_failures_corrections_and_cancels_too() -> None:
     room, peer = meeting("de")
     for id in ("failed", "cancelled", "whole", "edited", "original"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway import units
 from gateway.admission import Gate, Pace
-from gateway.segment import CLAUSES, Lengths, Pauses, cut, part, remainder
+from gateway.segment import CLAUSES, Lengths, Pauses, cut, part, remainder, root
 
 LENGTHS = Lengths()
 
@@ -484,3 +484,9 @@ def test_a_text_that_grows_word_by_word_loses_none(said: list[str]) -> None:
 
 def test_the_first_part_has_the_id_of_the_utterance_and_the_others_a_number() -> None:
     assert [part("u1", n) for n in (1, 2, 3)] == ["u1", "u1.2", "u1.3"]
+
+
+def test_an_id_tells_what_it_may_be_a_part_of() -> None:
+    assert [root(id) for id in ("u1.2", "a.b.10")] == ["u1", "a.b"]
+    others = ("u1", "u1.1", "u1.02", "u1.", ".2", "u1.x", "u1.²", "")
+    assert [root(id) for id in others] == [None] * len(others)

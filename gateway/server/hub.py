@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from functools import partial
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -92,6 +93,7 @@ class Hub:
         self._observe = observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._quiet = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -147,8 +149,10 @@ class Hub:
         """
         if self.store is None or name is None or name in self.rooms or self.phase is not Phase.OPEN:
             return
-        history = await self.store.claim(name)
-        if name not in self.rooms:  # somebody may have been faster
+        async with self._door(name):
+            if name in self.rooms:  # somebody was faster
+                return
+            history = await self.store.claim(name)
             try:
                 if len(self.rooms) >= self.limits.rooms:
                     self._make_room()
@@ -163,15 +167,16 @@ class Hub:
 
         Raises `gateway.store.StoreFault` where traces are left.
         """
-        room = self.rooms.get(name)
-        if room is not None:
-            for session in [s for s in self.sessions.values() if s.room is room]:
-                session.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
-                self.leave(session)
-            self._drop(room)
-            self.act()
-        kept = self.store is not None and await self.store.forget(name)
-        return kept or room is not None
+        async with self._door(name):
+            room = self.rooms.get(name)
+            if room is not None:
+                for session in [s for s in self.sessions.values() if s.room is room]:
+                    session.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
+                    self.leave(session)
+                self._drop(room)
+                self.act()
+            kept = self.store is not None and await self.store.forget(name)
+            return kept or room is not None
 
     def receive(self, session: Session, frame: str | bytes) -> None:
         """One frame from a client: everything it causes is done or under way on return."""
@@ -191,6 +196,10 @@ class Hub:
         self.leave(session)
         self.sessions.pop(session.id, None)
         self._hush()
+
+    def _door(self, name: str) -> asyncio.Lock:
+        """Held while a room is fetched from the store or forgotten: nobody comes in between."""
+        return self._doors.setdefault(name, asyncio.Lock())
 
     def _room(self, name: str | None) -> Room:
         if name is None:
@@ -233,14 +242,18 @@ class Hub:
     def _make_room(self) -> None:
         """Give up the room that has been empty for longest: people come before memories.
 
-        Raises `ClientFault` (``busy``) where there is somebody in every room.
+        It has not ended: where there is a store it can be fetched again. Raises `ClientFault`
+        (``busy``) where there is somebody in every room.
         """
         empty = {name: r.empty_since for name, r in self.rooms.items() if r.empty_since is not None}
         if not empty:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
             )
-        self._drop(self.rooms[min(empty, key=empty.__getitem__)])
+        name = min(empty, key=empty.__getitem__)
+        if self.store is not None:
+            self.store.release(name)
+        self._drop(self.rooms[name])
 
     def _drop(self, room: Room) -> None:
         """The room has ended: nothing of it is kept, but by the store if it was told to."""
@@ -275,6 +288,7 @@ class Hub:
                 async for chunk in chunks:
                     self.tokens += chunk.tokens
                     room.fed(job.id, chunk, self.now())
+                    self.act()  # it may be stopped by what it says
         except TimeoutError:
             log.warning("job %s took longer than %g s", job.id, self.limits.job_s)
             room.failed(job.id, ErrorCode.TIMEOUT, self.now())

@@ -86,8 +86,8 @@ def events() -> st.SearchStrategy[ServerMessage]:
                 return st.one_of(*map(strategy, types))
             case msgspec.inspect.VarTupleType(item_type=item):
                 return st.lists(strategy(item), max_size=2).map(tuple)
-            case msgspec.inspect.DictType():
-                return st.dictionaries(text, text, max_size=2)
+            case msgspec.inspect.DictType(value_type=value):
+                return st.dictionaries(text, strategy(value), max_size=2)
             case msgspec.inspect.StructType(cls=cls, fields=parts):
                 return st.builds(cls, **{part.name: strategy(part.type) for part in parts})
         raise AssertionError(f"no strategy for {field}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
+from gateway.messages import Final
 from gateway.server import hub as module
 from gateway.server.hub import Hub, Seat
+from tests.helpers import EAGER
 from tests.live import until
 from tests.talk import run
 
@@ -49,5 +52,54 @@ def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
         assert linger.cancelled() and not presence.cancelled()
         assert presence.when() < linger.when()
         presence.cancel()
+
+    run(main)
+
+
+def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine(
+            {
+                ("we met", "de"): ["wir", " trafen", " uns"],
+                ("we met in", "de"): ["wir", " trafen", " uns", " im"],
+                ("we met in March", "de"): ["Im", *([" März"] * 1000)],
+            }
+        )
+        await engine.start()
+        hub = Hub(engine, Limits(), flow=EAGER)
+        peer = hub.open(Seat(room="r", targets=("de",)))
+        for text in ("we met", "we met in"):
+            say = {"type": "say", "id": "x", "text": text, "final": False}
+            hub.receive(peer, json.dumps(say))
+            await until(lambda: not hub.dispatch.running)
+        engine.hold()
+        hub.receive(peer, '{"type":"say","id":"x","text":"we met in March"}')
+        first = engine.started[-1]
+        engine.step()
+        await until(lambda: first in engine.aborted)
+        assert engine.started[-1] != first
+        engine.release()
+        await until(lambda: not hub.dispatch.running)
+        hub.close(peer)
+
+    run(main)
+
+
+def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        await engine.start()
+        engine.hold()
+        hub = Hub(engine, Limits())
+        for text in ("one", "two"):
+            await hub.forget("r")
+            hub.receive(hub.open(Seat(room="r", targets=("de",))), text)
+        assert hub.dispatch.running == 2
+        await until(lambda: hub.dispatch.running == 1)
+        engine.release()
+        await until(lambda: not hub.dispatch.running)
+        (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
+        assert final.text == "[de] two"
+        await hub.forget("r")
 
     run(main)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 import httpx2 as httpx
 
+from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
+from gateway.server.hub import Hub, Seat
 from gateway.sqlite import SqliteStore
-from tests.live import running
+from tests.live import running, until
 from tests.talk import Talk, run, talk
 
 
@@ -100,5 +104,53 @@ def test_a_transcript_of_an_ended_room_comes_from_the_store(tmp_path: Path) -> N
             async with httpx.AsyncClient(base_url=live.http) as client:
                 page = await client.get("/v1/rooms/a/transcript.srt?lang=de")
             assert page.status_code == 200 and "[de] hello" in page.text
+
+    run(main)
+
+
+def test_a_room_that_is_forgotten_while_somebody_fetches_it_does_not_come_back(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        for turns in range(20):  # of the loop, until it is forgotten: each may be the worst
+            folder = tmp_path / f"{turns}"
+            folder.mkdir()
+            async with contextlib.AsyncExitStack() as stack:
+                for text in ("a very private sentence", None):
+                    kept = store(folder)
+                    await kept.open()
+                    stack.push_async_callback(kept.close)
+                    hub = Hub(ScriptedEngine(), Limits(), store=kept)
+                    if text is not None:
+                        await hub.fetch("a")
+                        hub.receive(hub.open(Seat(room="a")), text)
+                        await kept.close()
+                fetching = asyncio.create_task(hub.fetch("a"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                assert await hub.forget("a")
+                await fetching
+                assert "a" not in hub.rooms or len(hub.rooms["a"].log) == 0
+                await hub.fetch("a")
+                hub.receive(hub.open(Seat(room="a")), "after it")
+                await kept.flush()
+                assert b"after it" in on_disk(folder)
+
+    run(main)
+
+
+def test_a_room_that_made_room_for_another_has_not_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        kept = SqliteStore(tmp_path / "rooms.db", Limits())
+        async with running(store=kept, limits=Limits(rooms=1)) as live:
+            async with talk(live, "?room=a&to=de") as client:
+                await said(client, "hello")
+            await until(lambda: not live.hub.sessions)
+            async with talk(live, "?room=b") as client:
+                await client.next()
+                assert list(live.hub.rooms) == ["b"]
+            await until(lambda: not live.hub.sessions)
+            async with talk(live, "?room=a&to=de") as client:
+                assert (await client.until("final"))[-1]["text"] == "[de] hello"
 
     run(main)
