@@ -196,6 +196,16 @@ def test_a_cancel_of_the_id_is_one_of_all_its_parts() -> None:
     assert_error(peer.say(f"{FIRST} {SECOND} {THIRD} and", id="u1"), ErrorCode.STALE)
 
 
+def test_later_parts_that_have_ended_are_not_named_in_the_answer() -> None:
+    room, peer = meeting("de", flow=SHORT)
+    monologue(peer)
+    for text in (FIRST, SECOND):
+        room.finish(room.job("de", text))
+    peer.events()
+    answers = only(Cancelled, peer.send("cancel", id="u1"))
+    assert [(c.id, c.was) for c in answers] == [("u1", "done"), ("u1.3", "running")]
+
+
 def test_a_cancel_of_a_part_leaves_the_others_and_the_speaker_goes_on() -> None:
     room, peer = meeting("de", flow=SHORT)
     monologue(peer)

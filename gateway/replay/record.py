@@ -110,12 +110,15 @@ async def record(
     recorder: Recorder,
     said: Callable[[Source], None] = lambda _: None,
 ) -> None:
-    """Read a room until its gateway ends it or this is cancelled; ``said`` hears every original.
+    """Read a room from now until its gateway ends it or this is cancelled.
+
+    ``said`` hears every original. What was said before has no times any more and is left out.
 
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
     """
-    async with connect(url, room=room, role="view", to=langs, view="live") as client:
+    async with connect(url, room=room, role="view", view="live") as client:
         offered(langs, client.welcome.languages)
+        await client.want(*langs, backfill=0)
         begun = time.monotonic()
         async for event in client:
             recorder.note(event, time.monotonic() - begun)
