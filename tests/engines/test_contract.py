@@ -114,7 +114,7 @@ def test_the_beginning_of_its_own_output_is_continued_to_the_same_output(subject
             made = job(f"prefix-{at}", prefix=whole[:at], prefix_ids=ids)
             again, hint = await hypothesis(engine, made)
             assert again == whole
-            # A last token that completes no text is told where it comes together with one that does.
+            # A last token that completes no text is told where it comes with one that does.
             assert ids[: len(hint)] == hint[: len(ids)]
             assert (await read(engine, made))[0].startswith(" ")
 
