@@ -1,0 +1,81 @@
+"""What somebody who connects may do here.
+
+Owns: the rights of a caller, once it is known who it is, and the refusal of what goes beyond them.
+Must not know: keys, tokens, how anybody proves anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.member import Role
+
+RANKS = (Role.VIEW, Role.SPEAK, Role.MODERATE)
+"""Each may do what the ones before it may."""
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """What all sockets of one tenant together may use; None: nothing but the gateway's limits."""
+
+    sessions: int | None = None
+    """Open sockets."""
+    inflight: int | None = None
+    """Utterances that have not ended."""
+    minute: int | None = None
+    """Utterances begun within a minute."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """Rights, as a key or a token gave them. The default is everything: nobody is asked.
+
+    ``name``    of the key, or the subject of the token; "" where nobody was asked
+    ``tenant``  whose quota and whose share of the engine it uses
+    ``role``    the most it may be
+    ``rooms``   names, with ``*`` and ``?``
+    ``langs``   languages it may read; None: all
+    ``until``   seconds of the Unix clock; None: for ever
+    """
+
+    name: str = ""
+    tenant: str = ""
+    role: Role = Role.MODERATE
+    rooms: tuple[str, ...] = ("*",)
+    langs: tuple[str, ...] | None = None
+    until: float | None = None
+    quota: Quota = Quota()
+
+    def be(self, role: Role) -> None:
+        """Raises `ClientFault` (``forbidden``) for a role beyond its own."""
+        if RANKS.index(role) > RANKS.index(self.role):
+            raise ClientFault(
+                ErrorCode.FORBIDDEN,
+                f"This key lets you {self.role.value}, not {role.value}.",
+                f"Connect with role={self.role.value}.",
+            )
+
+    def enter(self, room: str) -> None:
+        """Raises `ClientFault` (``forbidden``) for a room that is not its own."""
+        if not any(fnmatchcase(room, pattern) for pattern in self.rooms):
+            raise ClientFault(
+                ErrorCode.FORBIDDEN,
+                f"This key does not open the room {room[:64]!r}.",
+                "It opens: " + ", ".join(self.rooms[:5]) + ".",
+            )
+
+    def read(self, langs: Iterable[str]) -> None:
+        """Raises `ClientFault` (``forbidden``) for a language that is not among its own."""
+        beyond = [] if self.langs is None else [lang for lang in langs if lang not in self.langs]
+        if beyond:
+            raise ClientFault(
+                ErrorCode.FORBIDDEN,
+                f"This key does not let you read {beyond[0][:32]!r}.",
+                "It lets you read: " + ", ".join(self.langs or ()) + ".",
+            )
+
+
+EVERYTHING = Grant()
+"""Of everybody, where no keys are configured."""

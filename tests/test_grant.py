@@ -1,0 +1,43 @@
+"""A grant refuses what goes beyond it, in words that say what it allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.grant import EVERYTHING, Grant
+from gateway.member import Role
+
+
+def test_where_nobody_is_asked_everything_is_allowed() -> None:
+    EVERYTHING.be(Role.MODERATE)
+    EVERYTHING.enter("any-room")
+    EVERYTHING.read(["de", "ja"])
+
+
+@pytest.mark.parametrize("role", [Role.VIEW, Role.SPEAK])
+def test_a_role_holds_those_below_it(role: Role) -> None:
+    Grant(role=Role.SPEAK).be(role)
+
+
+def test_a_role_above_it_is_refused() -> None:
+    with pytest.raises(ClientFault, match="lets you speak, not moderate") as caught:
+        Grant(role=Role.SPEAK).be(Role.MODERATE)
+    assert caught.value.code is ErrorCode.FORBIDDEN
+
+
+@pytest.mark.parametrize("room", ["board", "team-a", "team-"])
+def test_a_room_is_named_or_matched(room: str) -> None:
+    Grant(rooms=("board", "team-*")).enter(room)
+
+
+def test_another_room_is_refused() -> None:
+    with pytest.raises(ClientFault, match="does not open the room 'Board'"):
+        Grant(rooms=("board", "team-*")).enter("Board")
+
+
+def test_a_language_beyond_its_own_is_refused() -> None:
+    grant = Grant(langs=("de", "fr"))
+    grant.read(["de"])
+    with pytest.raises(ClientFault, match="does not let you read 'ja'"):
+        grant.read(["de", "ja"])
