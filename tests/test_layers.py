@@ -40,7 +40,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("floor", "history", "minutes", "recall"),
     ("room",),
     # A client of the gateway: of its inside it knows units and languages.
-    ("replay", "replay.recogniser", "replay.score"),
+    ("replay", "replay.recogniser", "replay.score", "soak", "soak.proxy"),
     ("replay.script",),
     ("replay.measure", "replay.watch"),
     ("replay.play", "replay.plot"),

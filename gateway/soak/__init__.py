@@ -1,0 +1,1 @@
+"""Proof of endurance: a gateway under load, churn and faults, and what came of it."""
