@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from gateway import languages
 from gateway.errors import ClientFault, ErrorCode
 from gateway.member import Role
 
@@ -33,14 +34,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """Rights, as a key or a token gave them. The default is everything: nobody is asked.
 
     ``name``    of the key, or the subject of the token; "" where nobody was asked
+    ``key``     id of the key it rests on, without which it is worth nothing; "" for none
     ``tenant``  whose quota and whose share of the engine it uses
     ``role``    the most it may be
-    ``rooms``   names, with ``*`` and ``?``
-    ``langs``   languages it may read; None: all
+    ``rooms``   names, with ``*`` and ``?``; ``~*`` are rooms of one's own, that have no name
+    ``langs``   languages it may read, as canonical tags; None: all
     ``until``   seconds of the Unix clock; None: for ever
     """
 
     name: str = ""
+    key: str = ""
     tenant: str = ""
     role: Role = Role.MODERATE
     rooms: tuple[str, ...] = ("*",)
@@ -62,13 +65,19 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         if not any(fnmatchcase(room, pattern) for pattern in self.rooms):
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
-                f"This key does not open the room {room[:64]!r}.",
-                "It opens: " + ", ".join(self.rooms[:5]) + ".",
+                "This key does not open a room of your own."
+                if room.startswith("~")
+                else f"This key does not open the room {room[:64]!r}.",
+                "It opens: " + (", ".join(self.rooms[:5]) or "none") + ".",
             )
+
+    def reads(self, lang: str) -> bool:
+        """Whether a canonical tag is one of its languages, or is served by one of them."""
+        return self.langs is None or languages.match(lang, self.langs) is not None
 
     def read(self, langs: Iterable[str]) -> None:
         """Raises `ClientFault` (``forbidden``) for a language that is not among its own."""
-        beyond = [] if self.langs is None else [lang for lang in langs if lang not in self.langs]
+        beyond = [lang for lang in langs if not self.reads(lang)]
         if beyond:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,

@@ -107,6 +107,15 @@ class Get(_Request, frozen=True, kw_only=True, tag="get"):
     id: Part
 
 
+class Auth(_Request, frozen=True, kw_only=True, tag="auth"):
+    """Show another key or token before the one this socket has expires.
+
+    Answered by ``authenticated``, or by ``error``: then the old one goes on to hold.
+    """
+
+    token: Annotated[str, Meta(max_length=8192)]
+
+
 class AskStats(_Request, frozen=True, kw_only=True, tag="stats"):
     """Ask for the counters of this socket. Answered by ``stats``."""
 
@@ -119,7 +128,7 @@ class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
     """Finish what is in flight, send ``stats``, close 1000."""
 
 
-ClientMessage = Say | Cancel | Want | Set | Edit | Retract | Get | AskStats | AskHelp | Bye
+ClientMessage = Say | Cancel | Want | Set | Edit | Retract | Get | Auth | AskStats | AskHelp | Bye
 REQUESTS: tuple[type[ClientMessage], ...] = (
     Say,
     Cancel,
@@ -128,6 +137,7 @@ REQUESTS: tuple[type[ClientMessage], ...] = (
     Edit,
     Retract,
     Get,
+    Auth,
     AskStats,
     AskHelp,
     Bye,
@@ -319,6 +329,14 @@ class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
     ref: str | None = None
 
 
+class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
+    """Answer to ``auth``. ``until`` is when this one expires, in seconds of the Unix clock."""
+
+    name: str | None = None
+    until: float | None = None
+    ref: str | None = None
+
+
 class Stats(_Event, frozen=True, kw_only=True, tag="stats"):
     """Counters of this socket since it was opened."""
 
@@ -390,6 +408,7 @@ ServerMessage = (
     | Settings
     | Presence
     | Snapshot
+    | Authenticated
     | Stats
     | Help
     | Tick
@@ -409,6 +428,7 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Settings,
     Presence,
     Snapshot,
+    Authenticated,
     Stats,
     Help,
     Tick,
@@ -420,7 +440,6 @@ DURABLE = (Source, Final, Failed, Cancelled, Edited, Retracted, Settings)
 
 RESERVED: dict[str, str] = {
     "sync": "replay what this room decided after a `seq`",
-    "auth": "renew a key before it expires",
 }
 """Types of protocol version 1 that this version of the gateway does not serve yet."""
 
@@ -432,6 +451,7 @@ HELP: dict[str, str] = {
     "edit": '{"type":"edit","id":"u1","lang":"de","text":"Guten Morgen."}  correct a caption',
     "retract": '{"type":"retract","id":"u1"}  take an utterance back in all languages',
     "get": '{"type":"get","id":"u1"}  one utterance as it stands',
+    "auth": '{"type":"auth","token":"..."}  show another key before the old one expires',
     "stats": '{"type":"stats"}  counters of this socket',
     "help": '{"type":"help"}  this list',
     "bye": '{"type":"bye"}  finish what is in flight, then close',

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from gateway import languages
 from gateway.codec import Envelope, decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.grant import EVERYTHING, Grant
 from gateway.limits import Limits, TokenBucket
 from gateway.member import Member, Role
 from gateway.messages import (
@@ -28,6 +29,8 @@ from gateway.messages import (
     VERSION,
     AskHelp,
     AskStats,
+    Auth,
+    Authenticated,
     Bye,
     Cancel,
     ClientMessage,
@@ -53,6 +56,9 @@ log = logging.getLogger("gateway.session")
 
 AUTO = "auto"
 """The language of a speaker who leaves it to a detector."""
+
+Renew = Callable[[str], Grant]
+"""The rights that a key or a token gives. Raises `ClientFault`."""
 
 Detect = Callable[[str], str | None]
 """The tag of a text among the engine's languages, or None where it cannot be told."""
@@ -81,7 +87,9 @@ class Session(Member):
         "_profile",
         "errors",
         "frames_in",
+        "grant",
         "lang",
+        "renew",
         "room",
         "sayings",
         "state",
@@ -102,9 +110,13 @@ class Session(Member):
         speaker: str | None = None,
         view: View = "live",
         detect: Detect | None = None,
+        grant: Grant = EVERYTHING,
+        renew: Renew | None = None,
     ) -> None:
         super().__init__(id, role, outbox)
         self.room = room
+        self.grant = grant
+        self.renew = renew
         self.lang = lang
         self.speaker = clean(speaker or "") or None
         self.view = view
@@ -208,6 +220,11 @@ class Session(Member):
                 self.outbox.send(self.stats(now, self._bye or None), now)
                 self.outbox.close(CloseCode.DONE)
 
+    def refuse(self, fault: ClientFault, code: CloseCode, now: float) -> None:
+        """Say what has become of its rights, and close the socket."""
+        self._refuse(fault, now, fatal=True)
+        self.outbox.close(code, str(fault))
+
     def tick(self, now: float) -> None:
         """Send a heartbeat."""
         self.outbox.send(Tick(seq=self.room.log.seq), now)
@@ -265,7 +282,11 @@ class Session(Member):
                 self._may_speak("retract")
                 self.room.retract(self, message, now)
             case Get():
-                self.outbox.send(self.room.snapshot(message.id, message.ref), now)
+                found = self.room.snapshot(message.id, message.ref)
+                lines = tuple(line for line in found.lines if self.grant.reads(line.lang))
+                self.outbox.send(replace(found, lines=lines), now)
+            case Auth():
+                self._authenticate(message, now)
             case AskStats():
                 self.outbox.send(self.stats(now, message.ref), now)
             case AskHelp():
@@ -295,11 +316,33 @@ class Session(Member):
         self.sayings += 1
 
     def _want(self, want: Want, now: float) -> None:
-        langs, unknown = self._readable(want.langs)
-        if not unknown or langs:
+        langs, fault = self._readable(want.langs)
+        if fault is None or langs:
             self.room.want(self, langs, want.view, now, most=want.backfill)
-        if unknown:
-            raise _unsupported(unknown, self._profile.targets)
+        if fault is not None:
+            raise fault
+
+    def _authenticate(self, auth: Auth, now: float) -> None:
+        """Take over other rights for the same place. Raises `ClientFault`; then the old ones stay.
+
+        Raises ``forbidden`` where they would not have let this socket in as it is.
+        """
+        if self.renew is not None:  # else nobody is asked
+            grant = self.renew(auth.token)
+            if grant.tenant != self.grant.tenant:
+                raise ClientFault(
+                    ErrorCode.FORBIDDEN, "This key is of another tenant.", "Open a new socket."
+                )
+            self.confirm(grant)
+            self.grant = grant
+        name, until = self.grant.name or None, self.grant.until
+        self.outbox.send(Authenticated(name=name, until=until, ref=auth.ref), now)
+
+    def confirm(self, grant: Grant) -> None:
+        """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
+        grant.be(self.role)
+        grant.enter(self.room.name)
+        grant.read(self.langs)
 
     def _said(self, text: str) -> str:
         """``text`` as it is kept. Raises `ClientFault` (``too_long``, ``empty_text``)."""
@@ -314,12 +357,13 @@ class Session(Member):
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
         return text
 
-    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-        """What of these tags can be read here, spelt correctly, and what cannot.
+    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
+        """What of these tags can be read here, spelt correctly, and why the rest cannot.
 
         Raises `ClientFault` (``too_many_targets``).
         """
         unknown = []
+        fault = None
         langs: dict[str, None] = {}
         if len(tags) > self._limits.targets:
             raise ClientFault(
@@ -336,9 +380,14 @@ class Session(Member):
                 tag, self._profile
             ):
                 unknown.append(lang)
+                continue
+            try:
+                self.grant.read([tag])
+            except ClientFault as beyond:
+                fault = beyond
             else:
                 langs[tag] = None
-        return tuple(langs), unknown
+        return tuple(langs), _unsupported(unknown, self._profile.targets) if unknown else fault
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")

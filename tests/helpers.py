@@ -18,6 +18,7 @@ from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start
 from gateway.errors import ErrorCode
 from gateway.flow import Flow
+from gateway.grant import EVERYTHING, Grant
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.log import Log
@@ -39,7 +40,7 @@ from gateway.messages import (
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
 from gateway.room import Room
-from gateway.session import Detect, Session
+from gateway.session import Detect, Renew, Session
 from gateway.stability import Stability
 
 E = TypeVar("E")
@@ -160,6 +161,8 @@ class Meeting:
         speaker: str | None = None,
         detect: Detect | None = None,
         greeted: bool = True,
+        grant: Grant = EVERYTHING,
+        renew: Renew | None = None,
     ) -> Peer:
         """A client that reads ``langs``; unless ``greeted`` is false, it has read its welcome."""
         session = Session(
@@ -175,6 +178,8 @@ class Meeting:
             speaker=speaker,
             view=view,
             detect=detect,
+            grant=grant,
+            renew=renew,
         )
         peer = Peer(self, session, codec)
         self.peers.append(peer)

@@ -152,7 +152,7 @@ def test_an_unknown_type_is_recognised_whatever_stands_beside_it() -> None:
         assert refused(frame).code is ErrorCode.UNKNOWN_TYPE
 
 
-@pytest.mark.parametrize("kind", ["sync", "auth"])
+@pytest.mark.parametrize("kind", ["sync"])
 def test_a_reserved_type_is_refused_as_not_served_yet(kind: str) -> None:
     fault = refused(msgspec.json.encode({"type": kind}).decode())
     assert fault.code is ErrorCode.UNKNOWN_TYPE

@@ -41,3 +41,15 @@ def test_a_language_beyond_its_own_is_refused() -> None:
     grant.read(["de"])
     with pytest.raises(ClientFault, match="does not let you read 'ja'"):
         grant.read(["de", "ja"])
+
+
+def test_a_room_of_ones_own_has_a_pattern_of_its_own() -> None:
+    Grant(rooms=("~*",)).enter("~")
+    with pytest.raises(ClientFault, match="does not open a room of your own") as caught:
+        Grant(rooms=()).enter("~4f1d")
+    assert caught.value.hint == "It opens: none."
+
+
+def test_a_language_serves_its_regions() -> None:
+    assert Grant(langs=("de",)).reads("de-AT")
+    assert not Grant(langs=("zh",)).reads("zh-Hant")

@@ -183,6 +183,14 @@ def _bad(name: str, value: str, allowed: str) -> ClientFault:
     )
 
 
+_CLOSE = {
+    ErrorCode.BUSY: CloseCode.TOO_MANY,
+    ErrorCode.UNAUTHENTICATED: CloseCode.UNAUTHENTICATED,
+    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
+    ErrorCode.NOT_FOUND: CloseCode.NO_SUCH_ROOM,
+}
+
+
 async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase) -> None:
     """Say why on the open socket: browsers cannot read an HTTP status."""
     error = Error(
@@ -194,9 +202,9 @@ async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase)
         await send(_event(frame))
     except OSError:
         return
-    code = CloseCode.PROTOCOL_ERROR
-    if fault.code is ErrorCode.BUSY:
-        code = CloseCode.TOO_MANY if phase is Phase.OPEN else CloseCode.GOAWAY
+    code = _CLOSE.get(fault.code, CloseCode.PROTOCOL_ERROR)
+    if fault.code is ErrorCode.BUSY and phase is not Phase.OPEN:
+        code = CloseCode.GOAWAY
     await _close(send, code, str(fault))
 
 

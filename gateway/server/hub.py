@@ -27,6 +27,7 @@ from gateway.dispatch import Dispatch, Start, Stop
 from gateway.engines.base import Aborted, Engine, Health
 from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
 from gateway.flow import Flow
+from gateway.grant import EVERYTHING, Grant
 from gateway.job import Job
 from gateway.limits import Limits
 from gateway.log import Log
@@ -34,7 +35,7 @@ from gateway.member import Role
 from gateway.messages import Goaway, ServerMessage, Settings, View
 from gateway.outbox import Outbox
 from gateway.room import Room
-from gateway.session import AUTO, Session, speakable
+from gateway.session import AUTO, Renew, Session, speakable
 from gateway.store import PRIVATE, Store
 
 log = logging.getLogger("gateway.hub")
@@ -61,6 +62,13 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     view: View = "live"
     speaker: str | None = None
     codec: Codec = Codec.JSON
+    grant: Grant = EVERYTHING
+    renew: Renew | None = None
+
+    def check(self) -> None:
+        """Raises `ClientFault` (``forbidden``) where the grant does not reach as far as this."""
+        self.grant.be(self.role)
+        self.grant.enter(PRIVATE if self.room is None else self.room)
 
 
 class Hub:
@@ -77,6 +85,7 @@ class Hub:
         store: Store | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.engine = engine
         self.limits = limits
@@ -90,6 +99,7 @@ class Hub:
         self.store = store
         self.tokens = 0
         self.now = clock
+        self.wall = wall
         self._observe = observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
@@ -110,9 +120,10 @@ class Hub:
     def open(self, seat: Seat) -> Session:
         """Seat a client in its room; ``welcome`` lies in its outbox.
 
-        Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``busy`` where the gateway is
-        full or draining.
+        Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``forbidden`` for what the grant
+        does not reach, ``busy`` where the gateway is full or draining.
         """
+        seat.check()
         if self.phase is not Phase.OPEN:
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
         if len(self.sessions) >= self.limits.sessions:
@@ -135,6 +146,8 @@ class Hub:
             speaker=seat.speaker,
             view=seat.view,
             detect=self.detect,
+            grant=seat.grant,
+            renew=seat.renew,
         )
         self.sessions[session.id] = session
         session.open(seat.targets, self.now())
@@ -335,7 +348,21 @@ class Hub:
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
+        self._expire(now)
         self.act()
+
+    def _expire(self, now: float) -> None:
+        """Close the sockets whose key or token was good until now."""
+        wall = self.wall()
+        for session in list(self.sessions.values()):
+            until = session.grant.until
+            if until is not None and until <= wall and session.outbox.closing is None:
+                fault = ClientFault(
+                    ErrorCode.UNAUTHENTICATED,
+                    "The key of this socket has expired.",
+                    "Connect with another one; send `auth` before the next one expires.",
+                )
+                session.refuse(fault, CloseCode.UNAUTHENTICATED, now)
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly."""

@@ -8,7 +8,10 @@ import json
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.grant import Grant
 from gateway.limits import Limits
+from gateway.member import Role
 from gateway.messages import Final
 from gateway.server import hub as module
 from gateway.server.hub import Hub, Seat
@@ -100,5 +103,40 @@ def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> No
         (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
         assert final.text == "[de] two"
         await hub.forget("r")
+
+    run(main)
+
+
+def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
+    async def main() -> None:
+        clock = [100.0]
+        hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
+        for_ever = hub.open(Seat(room="r"))
+        session = hub.open(Seat(room="r", grant=Grant(until=160.0)))
+        hub.sweep()
+        assert session.outbox.closing is None
+        clock[0] = 160.0
+        hub.sweep()
+        hub.sweep()
+        assert session.outbox.closing is CloseCode.UNAUTHENTICATED
+        last = [json.loads(frame) for frame in session.outbox.take()][-1]
+        assert (last["code"], last["fatal"]) == ("unauthenticated", True)
+        assert for_ever.outbox.closing is None
+
+    run(main)
+
+
+def test_nobody_is_seated_beyond_the_grant() -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        for seat in (
+            Seat(room="a", grant=Grant(rooms=("b",))),
+            Seat(grant=Grant(rooms=("b",))),
+            Seat(room="b", role=Role.SPEAK, grant=Grant(role=Role.VIEW)),
+        ):
+            with pytest.raises(ClientFault) as caught:
+                hub.open(seat)
+            assert caught.value.code is ErrorCode.FORBIDDEN
+        assert not hub.rooms
 
     run(main)
