@@ -60,6 +60,21 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
                 f"Connect with role={self.role.value}.",
             )
 
+    def within(self, other: Grant) -> Grant:
+        """What is left of this grant where it cannot go beyond ``other``."""
+        langs = self.langs if other.langs is None else other.langs
+        if self.langs is not None:
+            langs = tuple(lang for lang in self.langs if other.reads(lang))
+        ends = [until for until in (self.until, other.until) if until is not None]
+        return msgspec.structs.replace(
+            self,
+            role=min(self.role, other.role, key=RANKS.index),
+            rooms=tuple(room for room in self.rooms if _opens(other.rooms, room)),
+            langs=langs,
+            until=min(ends, default=None),
+            quota=other.quota,
+        )
+
     def enter(self, room: str) -> None:
         """Raises `ClientFault` (``forbidden``) for a room that is not its own."""
         if not any(fnmatchcase(room, pattern) for pattern in self.rooms):
@@ -84,6 +99,13 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
                 f"This key does not let you read {beyond[0][:32]!r}.",
                 "It lets you read: " + ", ".join(self.langs or ()) + ".",
             )
+
+
+def _opens(patterns: Iterable[str], room: str) -> bool:
+    """Whether every room that ``room`` means, itself a name or a pattern, is among those."""
+    if "*" in patterns or room in patterns:
+        return True
+    return not {"*", "?"} & set(room) and any(fnmatchcase(room, one) for one in patterns)
 
 
 EVERYTHING = Grant()

@@ -50,6 +50,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs waiting for the engine, over all rooms; more answers ``busy``."""
     job_s: float = 30.0
     """Seconds from submission to the end of one translation; then ``failed`` with ``timeout``."""
+    address_sockets: int = 1_000
+    """Open sockets of one address, and handshakes at once: a conference is one address."""
+    address_rate: float = 100.0
+    """Handshakes a second of one address, sustained."""
+    address_failures: int = 100
+    """Keys that are not valid within a minute, of one address; then none is looked at for the rest
+    of that minute."""
     sessions: int = 2_000
     """Open sockets; one more is closed with 4029."""
     rooms: int = 2_000

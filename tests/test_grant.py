@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.grant import EVERYTHING, Grant
+from gateway.grant import EVERYTHING, Grant, Quota
 from gateway.member import Role
 
 
@@ -53,3 +53,32 @@ def test_a_room_of_ones_own_has_a_pattern_of_its_own() -> None:
 def test_a_language_serves_its_regions() -> None:
     assert Grant(langs=("de",)).reads("de-AT")
     assert not Grant(langs=("zh",)).reads("zh-Hant")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "left"),
+    [
+        (("board",), ("*",), ("board",)),
+        (("*",), ("board",), ()),
+        (("*",), ("*",), ("*",)),
+        (("team-a", "team-*"), ("team-?",), ("team-a",)),
+        (("team-*",), ("team-*", "x"), ("team-*",)),
+        (("a*",), ("a?",), ()),
+    ],
+)
+def test_within_another_grant_only_the_rooms_of_both_are_left(
+    mine: tuple[str, ...], theirs: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    assert Grant(rooms=mine).within(Grant(rooms=theirs)).rooms == left
+
+
+def test_within_another_grant_the_smaller_of_everything_holds() -> None:
+    quota = Quota(sessions=1)
+    mine = Grant(name="a", role=Role.MODERATE, langs=("de", "fr"), until=9.0)
+    theirs = Grant(name="b", role=Role.SPEAK, langs=("de", "ja"), until=5.0, quota=quota)
+    left = mine.within(theirs)
+    assert (left.name, left.role, left.langs, left.until) == ("a", Role.SPEAK, ("de",), 5.0)
+    assert left.quota == quota
+    assert Grant().within(theirs).langs == ("de", "ja")
+    assert mine.within(Grant()).langs == ("de", "fr")
+    assert mine.within(Grant()).until == 9.0

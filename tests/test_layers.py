@@ -20,10 +20,12 @@ ROOT = Path(gateway.__file__).parent
 ROWS: tuple[tuple[str, ...], ...] = (
     ("", "errors", "job", "limits", "messages"),
     (
+        "address",
         "detect",
         "engines.orphan",
         "glossary",
         "lock",
+        "origin",
         "phrases",
         "sentences",
         "server",
@@ -37,8 +39,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("flow", "utterance"),
     ("engines.base", "engines.completions", "engines.vocabulary", "member", "settings", "speech"),
     ("audience", "booth", "grant", "memory", "sqlite"),
-    ("floor", "history", "minutes", "recall"),
-    ("room",),
+    ("floor", "history", "keys", "minutes", "recall"),
+    ("claims", "room"),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score", "soak", "soak.proxy"),
     ("replay.script",),
@@ -70,6 +72,7 @@ PURE = (
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *("audience", "booth", "floor", "grant", "minutes", "recall", "token"),
     *("cues", "transcript", "formats"),
+    *("address", "claims", "keys", "origin"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""

@@ -1,0 +1,58 @@
+"""What the claims of a JSON Web Token let its bearer do.
+
+Owns: the names and shapes of the claims that are read. Must not know: signatures, where keys are.
+
+A token says what it gives, or gives nothing: an identity provider signs tokens for all who log in
+there, and most of them were never meant for this gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gateway import languages
+from gateway.errors import ClientFault, ErrorCode
+from gateway.grant import Grant
+from gateway.keys import Pattern
+from gateway.member import Role
+
+Short = Annotated[str, Meta(max_length=64)]
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    role: Role
+    rooms: Pattern | tuple[Pattern, ...]
+    exp: float
+    langs: tuple[str, ...] | None = None
+    tenant: Short = ""
+    sub: Annotated[str, Meta(max_length=255)] = ""
+
+
+def granted(claims: Mapping[str, Any]) -> Grant:
+    """The grant of a token whose signature was found good. Raises `ClientFault`.
+
+    ``role`` and ``rooms`` (a name, or a list) have to be there; ``langs``, ``tenant`` and ``sub``
+    may be.
+    """
+    try:
+        found = msgspec.convert(claims, _Claims)
+        langs = None if found.langs is None else tuple(map(languages.normalise, found.langs))
+    except (msgspec.ValidationError, ClientFault) as exc:
+        raise ClientFault(
+            ErrorCode.UNAUTHENTICATED,
+            f"The claims of the token do not say what it is for: {exc}.",
+            'They need "role" (view, speak or moderate) and "rooms" (a name, or a list).',
+        ) from exc
+    rooms = (found.rooms,) if isinstance(found.rooms, str) else found.rooms
+    return Grant(
+        name=found.sub[:64],
+        tenant=found.tenant,
+        role=found.role,
+        rooms=rooms,
+        langs=langs,
+        until=found.exp,
+    )

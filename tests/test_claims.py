@@ -1,0 +1,56 @@
+"""A token gives what its claims say, and nothing where they do not say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.claims import granted
+from gateway.errors import ClientFault, ErrorCode
+from gateway.grant import Grant
+from gateway.member import Role
+
+CLAIMS: dict[str, Any] = {"role": "view", "rooms": "board", "exp": 9}
+
+
+def test_claims_are_a_grant() -> None:
+    more = {"rooms": ["board", "team-*"], "langs": ["DE"], "tenant": "acme", "sub": "ann"}
+    assert granted(CLAIMS | more | {"email": "x"}) == Grant(
+        name="ann",
+        tenant="acme",
+        role=Role.VIEW,
+        rooms=("board", "team-*"),
+        langs=("de",),
+        until=9.0,
+    )
+
+
+def test_one_room_needs_no_list() -> None:
+    assert granted(CLAIMS).rooms == ("board",)
+
+
+@pytest.mark.parametrize("missing", ["role", "rooms"])
+def test_a_token_that_does_not_say_what_it_is_for_gives_nothing(missing: str) -> None:
+    with pytest.raises(ClientFault, match=missing) as caught:
+        granted({name: value for name, value in CLAIMS.items() if name != missing})
+    assert caught.value.code is ErrorCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"role": "admin"},
+        {"rooms": [1]},
+        {"rooms": "x" * 65},
+        {"rooms": "a/b"},
+        {"langs": "de"},
+        {"langs": ["klingonese"]},
+        {"tenant": 3},
+        {"sub": "x" * 256},
+    ],
+)
+def test_claims_of_another_shape_give_nothing(claims: dict[str, Any]) -> None:
+    with pytest.raises(ClientFault) as caught:
+        granted(CLAIMS | claims)
+    assert caught.value.code is ErrorCode.UNAUTHENTICATED
