@@ -24,7 +24,9 @@ LATE_BYTES = 4_096
 class Outbox:
     """A queue of encoded frames that never blocks the writer of events.
 
-    ``wake`` is called when there is something to do after there was nothing.
+    ``wake`` is called when there is something to do after there was nothing. ``post``, where there
+    is one, is offered a frame before which nothing waits: it writes it at once and returns the
+    bytes, or 0 where the socket has no room.
     """
 
     __slots__ = (
@@ -38,6 +40,7 @@ class Outbox:
         "closing",
         "frames",
         "merged",
+        "post",
         "reason",
         "sent",
         "wake",
@@ -57,6 +60,7 @@ class Outbox:
         self.closing: CloseCode | None = None
         self.reason = ""
         self.wake: Callable[[], None] = _asleep
+        self.post: Callable[[str | bytes], int] | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -72,10 +76,14 @@ class Outbox:
             return
         idle = not self._queue
         if idle:
+            if self.post is not None and (sent := self.post(frame)):
+                self.frames += 1
+                self.sent += sent
+                return
             self._since = now
         message = envelope.message
         if type(message) is Delta:
-            key = (message.id, message.lang)
+            key = _key(message)
             if key in self._deltas:
                 envelope = Envelope(merge(self._withdraw(self._deltas[key]), message))
                 frame = envelope.frame(self._codec)
@@ -102,12 +110,24 @@ class Outbox:
         size = sum(_size(frame) for frame in frames if frame is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
 
-    def take(self) -> list[str | bytes]:
-        """Everything that waits, in order; the outbox is empty afterwards."""
-        frames = [frame for _, frame in self._queue.values()]
+    def take(self, most: int | None = None) -> list[str | bytes]:
+        """What waits, in order: everything, or so many bytes and the frame that exceeds them."""
+        before = self.bytes
+        if most is None or before <= most:
+            frames = [frame for _, frame in self._queue.values()]
+            self.discard()
+        else:
+            frames = []
+            while before - self.bytes < most:
+                slot = next(iter(self._queue))
+                envelope, frame = self._queue.pop(slot)
+                message = envelope.message
+                if type(message) is Delta and self._deltas.get(key := _key(message)) == slot:
+                    del self._deltas[key]
+                self.bytes -= _size(frame)
+                frames.append(frame)
         self.frames += len(frames)
-        self.sent += self.bytes
-        self.discard()
+        self.sent += before - self.bytes
         return frames
 
     def close(self, code: CloseCode, reason: str = "") -> None:
@@ -116,6 +136,10 @@ class Outbox:
             self.closing = code
             self.reason = reason
             self.wake()
+
+    def detach(self) -> None:
+        """Nobody writes any more."""
+        self.wake, self.post = _asleep, None
 
     def discard(self) -> None:
         """Forget what waits: it was taken, or nobody will read it."""
@@ -151,6 +175,10 @@ def merge(older: Delta, newer: Delta) -> Delta:
         reset=older.reset or newer.reset,
         n=newer.n,
     )
+
+
+def _key(delta: Delta) -> tuple[str, str]:
+    return delta.id, delta.lang
 
 
 def _size(frame: str | bytes) -> int:

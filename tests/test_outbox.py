@@ -264,3 +264,53 @@ def test_it_can_be_read_in_a_log() -> None:
     assert repr(box) == f"<Outbox open, 1 frames, {box.bytes} bytes>"
     box.close(CloseCode.DONE)
     assert "closing 1000" in repr(box)
+
+
+def test_a_frame_before_which_nothing_waits_is_offered_to_be_written_at_once() -> None:
+    box = outbox()
+    written: list[str | bytes] = []
+    box.post = lambda frame: written.append(frame) or len(frame)  # type: ignore[func-returns-value]
+    push(box, Tick(seq=1), delta("a"))
+    assert [read(frame) for frame in written] == [Tick(seq=1), delta("a")]
+    assert len(box) == box.bytes == 0
+    assert (box.frames, box.sent) == (2, sum(map(len, written)))
+
+
+def test_what_could_not_be_written_at_once_waits_and_nothing_overtakes_it() -> None:
+    box = outbox()
+    room = [0]
+    box.post = lambda frame: room[0]
+    push(box, Tick(seq=1))
+    room[0] = 1
+    push(box, Tick(seq=2))
+    assert taken(box) == [Tick(seq=1), Tick(seq=2)]
+
+
+def test_an_outbox_nobody_writes_for_any_more_wakes_and_writes_nothing() -> None:
+    box = outbox()
+    calls: list[str] = []
+    box.wake = lambda: calls.append("wake")
+    box.post = lambda frame: calls.append("post") or 1  # type: ignore[func-returns-value]
+    box.detach()
+    push(box, Tick(seq=1))
+    assert calls == [] and len(box) == 1
+
+
+def test_so_much_is_taken_as_was_asked_for_and_the_rest_stays_in_order() -> None:
+    box = outbox()
+    push(box, *(final("x" * 100, id=f"u{n}") for n in range(10)))
+    size = box.bytes // 10
+    first = box.take(3 * size - 1)
+    assert len(first) == 3 and len(box) == 7 and box.bytes == 7 * size
+    assert (box.frames, box.sent) == (3, 3 * size)
+    assert [read(frame) for frame in first + box.take(box.bytes)] == [
+        final("x" * 100, id=f"u{n}") for n in range(10)
+    ]
+
+
+def test_a_delta_that_was_taken_is_merged_with_no_later_one() -> None:
+    box = outbox()
+    push(box, delta("a"), delta("b", lang="fr"), delta("c", id="u2"))
+    assert len(box.take(1)) == 1
+    push(box, delta("d", 2), delta("e", 2, lang="fr"))
+    assert taken(box) == [delta("c", id="u2"), delta("d", 2), delta("be", 2, lang="fr")]

@@ -7,8 +7,9 @@ It is an ASGI application by itself. Starlette's `WebSocket` would check each me
 state that is plain from this one module, for a good part of what a delta costs altogether.
 
 The reader is always in ``receive``: a socket whose messages are not read cannot answer pings
-either, and would be closed for it. The writer takes everything the outbox holds each time it wakes;
-what arrives while it waits for a slow socket is merged there.
+either, and would be closed for it. What is to be sent is written in the same turn of the event
+loop, where the server has a `Writer` and the socket room. Else a task waits for the socket, and
+what arrives meanwhile is merged in the outbox.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.member import Role
 from gateway.messages import Error, View
 from gateway.server.hub import Hub, Phase, Seat
+from gateway.server.upgrade import WRITER, Writer
 from gateway.session import Session
 
 log = logging.getLogger("gateway.connection")
@@ -35,6 +37,9 @@ HEARTBEAT_S = (1.0, 300.0)
 """Least and most seconds between two ``tick``."""
 CLOSE_S = 1.0
 """Seconds to get a close frame out to a socket that does not read."""
+BATCH = 16_384
+"""Bytes that are taken from an outbox at once: what has been taken is merged no more, and one
+socket that is sent a lot is not to hold up the others."""
 
 
 class Endpoint:
@@ -62,54 +67,77 @@ class Endpoint:
             return
         log.info("%s open", session.id)
         try:
-            await Connection(receive, send, hub, session, beat).serve()
+            writer = scope.get("extensions", {}).get(WRITER)
+            await Connection(receive, send, hub, session, beat, writer).serve()
         finally:
             hub.close(session)
             log.info("%s closed after %d frames", session.id, session.frames_in)
 
 
 class Connection:
-    """The tasks of one socket."""
+    """One socket at work: its reader, and a writer only while it cannot take more at once."""
+
+    __slots__ = (
+        "_beat",
+        "_end",
+        "_hub",
+        "_loop",
+        "_pulse",
+        "_receive",
+        "_send",
+        "_session",
+        "_writer",
+        "_writing",
+    )
 
     def __init__(
-        self, receive: Receive, send: Send, hub: Hub, session: Session, beat: float | None
+        self,
+        receive: Receive,
+        send: Send,
+        hub: Hub,
+        session: Session,
+        beat: float | None,
+        writer: Writer | None,
     ) -> None:
         self._receive = receive
         self._send = send
         self._hub = hub
         self._session = session
         self._beat = beat
-        self._idle: asyncio.Future[None] | None = None  # the writer waits here for work
-        self._tasks: list[asyncio.Task[None]] = []
+        self._writer = writer
+        self._writing: asyncio.Task[None] | None = None
+        self._pulse: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
 
     async def serve(self) -> None:
         """Read and write until either ends."""
         outbox = self._session.outbox
-        outbox.wake = self._wake
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
-        if self._beat is not None:
-            self._tasks.append(asyncio.create_task(self._heart(self._beat)))
+        code: CloseCode | None = None
         try:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            async with self._end:
+                outbox.wake = self._wake
+                outbox.post = None if self._writer is None else self._post
+                self._wake()
+                self._tick()
+                await self._read()
+        except OSError as exc:  # the client has gone, or it is time to end
+            log.debug("%s: %s", self._session.id, exc)
+        except Exception:
+            log.exception("%s ended by a fault", self._session.id)
+            code = CloseCode.SERVER_ERROR
         finally:
+            outbox.detach()
             self._hub.leave(self._session)
-            for task in self._tasks:
-                task.cancel()
-            results = await asyncio.gather(*self._tasks, return_exceptions=True)
-        code = outbox.closing
-        for result in results:
-            # OSError is how a server says that the client has gone.
-            if isinstance(result, Exception) and not isinstance(result, OSError):
-                log.error("%s ended by a fault", self._session.id, exc_info=result)
-                code = code or CloseCode.SERVER_ERROR
+            if self._pulse is not None:
+                self._pulse.cancel()
+            if self._writing is not None:
+                self._writing.remove_done_callback(self._written)
+                self._writing.cancel()
+                await asyncio.gather(self._writing, return_exceptions=True)
+        code = outbox.closing or code
         if code is not None:
             await _close(self._send, code, outbox.reason)
-
-    def _wake(self) -> None:
-        if self._session.outbox.closing is CloseCode.TOO_SLOW:
-            self._tasks[1].cancel()  # it waits for a socket that nobody reads
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
 
     async def _read(self) -> None:
         receive = self._receive
@@ -120,26 +148,64 @@ class Connection:
             # while there are any: a flood from one socket would hold up all others.
             await asyncio.sleep(0)
 
-    async def _write(self) -> None:
-        outbox = self._session.outbox
-        send = self._send
-        loop = asyncio.get_running_loop()
-        while outbox.closing is None or len(outbox):
-            if not len(outbox):
-                self._idle = loop.create_future()
-                await self._idle
-            for frame in outbox.take():
-                try:
-                    await send(_event(frame))
-                except RuntimeError as exc:
-                    # uvicorn's answer where it closed the socket itself (1007, 1009, ping timeout).
-                    log.debug("%s: %s", self._session.id, exc)
-                    return
+    def _post(self, frame: str | bytes) -> int:
+        """Write one frame now, if nothing is before it and the socket has room: see `Outbox`."""
+        assert self._writer is not None, "the outbox was told that there is one"
+        if self._writing is not None or not self._writer.ready:
+            return 0
+        return self._writer.write((frame,))
 
-    async def _heart(self, seconds: float) -> None:
-        while True:
-            await asyncio.sleep(seconds)
+    def _wake(self) -> None:
+        outbox = self._session.outbox
+        if self._writing is not None:  # it will see what there is
+            if outbox.closing is CloseCode.TOO_SLOW:
+                self._writing.cancel()  # it waits for a socket that nobody reads
+            return
+        if len(outbox) and self._writer is not None and self._writer.ready:
+            self._writer.write(outbox.take(BATCH))
+        if len(outbox):
+            self._writing = self._loop.create_task(self._write())
+            self._writing.add_done_callback(self._written)
+        elif outbox.closing is not None:
+            self._finish()
+
+    async def _write(self) -> None:
+        """Write what waits, as fast as the socket takes it."""
+        outbox, writer, send = self._session.outbox, self._writer, self._send
+        while len(outbox):
+            frames = outbox.take(BATCH)
+            if writer is not None and writer.ready:
+                writer.write(frames)
+            else:
+                for frame in frames:
+                    await send(_event(frame))
+            await asyncio.sleep(0)  # `send` does not wait while there is room: others want to live
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writing = None
+        fault = None if task.cancelled() else task.exception()
+        if fault is None:
+            self._wake()  # there may be more, or a reason to close
+            return
+        if isinstance(fault, OSError | RuntimeError):
+            # RuntimeError: uvicorn's answer where it closed the socket itself (1007, 1009, ping
+            # timeout).
+            log.debug("%s: %s", self._session.id, fault)
+        else:
+            log.error("%s cannot be written to", self._session.id, exc_info=fault)
+            self._session.outbox.discard()
+            self._session.outbox.close(CloseCode.SERVER_ERROR)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._end.expired():
+            self._end.reschedule(self._loop.time())
+
+    def _tick(self) -> None:
+        if self._pulse is not None:
             self._session.tick(self._hub.now())
+        if self._beat is not None:
+            self._pulse = self._loop.call_later(self._beat, self._tick)
 
 
 def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | None]:

@@ -1,0 +1,165 @@
+"""How frames reach a socket: at once where it has room, in order where it has none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.asyncio.client import ClientConnection, connect
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.messages import Tick
+from gateway.server import connection, process
+from gateway.server.upgrade import WRITER
+from gateway.session import Session
+from tests.live import Live, running, until
+from tests.talk import DEADLINE_S, Talk, run, talk
+
+
+@pytest.fixture(params=["own", "stock"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Our protocol class, and uvicorn's own, which has no writer."""
+    if request.param == "stock":
+        monkeypatch.setattr(process, "Upgrade", WebSocketsSansIOProtocol)
+    yield request.param
+
+
+def seated(live: Live) -> Session:
+    (session,) = live.hub.sessions.values()
+    return session
+
+
+@asynccontextmanager
+async def deaf(live: Live, query: str) -> AsyncIterator[ClientConnection]:
+    """A client that reads nothing until its transport is resumed."""
+    async with connect(live.socket + query, compression=None, max_size=None) as ws:
+        ws.transport.pause_reading()
+        yield ws
+
+
+def test_what_is_to_be_sent_is_written_in_the_same_turn_of_the_event_loop() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            session = seated(live)
+            before = session.outbox.frames
+            for seq in range(3):
+                session.outbox.send(Tick(seq=seq), live.hub.now())
+            assert len(session.outbox) == 0 and session.outbox.frames == before + 3
+            assert [(await client.next())["seq"] for _ in range(3)] == [0, 1, 2]
+
+    run(main)
+
+
+def test_captions_and_the_close_arrive_on_either_protocol_class(either: str) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?to=de,fr&hb=1") as client:
+            await client.send("good morning everybody")
+            events = await client.until("final") + await client.until("final")
+            for lang in ("de", "fr"):
+                text = "".join(e["add"] for e in events if e.get("lang") == lang and "add" in e)
+                assert text == f"[{lang}] good morning everybody"
+            await client.until("tick")
+            await client.send({"type": "bye"})
+            await client.until("stats")
+            assert (await client.closed())[0] == CloseCode.DONE
+            await until(lambda: not live.hub.sessions)
+
+    run(main)
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+def test_a_frame_of_any_length_arrives_whole_as_text_and_as_binary(size: int) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            post = seated(live).outbox.post
+            assert post is not None
+            for frame in ("ü" * (size // 2) + "x" * (size % 2), bytes(size)):
+                assert post(frame) == size
+                assert await asyncio.wait_for(client.ws.recv(), DEADLINE_S) == frame
+                await until(lambda: post("{}") == 2)  # it has room again
+                assert await asyncio.wait_for(client.ws.recv(), DEADLINE_S) == "{}"
+
+    run(main)
+
+
+def test_a_reader_that_pauses_gets_everything_durable_in_order(either: str) -> None:
+    async def main() -> None:
+        engine = ScriptedEngine({("go", "de"): ["word " * 2_000] * 10})
+        async with running(engine) as live, deaf(live, "?room=r&role=view&to=de") as ws:
+            await until(lambda: bool(live.hub.sessions))
+            reader = seated(live)
+            async with talk(live, "?room=r&to=de") as speaker:
+                said = 0
+                while not len(reader.outbox):
+                    await speaker.send("go")
+                    await speaker.until("final")
+                    said += 1
+                await speaker.send("go")  # what is said now waits in the outbox
+                await speaker.until("final")
+                ws.transport.resume_reading()
+                client = Talk(ws)
+                events: list[dict[str, Any]] = []
+                while sum(e["type"] == "final" for e in events) <= said:
+                    events += await client.until("final")
+            seqs = [e["seq"] for e in events if e["type"] in ("source", "final")]
+            assert seqs == list(range(1, 2 * said + 3))
+
+    run(main)
+
+
+def test_a_fault_of_ours_closes_1011_and_its_traceback_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            monkeypatch.setattr(live.hub, "receive", lambda *_: {}["nothing"])
+            await client.send("hello")
+            assert (await client.closed())[0] == CloseCode.SERVER_ERROR
+            await until(lambda: not live.hub.sessions)
+
+    with caplog.at_level(logging.ERROR):
+        run(main)
+    (record,) = [r for r in caplog.records if r.name == "gateway.connection"]
+    assert record.exc_info is not None and record.exc_info[0] is KeyError
+
+
+def test_a_socket_that_cannot_be_written_to_is_closed_1011(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            monkeypatch.setattr(connection, "_event", lambda _: {}["nothing"])
+            (protocol,) = live.server.server_state.connections
+            protocol.pause_writing()
+            seated(live).outbox.send(Tick(seq=1), live.hub.now())
+            await until(lambda: bool(caplog.records))
+            protocol.resume_writing()
+            assert (await client.closed())[0] == CloseCode.SERVER_ERROR
+
+    with caplog.at_level(logging.ERROR):
+        run(main)
+    assert [r.name for r in caplog.records if r.levelno >= logging.ERROR] == ["gateway.connection"]
+
+
+def test_a_socket_that_is_lost_is_not_held_by_what_could_write_to_it() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live) as client:
+                await client.until("welcome")
+                (protocol,) = live.server.server_state.connections
+                scope = protocol.scope  # type: ignore[union-attr]
+                assert scope["extensions"][WRITER] is protocol
+            await until(lambda: not live.hub.sessions)
+            assert WRITER not in scope["extensions"]
+
+    run(main)
