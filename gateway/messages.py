@@ -375,6 +375,18 @@ class Tick(_Event, frozen=True, kw_only=True, tag="tick"):
     seq: int
 
 
+class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
+    """How captions are made from now on, where that is less well than usual, or is so no longer.
+
+    ``partials`` are ``off`` while the engine has more to do than it can: captions come once the
+    utterance is final. ``engine`` is there while that engine does the work of the one in
+    ``welcome``. All is as usual again with ``partials`` ``on`` and no ``engine``.
+    """
+
+    partials: Literal["on", "off"]
+    engine: str | None = None
+
+
 class Goaway(_Event, frozen=True, kw_only=True, tag="goaway"):
     """A planned close is coming: open the next socket, then leave."""
 
@@ -412,6 +424,7 @@ ServerMessage = (
     | Stats
     | Help
     | Tick
+    | Degraded
     | Goaway
     | Error
 )
@@ -432,6 +445,7 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Stats,
     Help,
     Tick,
+    Degraded,
     Goaway,
     Error,
 )

@@ -32,6 +32,7 @@ from gateway.memory import Memory
 from gateway.messages import (
     By,
     Cancelled,
+    Degraded,
     Delta,
     Edit,
     Retract,
@@ -77,6 +78,8 @@ class Room:
         self._flow = flow or Flow()
         self.booth = Booth(self, name, dispatch, profile, self._flow.stability)
         self.empty_since: float | None = None
+        self.degraded: Degraded | None = None
+        """What those who come are told of the engine, where it is not as usual."""
         self._limits = limits
         self._alarm = alarm
         self._awake_at: float | None = None
@@ -301,6 +304,11 @@ class Room:
     def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
         """The engine could not do it. A partial only waits for the next revision."""
         self.booth.failed(job_id, code, now)
+
+    def degrade(self, how: Degraded, now: float) -> None:
+        """The engine works less well than before, or better: tell everybody."""
+        self.degraded = how if how.engine or how.partials == "off" else None
+        self.audience.tell(Envelope(how), None, now)
 
     def wake(self, now: float) -> None:
         """Do what was put off until now: growing text, languages without readers, presence."""

@@ -32,6 +32,7 @@ from gateway.messages import (
     Cancel,
     Cancelled,
     ClientMessage,
+    Degraded,
     Delta,
     Edit,
     Edited,
@@ -206,6 +207,7 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     Help(types={"say": '{"type":"say","text":"good morning"}  say a line'}),
     Presence(readers={"de": 2, "fr": 1}, members=4, speakers=("Ann", "Ben")),
     Tick(seq=43),
+    Degraded(partials="off", engine="ctranslate2:embedded"),
     Goaway(in_ms=10000, why="restart"),
     Error(
         code="lang_unsupported",
@@ -263,7 +265,7 @@ def asyncapi() -> Json:
         "action": "send",
         "channel": channel,
         "summary": "Events that may be merged or dropped, or concern this socket alone.",
-        "messages": _in_channel((Welcome, Delta, Presence, Tick, Goaway, Error)),
+        "messages": _in_channel((Welcome, Delta, Presence, Tick, Degraded, Goaway, Error)),
     }
     return {
         "asyncapi": ASYNCAPI,

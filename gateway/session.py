@@ -171,6 +171,8 @@ class Session(Member):
             ),
             now,
         )
+        if self.room.degraded is not None:
+            self.outbox.send(self.room.degraded, now)
         for envelope in recalled:
             self.outbox.push(envelope, now)
         if langs:

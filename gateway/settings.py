@@ -80,6 +80,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lang: str | None = None
     """Language of a speaker who names none. Default: told by the detector where it is installed,
     else English."""
+    fallback: Literal["ctranslate2", "openai", "scripted"] | None = None
+    """What translates while the engine does not: it is loaded beside it, and readers are told by
+    ``degraded``. Default: nothing, captions fail until the engine is back."""
+    fallback_model: str | None = None
+    """Model of ``fallback``, as ``model`` is of the engine. Default: the one inside the package."""
+    hang_s: Annotated[float, Meta(gt=0, le=86_400)] = 20.0
+    """Seconds in which jobs run and none says a word, after which the engine counts as dead."""
     guards: bool = True
     """Try again, then fail, where an output is no translation. Off only to measure a bare model."""
 

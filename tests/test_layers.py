@@ -55,6 +55,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "engines.vllm",
         "server.hub",
     ),
+    ("engines.fallback",),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
     ("server.http", "server.rooms"),
     ("server.libretranslate",),

@@ -13,12 +13,16 @@ from collections import Counter
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from gateway.errors import EngineFault
 
 if TYPE_CHECKING:
     from gateway.engines.base import Engine
+    from gateway.engines.openai import OpenAIEngine
+    from gateway.engines.supervisor import Supervisor
     from gateway.profiles import Profile
     from gateway.settings import Settings
 
@@ -32,18 +36,48 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     ``guards`` counts what the guards stopped, see `gateway.engines.guarded`. Raises `EngineFault`
     with a sentence that says what is missing.
     """
-    from gateway.engines.guarded import GuardedEngine
-    from gateway.engines.piecewise import PiecewiseEngine
+    from gateway.engines.fallback import FallbackEngine
+
+    counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
+    if settings.fallback is None:
+        return _whole(_living(settings, insist=False), settings, counts)
+    other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
+    if (other.engine, other.model) == (settings.engine, settings.model):
+        raise EngineFault(
+            "The fallback is the same as the engine: name another one with --fallback,"
+            " or another model with --fallback-model."
+        )
+    one, two = _living(settings, insist=True), _living(other, insist=True)
+    engine = FallbackEngine(_whole(one, settings, counts), _whole(two, other, counts))
+    one.changed = two.changed = engine.look
+    return engine
+
+
+def _living(settings: Settings, *, insist: bool) -> Supervisor | OpenAIEngine:
+    """An engine that comes back by itself."""
     from gateway.engines.supervisor import Supervisor
 
     make = partial(_made, _MAKERS[settings.engine], settings)
     # The server behind `openai` is not ours to restart: that engine waits for it by itself.
-    engine = make() if settings.engine == "openai" else Supervisor(make)
-    # Nor is the scripted one a model: what it repeats of the source is its whole output.
-    if settings.guards and settings.engine != "scripted":
-        engine = GuardedEngine(engine, guards if guards is not None else Counter())
+    if settings.engine == "openai":
+        return cast("OpenAIEngine", make())
+    return Supervisor(make, insist=insist, hang=settings.hang_s)
+
+
+def _whole(
+    engine: Engine, settings: Settings, counts: MutableMapping[tuple[str, str], int]
+) -> Engine:
+    """An engine in what every engine needs."""
+    from gateway.engines.guarded import GuardedEngine
+    from gateway.engines.piecewise import PiecewiseEngine
+
+    # The scripted one is no model: what it repeats of the source is its whole output.
+    if settings.engine == "scripted":
+        return engine
+    if settings.guards:
+        engine = GuardedEngine(engine, counts)
     # Outside the guards, which compare a text with its translation: each piece is judged alone.
-    return engine if settings.engine == "scripted" else PiecewiseEngine(engine)
+    return PiecewiseEngine(engine)
 
 
 def _made(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:

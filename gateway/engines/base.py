@@ -22,8 +22,8 @@ Contract (``tests/engines/test_contract.py`` runs it against every engine):
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncGenerator, Mapping
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Protocol, runtime_checkable
 
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
@@ -83,6 +83,18 @@ class Engine(Protocol):
 
     async def aclose(self) -> None:
         """Stop everything and free the model. Idempotent."""
+
+
+@runtime_checkable
+class Substituted(Protocol):
+    """An engine whose work another one does where it cannot."""
+
+    changed: Callable[[], None]
+    """Called at once when `substitute` has changed, and `Engine.capacity` with it."""
+
+    @property
+    def substitute(self) -> str | None:
+        """Name of the engine that does the work now, where it is not the one that was chosen."""
 
 
 class Around:

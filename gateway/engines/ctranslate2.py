@@ -51,6 +51,10 @@ no more than `capacity`, so only a caller without one ever sees this."""
 CLOSING = 10.0
 """Seconds `aclose` waits for the running decodes to reach their next token."""
 
+LOST = ("memory", "bad_alloc", "cuda", "cublas", "cudnn")
+"""Words in errors after which only a new engine, with its memory freed, is of use: CTranslate2 has
+no types of its own for them. Any other error is the jobs' and not the engine's."""
+
 
 class Stream:
     """What one job's decode and its consumer share.
@@ -147,6 +151,7 @@ class CTranslate2Engine:
         }
         self._cache = cache_dir or conversion.user_cache()
         self._health = Health.STARTING
+        self._lost = False  # set by a thread, at a fault that only another engine gets over
         self._model: Model | None = None
         self._threads = ThreadPoolExecutor(self._width, "ctranslate2")
         self._streams: set[Stream] = set()  # with a consumer
@@ -167,7 +172,7 @@ class CTranslate2Engine:
 
     @property
     def health(self) -> Health:
-        return self._health
+        return Health.DEAD if self._lost and self._health is Health.READY else self._health
 
     @property
     def unfinished(self) -> int:
@@ -287,8 +292,8 @@ class CTranslate2Engine:
         self._assign()
 
     def _require(self, health: Health) -> None:
-        if self._health is not health:
-            raise EngineGone(f"{self.name} is {self._health.value}, not {health.value}.")
+        if self.health is not health:
+            raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
 
     def _become(self, health: Health) -> None:
         logger.debug("%s is %s", self.name, health.value)
@@ -306,15 +311,20 @@ class CTranslate2Engine:
 
     def _decode(self, batch: list[Stream]) -> None:
         assert self._model is not None, "there are no streams before the model"
-        said = "CTranslate2 ended without a word."
+        fault = EngineFault("CTranslate2 ended without a word.")
         try:
             # The others were stopped before a thread came to them.
             self._model.decode([each for each in batch if not each.stopped], self._profile)
         except Exception as exc:
             logger.exception("%s failed at a batch of %d", self.name, len(batch))
             said = f"CTranslate2 failed: {type(exc).__name__}: {exc}"
+            if isinstance(exc, MemoryError) or any(word in str(exc).lower() for word in LOST):
+                self._lost = True  # before the jobs end: whoever sees one end looks at the health
+                fault = EngineGone(said)
+            else:
+                fault = EngineFault(said)
         for stream in batch:
-            stream.end(fault=EngineFault(said))
+            stream.end(fault=fault)
 
     def _free(self) -> None:
         """Wait for the decodes, then for CTranslate2's own threads.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from itertools import chain
 from typing import Literal
@@ -160,6 +160,8 @@ class OpenAIEngine:
         self._probe_every = probe_every
         self._read_timeout = read_timeout
         self._health = Health.STARTING
+        self.changed: Callable[[], None] = lambda: None
+        """Called when `health` has changed."""
         self._replies: dict[str, Reply] = {}
         self._open: set[asyncio.Task[None]] = set()
         self.revival: asyncio.Task[None] | None = None
@@ -217,7 +219,7 @@ class OpenAIEngine:
                 f"The profile {self._profile.name} is not one of a chat model:"
                 " set api to completions, or choose another profile."
             )
-        self._health = Health.READY
+        self._become(Health.READY)
         logger.info(
             "%s at %s, profile %s, %s, vLLM's fields %s",
             self.name,
@@ -256,7 +258,7 @@ class OpenAIEngine:
             reply.stop(Aborted(job_id))
 
     async def aclose(self) -> None:
-        self._health = Health.CLOSED
+        self._become(Health.CLOSED)
         for reply in self._replies.values():
             reply.stop(EngineGone("The engine was closed while the job ran."))
         tasks = set(self._open)
@@ -392,6 +394,10 @@ class OpenAIEngine:
 
     # Health
 
+    def _become(self, health: Health) -> None:
+        self._health = health
+        self.changed()
+
     async def _discover(self) -> None:
         """Ask the server for its models; choose model and profile. Raises `EngineFault`."""
         try:
@@ -439,7 +445,7 @@ class OpenAIEngine:
     def _lose(self) -> None:
         """The server cannot be reached: take no jobs until it can."""
         if self._health is Health.READY:
-            self._health = Health.DEAD
+            self._become(Health.DEAD)
             logger.warning("%s is unreachable at %s", self.name, self._where)
             self.revival = asyncio.create_task(self._revive())
 
@@ -451,7 +457,7 @@ class OpenAIEngine:
             except EngineFault as fault:
                 logger.debug("%s is not back: %s", self.name, fault)
             else:
-                self._health = Health.READY
+                self._become(Health.READY)
                 logger.info("%s is back at %s", self.name, self._where)
 
 

@@ -1,8 +1,11 @@
-"""An engine around an engine: notices that it died, and builds a new one.
+"""An engine around an engine: notices that it died or hangs, and builds a new one.
 
 Owns: the life of the current engine, and when the next one is tried. Must not know: any particular
 engine, the guards, who waits for captions. Jobs of a dead engine fail visibly and are not repeated
 here: whoever asked for them knows whether they are still wanted.
+
+An engine hangs where jobs run and none of them says anything: no chunk, no end of its own. Jobs
+that are stopped from outside say nothing of the engine, so the silence of all of them counts.
 """
 
 from __future__ import annotations
@@ -35,6 +38,13 @@ STABLE = 60.0
 CLOSING = 10.0
 """Seconds a dead engine is given to close; it may hang where it died."""
 
+HANG = 20.0
+"""Seconds of silence. A translation begins within one, on any engine that is of use; and a caption
+is given up after 30, which has to be longer."""
+
+LOADING = 1_800.0
+"""Seconds a start may take: vLLM's, with a large model from a slow disk, can take minutes."""
+
 
 class Supervisor:
     """Wraps the engines that ``build`` makes, one after the other, as an `Engine` itself.
@@ -44,6 +54,8 @@ class Supervisor:
 
     :param insist: also keep trying when the very first start fails; otherwise `start` raises
     :param poll: seconds between looks at the engine's health
+    :param hang: seconds without a word from any job after which the engine counts as dead
+    :param loading: seconds after which a start is given up
     :param sleep, clock, chance: the passing of time and chance (0 to 1); tests bring their own
     """
 
@@ -53,6 +65,8 @@ class Supervisor:
         *,
         insist: bool = False,
         poll: float = POLL,
+        hang: float = HANG,
+        loading: float = LOADING,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -60,13 +74,22 @@ class Supervisor:
         self.build = build
         self.insist = insist
         self.poll = poll
+        self.hang = hang
+        self.loading = loading
         self.sleep = sleep
         self.clock = clock
         self.chance = chance
         self.restarts = 0
         """Engines built after the first one was ready."""
+        self.hangs = 0
+        """Engines given up because they hung."""
+        self.changed: Callable[[], None] = _unheard
+        """Called when `health` has changed."""
         self._engine = build()
         self._health = Health.STARTING  # DEAD while waiting to rebuild
+        self._jobs = 0
+        self._silent = 0.0  # seconds that jobs ran without a word, before `_busy`
+        self._busy = 0.0  # since when there is a job, or since the last word
         self._tries = 0  # rebuilds since an engine was stable
         self._since = 0.0  # when the engine became ready
         self._alarm = asyncio.Event()
@@ -93,7 +116,12 @@ class Supervisor:
         return self._engine.unfinished
 
     def stats(self) -> Mapping[str, float]:
-        return {**self._engine.stats(), "restarts": self.restarts}
+        return {**self._engine.stats(), "restarts": self.restarts, "hangs": self.hangs}
+
+    @property
+    def silence(self) -> float:
+        """Seconds that jobs have run, since any of them said something or ended by itself."""
+        return self._silent + (self.clock() - self._busy if self._jobs else 0.0)
 
     async def start(self) -> None:
         """Start the first engine. Raises what it raises, unless told to insist."""
@@ -116,13 +144,24 @@ class Supervisor:
                 "The engine is not ready.",
                 hint="It is starting or restarting by itself; try again in a few seconds.",
             )
+        if not self._jobs:
+            self._busy = self.clock()
+        self._jobs += 1
         try:
             async with aclosing(engine.translate(job)) as chunks:
                 async for chunk in chunks:
+                    self._hear(engine)
                     yield chunk
+            self._hear(engine)
         except EngineGone:
             self._alarm.set()
             raise
+        finally:
+            if engine is self._engine:
+                silence = self.silence
+                self._jobs -= 1
+                if not self._jobs:
+                    self._silent = silence
 
     def abort(self, job_id: str) -> None:
         self._engine.abort(job_id)
@@ -130,19 +169,31 @@ class Supervisor:
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
             return
-        self._health = Health.CLOSED
+        self._become(Health.CLOSED)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))  # `report` has logged what it ended with
         await self._close()
 
+    def _hear(self, engine: Engine) -> None:
+        if engine is self._engine:  # what one before it says is no sign of life
+            self._silent = 0.0
+            self._busy = self.clock()
+
+    def _become(self, health: Health) -> None:
+        self._health = health
+        self.changed()
+
     async def _supervise(self) -> None:
         while True:
-            while self.health is Health.READY:
+            while self.health is Health.READY and self.silence < self.hang:
                 await self._pause()
             if self._health is Health.READY:  # else the first start failed
+                if self.health is Health.READY:
+                    self.hangs += 1
+                    logger.error("engine %s hangs: %d jobs, no word", self.name, self._jobs)
                 logger.error("engine %s died; building a new one", self.name)
-                self._health = Health.DEAD
+                self._become(Health.DEAD)
                 if self.clock() - self._since >= STABLE:
                     self._tries = 0
                 await self._close()  # this ends the jobs that still wait for it
@@ -161,15 +212,19 @@ class Supervisor:
 
     async def _load(self) -> None:
         """Start the current engine. Raises what its `start` raises, having closed it."""
-        self._health = Health.STARTING
+        self._become(Health.STARTING)
         try:
-            await self._engine.start()
-        except Exception:
-            self._health = Health.DEAD
+            async with asyncio.timeout(self.loading):
+                await self._engine.start()
+        except Exception as exc:
+            self._become(Health.DEAD)
             await self._close()
+            if isinstance(exc, TimeoutError):
+                raise EngineFault(f"It did not start within {self.loading:g} s.") from exc
             raise
-        self._health = Health.READY
+        self._jobs, self._silent = 0, 0.0  # of the one before some may not have ended
         self._since = self.clock()
+        self._become(Health.READY)
 
     async def _pause(self) -> None:
         """Wait until it is time to look at the engine: the next poll, or an alarm."""
@@ -192,6 +247,10 @@ class Supervisor:
         except Exception:
             # It is given up in any case: what is left of it must not keep a new one from coming.
             logger.exception("engine %s did not close", self.name)
+
+
+def _unheard() -> None:
+    """Nobody wants to be told."""
 
 
 def backoff(tries: int) -> float:

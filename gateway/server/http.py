@@ -186,8 +186,13 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """A new utterance would be translated: 200, else 503 and the reason."""
     hub = _hub(request)
-    status = hub.engine.health.value if hub.phase is Phase.OPEN else hub.phase.value
-    return reply({"status": status, "engine": hub.engine.name}, 200 if hub.ready else 503)
+    body = {
+        "status": hub.engine.health.value if hub.phase is Phase.OPEN else hub.phase.value,
+        "engine": hub.engine.name,
+        "fallback": hub.degraded.engine,
+        "partials": hub.degraded.partials,
+    }
+    return reply(body, 200 if hub.ready else 503)
 
 
 async def metrics(request: Request) -> Response:

@@ -24,7 +24,7 @@ import msgspec
 from gateway.codec import Codec
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch, Start, Stop
-from gateway.engines.base import Aborted, Engine, Health
+from gateway.engines.base import Aborted, Engine, Health, Substituted
 from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
 from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
@@ -32,7 +32,7 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.log import Log
 from gateway.member import Role
-from gateway.messages import Goaway, ServerMessage, Settings, View
+from gateway.messages import Degraded, Goaway, ServerMessage, Settings, View
 from gateway.outbox import Outbox
 from gateway.room import Room
 from gateway.session import AUTO, Renew, Session, speakable
@@ -42,6 +42,10 @@ log = logging.getLogger("gateway.hub")
 
 HOUSEKEEPING_S = 1.0
 """Seconds between looks for overdue jobs and rooms that have been empty for too long."""
+
+
+AS_USUAL = Degraded(partials="on")
+"""What nobody needs to be told."""
 
 
 class Phase(enum.Enum):
@@ -104,6 +108,9 @@ class Hub:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.degraded = AS_USUAL
+        if isinstance(engine, Substituted):
+            engine.changed = self.heed
         self._quiet = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -236,6 +243,8 @@ class Hub:
             observe=self._observe,
             alarm=partial(self._alarm, name),
         )
+        if self.degraded != AS_USUAL:
+            room.degrade(self.degraded, self.now())
         return room
 
     def _alarm(self, name: str, when: float) -> None:
@@ -330,6 +339,16 @@ class Hub:
 
     # --- life -----------------------------------------------------------------------------------
 
+    def heed(self) -> None:
+        """Follow the engine: what it can do, and what readers are told of it."""
+        self.dispatch.capacity = self.engine.capacity
+        substitute = self.engine.substitute if isinstance(self.engine, Substituted) else None
+        how = Degraded(partials="on", engine=substitute)
+        if how != self.degraded:
+            self.degraded = how
+            for room in self.rooms.values():
+                room.degrade(how, self.now())
+
     async def keep(self) -> None:
         """Housekeeping, for as long as the gateway lives."""
         while True:
@@ -342,7 +361,7 @@ class Hub:
     def sweep(self) -> None:
         """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""
         now = self.now()
-        self.dispatch.capacity = self.engine.capacity
+        self.heed()
         for job in self.dispatch.overdue(now, self.limits.job_s):
             self.rooms[job.room].failed(job.id, ErrorCode.TIMEOUT, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:

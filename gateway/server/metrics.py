@@ -99,6 +99,10 @@ class _Gauges:
             "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
             "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
+            "gateway_fallback": (
+                "1 while another engine does the work of the one that was chosen.",
+                hub.degraded.engine is not None,
+            ),
             "gateway_engine_unfinished": (
                 "Jobs the engine itself counts as not finished.",
                 hub.engine.unfinished,

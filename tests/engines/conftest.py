@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from gateway.engines.base import Engine, Health
+from gateway.engines.fallback import FallbackEngine
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.piecewise import PiecewiseEngine
 from gateway.engines.scripted import ScriptedEngine
@@ -91,6 +92,22 @@ def supervised(dir: Path) -> Iterator[Engine]:
 
 
 @contextmanager
+def fallback(dir: Path) -> Iterator[Engine]:
+    yield FallbackEngine(ScriptedEngine(pace=0.001), ScriptedEngine(pace=0.001))
+
+
+@contextmanager
+def fallen(dir: Path) -> Iterator[Engine]:
+    first = ScriptedEngine(pace=0.001)
+    first.start = never  # type: ignore[method-assign]
+    yield FallbackEngine(first, ScriptedEngine(pace=0.001))
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+@contextmanager
 def llama(dir: Path) -> Iterator[Engine]:
     from tests.engines.ctranslate2_factory import make_llama
 
@@ -123,7 +140,10 @@ def vllm(dir: Path) -> Iterator[Engine]:
 
 ENGINES = {
     make.__name__: make
-    for make in (scripted, guarded, piecewise, supervised, llama, marian, openai, vllm)
+    for make in (
+        *(scripted, guarded, piecewise, supervised, fallback, fallen),
+        *(llama, marian, openai, vllm),
+    )
 }
 MARKS = {"vllm": (pytest.mark.vllm, pytest.mark.timeout(600))}
 STARTS = {"vllm": 540.0}

@@ -14,6 +14,7 @@ from gateway import engines
 from gateway.engines import build
 from gateway.engines.base import Health
 from gateway.engines.ctranslate2 import BATCH
+from gateway.engines.fallback import FallbackEngine
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.openai import OpenAIEngine
 from gateway.engines.piecewise import PiecewiseEngine
@@ -67,6 +68,32 @@ def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> No
 
 def test_what_is_scripted_is_not_guarded() -> None:
     assert isinstance(build(Settings(engine="scripted")), Supervisor)
+
+
+def test_a_fallback_is_an_engine_of_its_own_beside_the_one_that_was_chosen(model: Path) -> None:
+    engine = build(Settings(model=str(model), fallback="scripted", hang_s=7))
+    assert isinstance(engine, FallbackEngine)
+    assert isinstance(engine.first, PiecewiseEngine)
+    assert isinstance(engine.first.engine, GuardedEngine)
+    living = engine.first.engine.engine
+    assert isinstance(living, Supervisor) and isinstance(engine.second, Supervisor)
+    assert living.insist and living.hang == 7
+    assert living.changed == engine.second.changed == engine.look
+    assert engine.name == "ctranslate2:opus-mt-en-de"
+    close(engine)
+
+
+def test_the_embedded_model_can_take_over_from_a_server() -> None:
+    url = "http://127.0.0.1:1/v1"
+    engine = build(Settings(engine="openai", openai_url=url, model="qwen3", fallback="ctranslate2"))
+    assert isinstance(engine, FallbackEngine)
+    assert engine.second.name == "ctranslate2:embedded"
+    close(engine)
+
+
+def test_an_engine_is_no_fallback_for_itself() -> None:
+    with pytest.raises(EngineFault, match="same as the engine.*--fallback-model"):
+        build(Settings(engine="scripted", fallback="scripted"))
 
 
 def test_a_scripted_engine_has_its_settings() -> None:

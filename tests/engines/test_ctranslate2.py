@@ -836,3 +836,41 @@ def test_a_real_model_translates(tmp_path: Path) -> None:
         assert "Guten Tag" not in await output(engine, job(prefix="Guten Tag"))
 
     run(engine, test)
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("CUDA failed with error out of memory"), True),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("No position encodings are defined"), False),
+    ],
+)
+def test_an_engine_without_memory_is_dead_and_one_with_a_bad_job_is_not(
+    dir: Path, error: Exception, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_llama(dir)
+
+    async def test() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(engine._model, "decode", failing_with(error))
+            with pytest.raises(EngineFault) as caught:
+                await output(engine, job())
+        assert isinstance(caught.value, EngineGone) is lost
+        assert engine.health is (Health.DEAD if lost else Health.READY)
+        if lost:
+            with pytest.raises(EngineGone, match="is dead"):
+                await output(engine, job())
+        else:
+            assert await output(engine, job())
+
+    run(engine, test)
+    assert engine.health is Health.CLOSED
+
+
+def failing_with(error: Exception) -> Callable[..., None]:
+    def decode(*_: Any) -> None:
+        raise error
+
+    return decode

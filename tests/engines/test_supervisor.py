@@ -12,7 +12,15 @@ import pytest
 from gateway.engines import supervisor
 from gateway.engines.base import Engine, Health
 from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.engines.supervisor import BACKOFF, BACKOFF_MOST, POLL, STABLE, Supervisor, backoff
+from gateway.engines.supervisor import (
+    BACKOFF,
+    BACKOFF_MOST,
+    HANG,
+    POLL,
+    STABLE,
+    Supervisor,
+    backoff,
+)
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Job
 
@@ -230,6 +238,131 @@ def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
         with pytest.raises(EngineGone):
             await reading
         await engine.aclose()
+
+    run(work)
+
+
+def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].hold()
+        reading = [asyncio.create_task(read(engine, f"j{n}")) for n in range(2)]
+        await workshop.built[0].step()
+        await time.pass_(HANG - 1)
+        assert engine.health is Health.READY
+        await time.pass_(POLL)
+        assert engine.health is Health.DEAD
+        for each in reading:
+            with pytest.raises(EngineGone):
+                await each
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.READY
+        assert engine.stats()["hangs"] == engine.stats()["restarts"] == 1
+        assert engine.silence == 0
+        await engine.aclose()
+
+    run(work)
+
+
+def test_one_job_that_says_something_is_a_sign_of_life() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].hold()
+        reading = [asyncio.create_task(read(engine, f"j{n}")) for n in range(2)]
+        for _ in range(6):
+            await time.pass_(HANG - 1)
+            await workshop.built[0].step()
+        await time.pass_(HANG - 1)
+        assert engine.health is Health.READY
+        workshop.built[0].release()
+        await asyncio.gather(*reading)
+        await time.pass_(HANG * 2)
+        assert engine.health is Health.READY, "nothing to do is no hang"
+        await engine.aclose()
+
+    run(work)
+
+
+def test_jobs_that_are_stopped_one_after_the_other_do_not_hide_a_hang() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].hold()
+        for n in range(2):
+            reading = asyncio.create_task(read(engine, f"j{n}"))
+            await settle()
+            await time.pass_(HANG / 2)
+            reading.cancel()
+            await settle()
+            await time.pass_(HANG * 3)
+        assert engine.health is not Health.READY or engine.restarts == 1
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> None:
+    class Stuck(ScriptedEngine):
+        """Its jobs do not end when it is closed."""
+
+        async def aclose(self) -> None:
+            self._health = Health.CLOSED
+
+    async def work() -> None:
+        time, stuck = Time(), Stuck()
+        workshop = Workshop(stuck)
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        stuck.hold()
+        reading = asyncio.create_task(read(engine))
+        await settle()
+        await time.pass_(HANG)
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.READY
+        await time.pass_(HANG * 2)
+        assert engine.health is Health.READY
+        stuck.release()
+        assert await reading
+        assert engine.silence == 0
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_start_that_never_ends_is_given_up_and_told() -> None:
+    async def work() -> None:
+        engine = Supervisor(Loading, loading=0.01)
+        with pytest.raises(EngineFault, match="did not start within 0.01 s"):
+            await engine.start()
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    run(work)
+
+
+def test_every_change_of_its_health_is_told_at_once() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        seen: list[Health] = []
+        engine.changed = lambda: seen.append(engine.health)
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        await engine.aclose()
+        states = [health.value for health in seen]
+        assert states == ["starting", "ready", "dead", "starting", "ready", "closed"]
 
     run(work)
 

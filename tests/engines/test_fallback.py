@@ -1,0 +1,254 @@
+"""Two engines as one: who does the work, and what becomes of a job that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from gateway.engines.base import Aborted, Health
+from gateway.engines.fallback import FallbackEngine
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.supervisor import Supervisor
+from gateway.errors import EngineFault, EngineGone
+from gateway.job import Chunk, Job
+from tests.engines.test_supervisor import Broken, Loading, Time, settle
+
+
+def job(id: str = "j1", target: str = "de", **fields: Any) -> Job:
+    return Job(id=id, text="good morning", source="en", target=target, **fields)
+
+
+class Second(ScriptedEngine):
+    """Says everything in its own words, and has two languages."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__({("good morning", "de"): ["Guten", " Tag"]}, languages=("en", "de"))
+        self.given: list[Job] = []
+
+    @property
+    def name(self) -> str:
+        return "second"
+
+    def pieces(self, job: Job) -> list[str]:
+        self.given.append(job)
+        return super().pieces(job)
+
+
+async def read(engine: FallbackEngine, job: Job) -> list[Chunk]:
+    async with aclosing(engine.translate(job)) as chunks:
+        return [chunk async for chunk in chunks]
+
+
+async def text(engine: FallbackEngine, job: Job) -> str:
+    shown = ""
+    for chunk in await read(engine, job):
+        shown = chunk.text if chunk.reset else shown + chunk.text
+    return shown
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def limited() -> None:
+        async with asyncio.timeout(20):
+            await work()
+
+    asyncio.run(limited())
+
+
+def test_the_first_does_the_work_while_it_can() -> None:
+    async def work() -> None:
+        engine = FallbackEngine(ScriptedEngine(capacity=3), Second())
+        await engine.start()
+        await settle()
+        assert (engine.name, engine.capacity, engine.substitute) == ("scripted", 3, None)
+        assert await text(engine, job()) == "[de] good morning"
+        assert engine.unfinished == 0
+        assert engine.profile is engine.first.profile
+        await engine.aclose()
+
+    run(work)
+
+
+def test_the_second_is_there_while_the_first_still_loads_and_hands_over_then() -> None:
+    async def work() -> None:
+        first, told = Loading(), []
+        engine = FallbackEngine(first, Second())
+        engine.changed = lambda: told.append(engine.substitute)
+        assert engine.health is Health.STARTING
+        await engine.start()
+        assert engine.health is Health.READY
+        assert (engine.name, engine.substitute, engine.capacity) == ("scripted", "second", 16)
+        assert await text(engine, job()) == "Guten Tag"
+        first.loaded.set()
+        await settle()
+        assert await text(engine, job()) == "[de] good morning"
+        assert told == ["second", None]
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_first_that_cannot_be_started_is_tried_again_for_ever() -> None:
+    async def work() -> None:
+        time, first = Time(), Broken()
+        engine = FallbackEngine(first, Second(), sleep=time.sleep, chance=lambda: 1.0)
+        await engine.start()
+        await settle()
+        first.error = RuntimeError("a bug")
+        await time.pass_(1)
+        assert engine.substitute == "second"
+        await time.pass_(2)
+        await time.pass_(4)
+        assert time.slept == [1, 2, 4, 8]
+        await engine.aclose()
+        assert len(asyncio.all_tasks()) == 1
+
+    run(work)
+
+
+def test_a_job_that_is_lost_with_the_first_is_done_by_the_second() -> None:
+    async def work() -> None:
+        first = ScriptedEngine()
+        engine = FallbackEngine(first, Second())
+        await engine.start()
+        await settle()
+        first.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await first.step()
+        first.die()
+        chunks = await reading
+        assert [(chunk.text, chunk.reset) for chunk in chunks] == [
+            ("[de]", False),
+            ("Guten", True),
+            (" Tag", False),
+        ]
+        assert engine.stats()["taken_over"] == 1
+        await engine.aclose()
+
+    run(work)
+
+
+def test_what_was_shown_is_taken_back_though_the_second_has_nothing_to_say() -> None:
+    async def work() -> None:
+        first = ScriptedEngine(fault=failing(EngineGone("It died."), at=1))
+        second = Second()
+        second.script = {("good morning", "de"): []}
+        engine = FallbackEngine(first, second)
+        await engine.start()
+        await settle()
+        assert await text(engine, job()) == ""
+        await engine.aclose()
+
+    run(work)
+
+
+def test_what_was_committed_is_forced_on_the_second_too_but_not_the_ids_of_the_first() -> None:
+    async def work() -> None:
+        second = Second()
+        engine = FallbackEngine(Loading(), second)
+        await engine.start()
+        assert await text(engine, job(prefix="Guten", prefix_ids=(1, 2))) == " Tag"
+        assert (second.given[0].prefix, second.given[0].prefix_ids) == ("Guten", ())
+        await engine.aclose()
+
+    run(work)
+
+
+def test_languages_are_those_of_the_second_and_what_it_lacks_fails_in_a_sentence() -> None:
+    async def work() -> None:
+        second = Second()
+        engine = FallbackEngine(Loading(), second)
+        await engine.start()
+        await read(engine, job(target="de-AT"))
+        assert second.given[0].target == "de"
+        with pytest.raises(EngineFault, match="second.* cannot translate en into fr"):
+            await read(engine, job(target="fr"))
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() -> None:
+    async def work() -> None:
+        fault = failing(EngineGone("It died."), times=2)
+        engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+        await engine.start()
+        await settle()
+        with pytest.raises(EngineGone, match="It died"):
+            await read(engine, job(target="fr"))
+        await engine.second.aclose()
+        with pytest.raises(EngineGone, match="It died"):
+            await read(engine, job())
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_that_failed_otherwise_is_not_done_again() -> None:
+    async def work() -> None:
+        fault = failing(EngineFault("Such a text is refused."))
+        engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+        await engine.start()
+        await settle()
+        with pytest.raises(EngineFault, match="refused"):
+            await read(engine, job())
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_aborted_while_it_goes_over_is_not_begun_again() -> None:
+    async def work() -> None:
+        first, second = ScriptedEngine(), Second()
+        engine = FallbackEngine(first, second)
+        await engine.start()
+        await settle()
+        first.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await settle()
+        first.die()
+        engine.abort("j1")
+        with pytest.raises(Aborted):
+            await reading
+        assert second.given == []
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_job() -> None:
+    async def work() -> None:
+        time = Time()
+        first = Supervisor(
+            ScriptedEngine, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
+        )
+        engine = FallbackEngine(first, Second())
+        told: list[str | None] = []
+        first.changed = engine.look
+        engine.changed = lambda: told.append(engine.substitute)
+        await engine.start()
+        await settle()
+        inner = first._engine
+        assert isinstance(inner, ScriptedEngine)
+        inner.die()
+        await time.pass_(1)
+        assert told[-1:] == ["second"]
+        await time.pass_(1)
+        assert told[-2:] == ["second", None]
+        await engine.aclose()
+        assert engine.health is Health.CLOSED
+        assert engine.first.health is engine.second.health is Health.CLOSED
+
+    run(work)
+
+
+def test_it_can_be_closed_before_it_was_started() -> None:
+    async def work() -> None:
+        engine = FallbackEngine(ScriptedEngine(), Second())
+        await engine.aclose()
+        assert engine.health is Health.CLOSED
+
+    run(work)

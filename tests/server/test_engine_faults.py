@@ -1,0 +1,128 @@
+"""What a room sees of an engine that dies, hangs or comes back, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2 as httpx
+
+from gateway.engines.base import Engine
+from gateway.engines.fallback import FallbackEngine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.supervisor import Supervisor
+from tests.live import Live, running, until
+from tests.talk import Talk, run, talk
+
+
+class Second(ScriptedEngine):
+    @property
+    def name(self) -> str:
+        return "second"
+
+
+class Workshop:
+    """Builds scripted engines that hold their jobs, and keeps them; a new one on demand."""
+
+    def __init__(self) -> None:
+        self.built: list[ScriptedEngine] = []
+        self.mend = asyncio.Event()
+
+    def __call__(self) -> Engine:
+        engine = ScriptedEngine({("good morning", "de"): ["Guten", " Morgen"]})
+        engine.hold()
+        self.built.append(engine)
+        return engine
+
+    async def sleep(self, seconds: float) -> None:
+        """The supervisor's polls never come, and its rebuild when it is told to."""
+        if seconds == 1.0:
+            await asyncio.Event().wait()
+        await self.mend.wait()
+
+
+def supervised(workshop: Workshop) -> Supervisor:
+    return Supervisor(workshop, insist=True, sleep=workshop.sleep, chance=lambda: 0.5)
+
+
+@asynccontextmanager
+async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
+    """A gateway with a fallback, whose first engine is ready."""
+    workshop = Workshop()
+    first = supervised(workshop)
+    engine = FallbackEngine(first, Second())
+    first.changed = engine.look
+    async with running(engine) as live:
+        await until(lambda: engine.substitute is None)
+        yield live, workshop
+
+
+async def settled(peer: Talk) -> None:
+    await peer.until("welcome")
+
+
+def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
+    async def main() -> None:
+        workshop = Workshop()
+        async with running(supervised(workshop)) as live, talk(live, "?from=en&to=de") as peer:
+            await settled(peer)
+            await peer.send("good morning")
+            await workshop.built[0].step()
+            await peer.until("delta")
+            workshop.built[0].die()
+            failed = (await peer.until("failed"))[-1]
+            assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
+            await peer.send("good morning")
+            assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+            workshop.mend.set()
+            await until(lambda: len(workshop.built) == 2)
+            workshop.built[1].release()
+            await until(lambda: live.hub.ready)
+            await peer.send("good morning")
+            assert (await peer.until("final"))[-1]["text"] == "Guten Morgen"
+
+    run(main)
+
+
+def test_another_engine_takes_over_in_the_middle_of_a_caption_and_everybody_is_told() -> None:
+    async def main() -> None:
+        async with fallen() as (live, workshop), talk(live, "?room=r&from=en&to=de") as peer:
+            await settled(peer)
+            await peer.send("good morning")
+            await workshop.built[0].step()
+            await peer.until("delta")
+            workshop.built[0].die()
+            events = await peer.until("final")
+            assert events[-1]["text"] == "[de] good morning"
+            degraded = [event for event in events if event["type"] == "degraded"]
+            assert degraded == [{"type": "degraded", "partials": "on", "engine": "second"}]
+            assert [event["type"] for event in events].count("failed") == 0
+
+            async with (
+                talk(live, "?room=r&from=en&to=de") as late,
+                httpx.AsyncClient(base_url=live.http) as client,
+            ):
+                await settled(late)
+                assert await late.next() == degraded[0]
+                answer = await client.get("/readyz")
+                assert (answer.status_code, answer.json()) == (
+                    200,
+                    {
+                        "status": "ready",
+                        "engine": "scripted",
+                        "fallback": "second",
+                        "partials": "on",
+                    },
+                )
+                scraped = (await client.get("/metrics")).text
+                assert "gateway_fallback 1.0" in scraped
+                workshop.mend.set()
+                for each in (peer, late):
+                    back = (await each.until("degraded"))[-1]
+                    assert back == {"type": "degraded", "partials": "on"}
+                workshop.built[1].release()
+                await late.send("good morning")
+                assert (await late.until("final"))[-1]["text"] == "Guten Morgen"
+
+    run(main)
