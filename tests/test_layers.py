@@ -59,7 +59,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
     ("server.http", "server.rooms"),
     ("server.libretranslate",),
-    ("server.app",),
+    ("server.app", "server.openapi"),
     ("server.process",),
     ("cli",),
     ("__main__",),

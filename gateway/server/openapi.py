@@ -1,0 +1,212 @@
+"""What is served over HTTP, as programs read it: ``docs/schema/openapi.json``.
+
+Owns: the OpenAPI 3.1 document of every route but the demo page. Must not know: how a request is
+answered. ``tests/test_openapi.py`` holds it to the routes, and `make fuzz` the server to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from gateway import __version__
+from gateway.formats import Format
+from gateway.schema import Json
+from gateway.server.http import STATUS, Translate
+from gateway.server.libretranslate import Query, Sample
+
+PATH = "schema/openapi.json"
+"""Below ``docs/``."""
+
+TEXT: Json = {"type": "string"}
+LIST: Json = {"type": "array", "items": TEXT}
+NAME: Json = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
+
+
+def openapi() -> Json:
+    """The document."""
+    shapes = (Translate, Query, Sample)
+    _, schemas = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
+    schemas["Fault"] = _object("What was wrong.", error=TEXT, code=TEXT, hint={"type": "string"})
+    schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Real-time translation gateway, over HTTP",
+            "version": __version__,
+            "description": "One-shot translation, transcripts, health. The contract in words is "
+            "`docs/protocol.md`; the WebSocket's is `asyncapi.v1.json`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:8000", "description": "As `gateway serve` starts."}],
+        "paths": _paths(),
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def render() -> str:
+    """The document as the file has it."""
+    return json.dumps(openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _paths() -> Json:
+    room = {"name": "room", "in": "path", "required": True, "schema": NAME}
+    kind = {"type": "string", "enum": [str(kind) for kind in Format]}
+    tag = _object("A language.", code=TEXT, name=TEXT, targets=LIST)
+    row = _object("A language.", tag=TEXT, name=TEXT, endonym=TEXT, targets=LIST)
+    guess = _object("A guess.", confidence={"type": "number"}, language=TEXT)
+    count = {"type": "integer", "minimum": 0}
+    whole = _object(
+        "The translation.",
+        **{"translation": TEXT, "source_lang": TEXT, "target_lang": TEXT, "ms": count},
+        flags=LIST,
+    )
+    ready = _object("Whether it translates.", status=TEXT, engine=TEXT)
+    return {
+        "/v1/translate": {
+            "post": _operation(
+                "translate",
+                "One text into one language; with `stream` as server-sent events.",
+                {"application/json": whole, "text/event-stream": TEXT},
+                body="Translate",
+                faults=(400, 413, 429, 500, 502, 503, 504),
+            )
+        },
+        "/translate": {
+            "post": _operation(
+                "libreTranslate",
+                "As LibreTranslate has it: one text, or a list of them.",
+                _json({"type": "object", "required": ["translatedText"]}),
+                body="Query",
+                faults=(400, 413, 429, 500, 502, 503, 504),
+            )
+        },
+        "/detect": {
+            "post": _operation(
+                "detect",
+                "As LibreTranslate has it; 400 where no detector is installed.",
+                _json({"type": "array", "items": guess}),
+                body="Sample",
+                faults=(400, 413, 504),
+            )
+        },
+        "/v1/languages": {
+            "get": _operation(
+                "languages",
+                "What can be translated into what.",
+                _json(
+                    _object("All.", model=TEXT, languages={"type": "array", "items": row}),
+                ),
+            )
+        },
+        "/languages": {
+            "get": _operation(
+                "libreLanguages",
+                "As LibreTranslate has it.",
+                _json({"type": "array", "items": tag}),
+            )
+        },
+        "/v1/rooms/{room}/transcript.{format}": {
+            "parameters": [
+                room,
+                {"name": "format", "in": "path", "required": True, "schema": kind},
+            ],
+            "get": _operation(
+                "transcript",
+                "What was said in a room.",
+                {
+                    **{name: TEXT for name in ("text/vtt", "application/x-subrip", "text/plain")},
+                    **_json({"type": "object"}),
+                },
+                query={
+                    "lang": {**TEXT, "description": "BCP 47 tags, separated by commas."},
+                    "bilingual": {"type": "string", "enum": ["0", "1"]},
+                },
+                faults=(400, 404, 429, 500),
+            ),
+        },
+        "/v1/rooms/{room}": {
+            "parameters": [room],
+            "delete": _operation(
+                "forget",
+                "End a room and delete all that is known of it.",
+                None,
+                status=204,
+                faults=(404, 500),
+            ),
+        },
+        "/healthz": {
+            "get": _operation(
+                "healthz", "The process lives.", _json(_object("Yes.", status=TEXT, version=TEXT))
+            )
+        },
+        "/readyz": {
+            "get": _operation(
+                "readyz",
+                "A new utterance would be translated.",
+                _json(ready),
+                others={503: {"description": "It would not.", "content": _content(_json(ready))}},
+            )
+        },
+        "/metrics": {"get": _operation("metrics", "Prometheus text format.", {"text/plain": TEXT})},
+    }
+
+
+def _operation(
+    name: str,
+    summary: str,
+    content: Json | None,
+    *,
+    status: int = 200,
+    body: str | None = None,
+    query: Json | None = None,
+    faults: Iterable[int] = (),
+    others: dict[int, Json] | None = None,
+) -> Json:
+    codes: dict[int, list[str]] = {}
+    for code, number in STATUS.items():
+        codes.setdefault(number, []).append(code.value)
+    done: Json = {"description": "Done."}
+    if content is not None:
+        done["content"] = _content(content)
+    answers: Json = {str(status): done}
+    for number in faults:
+        known = ", ".join(f"`{code}`" for code in codes.get(number, ["bad_frame"]))
+        answers[str(number)] = {
+            "description": known,
+            "content": _content(_json({"$ref": "#/components/schemas/Fault"})),
+        }
+    for number, answer in (others or {}).items():
+        answers[str(number)] = answer
+    operation: Json = {"operationId": name, "summary": summary, "responses": answers}
+    if query is not None:
+        operation["parameters"] = [
+            {"name": key, "in": "query", "schema": schema} for key, schema in query.items()
+        ]
+    if body is not None:
+        shape = {"schema": {"$ref": f"#/components/schemas/{body}"}}
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": shape, "application/x-www-form-urlencoded": shape},
+        }
+    return operation
+
+
+def _object(description: str, **properties: Json) -> Json:
+    return {
+        "type": "object",
+        "description": description,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+def _json(schema: Json) -> Json:
+    return {"application/json": schema}
+
+
+def _content(kinds: Json) -> Any:
+    return {kind: {"schema": schema} for kind, schema in kinds.items()}
