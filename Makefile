@@ -16,7 +16,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs test-vllm test-node bench train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz test-vllm test-node bench train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -65,6 +65,12 @@ test-vllm:
 
 docs: $(TEST)
 	$(BIN)/python scripts/docs.py
+
+# Inputs that a fuzzer makes up: frames, byte streams, whole meetings. What it learns stays in build/fuzz.
+SECONDS ?= 60
+fuzz: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
+	$(BIN)/python -m fuzz --seconds $(SECONDS)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta

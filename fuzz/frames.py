@@ -1,0 +1,114 @@
+"""Frames of one socket, readable or not, into a session of a room with another reader.
+
+Promises: a frame is taken or refused by name and never raises; all that is sent can be read; what a
+screen shows stays consistent; every caption that was asked for ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fuzz.tape import Tape
+from gateway.codec import Codec, decode, reference
+from gateway.errors import ClientFault, ErrorCode
+from gateway.flow import Flow
+from gateway.limits import Limits
+from gateway.member import Role
+from gateway.messages import REQUESTS
+from tests.helpers import EAGER, Meeting
+
+LIMITS = Limits(rate=1e6, burst=1_000_000, inflight=4, targets=4, queue=8)
+TYPES = (*(str(request.__struct_config__.tag) for request in REQUESTS), "nope", "")
+FIELDS: dict[str, tuple[Any, ...]] = {
+    "text": ("good morning", "", "a b c. d e f", "\u202e\0", "x" * 2001, 5, None, ["a"]),
+    "id": ("s1", "s1.2", "u1", "", "x" * 65, 0, None),
+    "rev": (1, 2, 3, 0, -1, 2**63, 1.5, "1", None),
+    "final": (True, False, None, 1),
+    "lang": ("de", "fr", "en", "zh-Hant", "nonsense-xx", "", 1, None),
+    "langs": ([], ["de"], ["fr", "de"], ["de"] * 20, "de", [None], None),
+    "view": ("live", "stable", "final", "all", None),
+    "backfill": (0, 1, 10**9, -1, "1", None),
+    "from": ("auto", "en", "de", "??", None),
+    "context": ("a meeting", "", "x" * 4001, None),
+    "glossary": ({"good": "gut"}, {}, {"": ""}, {"a": 1}, [["a", "b"]], None),
+    "speaker": ("Ann", "", "x" * 129, None),
+    "epoch": ("epoch", "other", "", 1, None),
+    "seq": (0, 1, 2**53, -1, "0", None),
+    "token": ("", "gw.x.y", None),
+    "ref": ("r", "", "x" * 129, 1, None),
+    "t0": (0, 1.5, -1, 1e308, "0", None),
+}
+NAMES = tuple(FIELDS)
+
+
+def message(tape: Tape) -> dict[str, Any]:
+    """Something like a request."""
+    fields: dict[str, Any] = {"type": tape.pick(TYPES)}
+    for _ in range(tape.byte() % 6):
+        name = tape.pick(NAMES)
+        values = (*FIELDS[name], tape.text() if tape.byte() % 8 == 7 else FIELDS[name][0])
+        fields[name] = tape.pick(values)
+    return fields
+
+
+def frame(tape: Tape) -> str | bytes:
+    """A frame: of any bytes, or of something like a request, perhaps with a byte changed."""
+    kind = tape.byte() % 6
+    if kind == 0:
+        return tape.chunk()
+    if kind == 1:
+        return tape.text()
+    whole = (msgspec.json if kind % 2 else msgspec.msgpack).encode(message(tape))
+    if tape.byte() % 4 == 3:
+        at = tape.byte() % len(whole)
+        whole = whole[:at] + tape.take(1) + whole[at + 1 + tape.byte() % 2 :]
+    return whole.decode(errors="replace") if kind % 2 else whole
+
+
+def refused(given: str | bytes) -> bool:
+    """Whether a frame is none, in which case the fault has a name."""
+    try:
+        assert isinstance(decode(given), REQUESTS)
+    except ClientFault as fault:
+        assert fault.code in (ErrorCode.BAD_FRAME, ErrorCode.UNKNOWN_TYPE)
+        for name in reference(given):
+            assert name is None or len(name) <= 128
+        return True
+    return False
+
+
+def one(data: bytes) -> None:
+    """Play one input."""
+    tape = Tape(data)
+    meeting = Meeting("en", "de", "fr", "zh-Hant", limits=LIMITS, flow=tape.pick((EAGER, Flow())))
+    role = tape.pick((Role.SPEAK, Role.MODERATE, Role.VIEW))
+    peer = meeting.enter("de", role=role, codec=tape.pick((Codec.JSON, Codec.MSGPACK)))
+    reader = meeting.enter("de", "fr", role=Role.VIEW)
+    while tape and peer.session.outbox.closing is None:
+        match tape.byte() % 8:
+            case 0:
+                meeting.wait(tape.byte() / 16)
+            case 1:
+                jobs = list(meeting.jobs.values())
+                if jobs:
+                    meeting.feed(tape.pick(jobs), tape.text(), reset=tape.byte() % 4 == 3)
+            case 2:
+                jobs = list(meeting.jobs.values())
+                if jobs:
+                    (meeting.fail if tape.byte() % 4 == 3 else meeting.finish)(tape.pick(jobs))
+            case _:
+                given = frame(tape)
+                refused(given)
+                peer.frame(given)
+        reader.events()
+    peer.close()
+    meeting.finish_all()
+    meeting.wait(100.0)
+    meeting.finish_all()
+    reader.events()
+    for utterance in meeting.room.memory.utterances.values():
+        assert utterance.ended, utterance
+    assert not meeting.room.booth.jobs
+    assert meeting.dispatch.queued == meeting.dispatch.running == 0

@@ -1,0 +1,10 @@
+"""The whole core at once: the meetings of `tests.properties`, as a fuzzer would have them."""
+
+from __future__ import annotations
+
+from tests.properties.world import World
+
+
+def one(data: bytes) -> None:
+    """Play one input."""
+    World(data).run()
