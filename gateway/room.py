@@ -127,6 +127,20 @@ class Room:
         self._expire(now)
         self._announce(now)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way: who goes on with the log elsewhere misses nothing."""
+        return not self.booth.jobs and not any(one.inflight for one in self.members.values())
+
+    def stop(self, now: float) -> None:
+        """The server stops: what has not ended is cancelled, visibly."""
+        for utterance in self._open(*self.members.values()):
+            self._cancel(utterance, None, now)
+        for utterance, caption in list(self.booth.jobs.values()):
+            if not caption.state.ended:  # else a corrected original keeps its old translation
+                self._cancel(utterance, (caption.lang,), now)
+        self.booth.clear()
+
     def end(self) -> None:
         """The room is given up: what is still being made in it is stopped."""
         self.booth.clear()

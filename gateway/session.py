@@ -68,7 +68,9 @@ class State(enum.Enum):
     """Life of a session. Changed in `Session._enter` alone."""
 
     OPEN = "open"
-    LEAVING = "leaving"  # after `bye`, or while the server drains: ends when nothing is in flight
+    DRAINING = "draining"  # the server is about to stop: nothing new is taken
+    DISMISSED = "dismissed"  # nothing more is decided here; the room goes on in another process
+    LEAVING = "leaving"  # after `bye`: ends when nothing is in flight
     CLOSED = "closed"
 
 
@@ -201,26 +203,20 @@ class Session(Member):
             self.room.leave(self, now)
             self.outbox.discard()
 
-    def drain(self, now: float) -> None:
-        """The server is stopping: take nothing new, end when what is in flight has ended."""
+    def drain(self) -> None:
+        """The server is about to stop: take nothing new. The socket is closed with its room."""
         if self.state is State.OPEN:
-            self._enter(State.LEAVING)
-            self.ended(now)
+            self._enter(State.DRAINING)
 
-    def expel(self, now: float) -> None:
-        """The server stops now: what has not ended is cancelled, visibly, and the socket closed."""
-        for id in sorted(self.inflight):
-            if id in self.inflight:  # it has not ended as a part of another
-                self.room.cancel(self, id, None, None, now)
-        self.outbox.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+    def dismiss(self) -> None:
+        """The room has been let go: from now on nothing changes it here."""
+        if self.state in (State.OPEN, State.DRAINING):
+            self._enter(State.DISMISSED)
 
     def ended(self, now: float) -> None:
         if self.state is State.LEAVING and not self.inflight:
-            if self._bye is None:
-                self.outbox.close(CloseCode.GOING_AWAY, "The server is shutting down.")
-            else:
-                self.outbox.send(self.stats(now, self._bye or None), now)
-                self.outbox.close(CloseCode.DONE)
+            self.outbox.send(self.stats(now, self._bye or None), now)
+            self.outbox.close(CloseCode.DONE)
 
     def refuse(self, fault: ClientFault, code: CloseCode, now: float) -> None:
         """Say what has become of its rights, and close the socket."""
@@ -266,6 +262,10 @@ class Session(Member):
             self._refuse(fault, now, ref=message.ref, id=id, retry_ms=retry_ms)
 
     def _do(self, message: ClientMessage, now: float) -> None:
+        if self.state is State.DISMISSED and isinstance(message, Say | Want | Set | Edit | Retract):
+            raise ClientFault(
+                ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
+            )
         match message:
             case Say():
                 self._say(message, now)
@@ -303,8 +303,8 @@ class Session(Member):
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
         known = self.room.growing(say.id) or say.id in self.inflight
-        if self.state is State.LEAVING and not known:
-            raise ClientFault(ErrorCode.BUSY, "This socket is closing; open a new one.")
+        if self.state is not State.OPEN and not known:
+            raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
         text = self._said(say.text)
         if len(self.inflight) >= self._limits.inflight and not known:
             raise ClientFault(

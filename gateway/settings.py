@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Port to listen on; 0 takes a free one. ``PORT`` is read where ``GATEWAY_PORT`` is not set."""
     insecure: bool = False
     """Listen on other addresses than loopback although everybody who reaches them is let in."""
+    reuse_port: bool = False
+    """Share the port: start the next process, then end this one, and nobody is turned away."""
     drain_s: Seconds = 10.0
     """Seconds that captions in flight have to finish after SIGTERM; a sentence takes one or two."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -18,8 +18,8 @@ PRIVATE = "~"
 """Begins the name of a room made for one socket. Such rooms are never written."""
 
 HANDOVER_S = 15.0
-"""Seconds to wait for a room that another process has not released yet: an orderly end takes up to
-13 with the default ``drain_s``."""
+"""Seconds to wait for a room that another process has not released yet: it lets it go when nothing
+is under way in it, after 10 at the latest with the default ``drain_s``."""
 CLOSE_S = 5.0
 """Seconds the last write may take."""
 

@@ -6,7 +6,7 @@ from gateway.codec import Codec
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.member import Role
-from gateway.messages import Ack, Delta, Failed, Final, Settings, Snapshot, Source
+from gateway.messages import Ack, Cancelled, Delta, Failed, Final, Settings, Snapshot, Source
 from gateway.profiles import Profile
 from tests.helpers import NOW, Meeting, assert_error, meeting, names, one, only
 
@@ -347,3 +347,53 @@ def test_a_room_that_is_given_up_stops_what_was_being_made_in_it() -> None:
     room.room.end()
     room.act()
     assert not room.jobs and not room.room.booth.jobs
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+def test_a_room_is_settled_while_nothing_is_under_way_in_it() -> None:
+    room, peer = meeting("de")
+    assert room.room.settled
+    peer.say("hello", final=False)
+    assert not room.room.settled
+    peer.say("hello you", id="u1")
+    assert not room.room.settled
+    room.finish_all()
+    assert room.room.settled
+    room.enter("fr")
+    assert not room.room.settled, "the language is new to the room: what was said is made in it"
+    room.finish_all()
+    assert room.room.settled
+
+
+def test_a_stop_cancels_what_is_under_way_visibly_and_leaves_what_has_ended() -> None:
+    room, peer = meeting("de")
+    peer.say("one", id="a")
+    room.finish_all()
+    peer.send("want", langs=["de", "fr"])  # `a` is made in French, too
+    peer.say("two", id="b")
+    peer.say("three", id="c", final=False)
+    peer.events()
+    room.room.stop(room.now)
+    room.act()
+    cancelled = only(Cancelled, peer.events())
+    assert sorted((event.id, event.lang) for event in cancelled) == [
+        ("a", "fr"),
+        ("b", None),
+        ("c", None),
+    ]
+    assert room.room.settled and not room.jobs
+    room.room.stop(room.now)
+    assert peer.events() == []
+
+
+def test_a_corrected_original_keeps_its_old_translation_in_a_stop() -> None:
+    room, peer = meeting("de")
+    peer.say("one", id="a")
+    room.finish_all()
+    peer.send("edit", id="a", lang="en", text="won")
+    peer.events()
+    room.room.stop(room.now)
+    room.act()
+    assert peer.events() == [] and room.room.settled

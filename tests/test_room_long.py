@@ -10,7 +10,6 @@ from gateway.flow import Flow
 from gateway.member import Role
 from gateway.messages import Ack, Cancelled, Delta, Final, Retracted, Source
 from gateway.segment import Lengths
-from gateway.session import State
 from tests.helpers import EAGER, Meeting, Peer, assert_error, meeting, names, one, only
 
 SHORT = replace(EAGER, lengths=Lengths(least=2, clause=2, most=4, hard=6, behind=1))
@@ -170,15 +169,26 @@ def test_parts_are_no_more_utterances_in_flight_than_one() -> None:
     assert_error(peer.say("another"), ErrorCode.BUSY)
 
 
-def test_a_socket_that_drains_stays_until_the_last_part_has_ended() -> None:
+def test_a_room_settles_when_the_last_part_has_ended() -> None:
     room, peer = meeting(flow=SHORT)
     peer.say("So we", id="u1", final=False)
-    peer.session.drain(room.now)
+    peer.session.drain()
     monologue(peer)
-    assert peer.session.state is State.LEAVING
-    assert peer.session.outbox.closing is None
+    assert not room.room.settled
     peer.say(f"{FIRST} {SECOND} {THIRD}.", id="u1")
-    assert peer.session.outbox.closing is not None
+    assert room.room.settled
+
+
+def test_each_part_of_a_long_utterance_is_ended_once_by_a_stop() -> None:
+    room, peer = meeting("de", flow=SHORT)
+    monologue(peer)
+    peer.events()
+    room.room.stop(room.now)
+    room.act()
+    ended = only(Cancelled, peer.events())
+    assert len({event.id for event in ended}) == len(ended) == 3
+    assert all(event.seq is not None for event in ended)
+    assert room.room.settled and not room.jobs
 
 
 def test_a_cancel_of_the_id_is_one_of_all_its_parts() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from gateway.codec import Codec
 from gateway.errors import CloseCode, ErrorCode
@@ -25,9 +26,8 @@ from gateway.messages import (
     Welcome,
 )
 from gateway.profiles import Profile
-from gateway.segment import Lengths
 from gateway.session import State, clean, usual
-from tests.helpers import EAGER, NOW, Meeting, Peer, assert_error, names, one, only
+from tests.helpers import NOW, Meeting, Peer, assert_error, names, one, only
 
 
 def client(*langs: str, **limits: float) -> Peer:
@@ -198,7 +198,7 @@ def test_what_was_accepted_may_be_said_again_though_nothing_new_may() -> None:
     peer = client("de", inflight=1)
     peer.say("one", id="x", rev=1)
     assert names(peer.say("one", id="x", rev=1)) == ["ack"]
-    peer.session.drain(NOW)
+    peer.session.drain()
     assert names(peer.say("one", id="x", rev=1)) == ["ack"]
     assert_error(peer.say("two"), ErrorCode.BUSY)
 
@@ -472,45 +472,50 @@ def test_bye_cancels_what_was_not_said_to_its_end() -> None:
 def test_a_session_that_drains_lets_what_is_in_flight_end_and_takes_nothing_new() -> None:
     peer = client("de")
     peer.say("hello", id="x", final=False)
-    peer.session.drain(NOW)
+    peer.session.drain()
+    peer.session.drain()
     assert_error(peer.say("new"), ErrorCode.BUSY)
     assert one(Ack, peer.say("hello you", id="x")).rev == 2
     peer.meeting.finish_all()
     assert one(Final, peer.events()).text == "[de] hello you"
-    assert peer.session.outbox.closing is CloseCode.GOING_AWAY
+    assert peer.session.outbox.closing is None, "it is closed with its room"
 
 
-def test_a_session_with_nothing_in_flight_drains_at_once_and_once() -> None:
-    peer = client()
-    peer.session.drain(NOW)
-    peer.session.drain(NOW)
-    assert peer.session.outbox.closing is CloseCode.GOING_AWAY
-
-
-def test_a_session_that_is_expelled_sees_the_end_of_everything() -> None:
+def test_who_says_bye_in_a_drain_ends_as_ever() -> None:
     peer = client("de")
-    peer.say("one")
-    peer.say("two", id="x", final=False)
-    peer.events()
-    peer.session.expel(NOW)
-    peer.meeting.act()
-    assert [event.id for event in only(Cancelled, peer.events())] == ["u1", "x"]
-    assert peer.session.outbox.closing is CloseCode.GOING_AWAY
-    assert not peer.meeting.jobs
+    peer.say("hello")
+    peer.session.drain()
+    peer.send("bye")
+    peer.session.drain()
+    peer.session.dismiss()
+    peer.meeting.finish_all()
+    assert names(peer.events())[-2:] == ["final", "stats"]
+    assert peer.session.outbox.closing is CloseCode.DONE
 
 
-def test_each_part_of_a_long_utterance_is_ended_once_by_that() -> None:
-    lengths = Lengths(least=2, clause=2, most=4, hard=6, behind=1)
-    peer = Meeting(flow=replace(EAGER, lengths=lengths)).enter("de")
-    peer.say("So we met. It was cold. Then", id="x", final=False)
+def test_who_was_dismissed_may_ask_and_changes_nothing_any_more() -> None:
+    peer = client("de")
+    peer.say("hello", id="x")
+    peer.meeting.finish_all()
     peer.events()
-    peer.session.expel(NOW)
-    ended = only(Cancelled, peer.events())
-    assert [(event.id, event.seq is None) for event in ended] == [
-        ("x", False),
-        ("x.2", False),
-        ("x.3", False),
-    ]
+    peer.session.dismiss()
+    peer.session.drain()
+    seq = peer.meeting.room.log.seq
+    asked: tuple[dict[str, Any], ...] = (
+        {"type": "say", "text": "more"},
+        {"type": "want", "langs": ["fr"]},
+        {"type": "set", "context": "a meeting"},
+        {"type": "edit", "id": "x", "lang": "de", "text": "Hallo"},
+        {"type": "retract", "id": "x"},
+    )
+    for message in asked:
+        error = assert_error(peer.send(**message), ErrorCode.BUSY)
+        assert error.retry_ms is not None
+    assert names(peer.send("get", id="x")) == ["snapshot"]
+    assert one(Cancelled, peer.send("cancel", id="x")).was == "done"
+    assert peer.meeting.room.log.seq == seq
+    peer.send("bye")
+    assert peer.session.outbox.closing is CloseCode.DONE
 
 
 def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:

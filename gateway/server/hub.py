@@ -14,8 +14,8 @@ import enum
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Collection
+from contextlib import aclosing
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -42,6 +42,13 @@ log = logging.getLogger("gateway.hub")
 
 HOUSEKEEPING_S = 1.0
 """Seconds between looks for overdue jobs and rooms that have been empty for too long."""
+OVERLAP_S = 1.0
+"""Seconds after ``goaway`` in which sockets stay at least, for clients to open the next one."""
+TURN_S = 0.05
+"""Seconds between looks for rooms that have settled, in a drain."""
+FAREWELL_S = 0.3
+"""Seconds that clients have to take their last frames: what they miss they get when they resume."""
+STOPPING = "The server is about to stop; open the next socket now."
 
 
 AS_USUAL = Degraded(partials="on")
@@ -52,7 +59,7 @@ class Phase(enum.Enum):
     """Life of the gateway as a whole."""
 
     OPEN = "open"
-    DRAINING = "draining"  # nothing new is taken, what is in flight ends
+    DRAINING = "draining"  # nothing new is taken, what is in flight ends, rooms are let go
     CLOSED = "closed"
 
 
@@ -111,8 +118,7 @@ class Hub:
         self.degraded = AS_USUAL
         if isinstance(engine, Substituted):
             engine.changed = self.heed
-        self._quiet = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._hurried = False
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.dispatch!r}>"
@@ -121,6 +127,10 @@ class Hub:
     def ready(self) -> bool:
         """Whether a new utterance would be translated."""
         return self.phase is Phase.OPEN and self.engine.health is Health.READY
+
+    def stopping(self) -> bool:
+        """Whether the end has begun. No property: it changes while one waits."""
+        return self.phase is not Phase.OPEN
 
     # --- sessions -------------------------------------------------------------------------------
 
@@ -131,7 +141,7 @@ class Hub:
         does not reach, ``busy`` where the gateway is full or draining.
         """
         seat.check()
-        if self.phase is not Phase.OPEN:
+        if self.stopping():
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
         if len(self.sessions) >= self.limits.sessions:
             raise ClientFault(
@@ -167,12 +177,15 @@ class Hub:
         Raises `ClientFault` (``busy``) where another process has not let go of it, or where there
         is no place for one more.
         """
-        if self.store is None or name is None or name in self.rooms or self.phase is not Phase.OPEN:
+        if self.store is None or name is None or name in self.rooms or self.stopping():
             return
         async with self._door(name):
             if name in self.rooms:  # somebody was faster
                 return
             history = await self.store.claim(name)
+            if self.stopping():  # it waited for too long: the next process has it
+                self.store.release(name)
+                return
             try:
                 if len(self.rooms) >= self.limits.rooms:
                     self._make_room()
@@ -215,7 +228,6 @@ class Hub:
         """The client's socket is closed: forget it. Idempotent."""
         self.leave(session)
         self.sessions.pop(session.id, None)
-        self._hush()
 
     def _door(self, name: str) -> asyncio.Lock:
         """Held while a room is fetched from the store or forgotten: nobody comes in between."""
@@ -335,7 +347,6 @@ class Hub:
         elif (bug := task.exception()) is not None:
             log.error("job %s broke the room", job.id, exc_info=bug)
         self.act()
-        self._hush()
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -384,53 +395,81 @@ class Hub:
                 session.refuse(fault, CloseCode.UNAUTHENTICATED, now)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly."""
-        if self.phase is not Phase.OPEN:
+        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly.
+
+        Each room is let go as soon as nothing is under way in it, so that the next process can go
+        on with it; its sockets stay for `OVERLAP_S`, in which clients open the next one.
+        """
+        if self.stopping():
             return
         self.phase = Phase.DRAINING
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self._tasks))
-        now = self.now()
-        goaway = Goaway(in_ms=round(seconds * 1000), why="The server is shutting down.")
+        begun = self.now()
+        goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
         for session in list(self.sessions.values()):
-            session.outbox.send(goaway, now)
-            session.drain(now)
-        await self._until_quiet(seconds)
-        for session in list(self.sessions.values()):
-            session.expel(self.now())
+            session.outbox.send(goaway, begun)
+            session.drain()
+        settled = await self._settle(begun + min(OVERLAP_S, seconds), begun + seconds)
+        busy = self.rooms.keys() - settled
+        for name in busy:
+            self.rooms[name].stop(self.now())
         self.act()
-        self._hush()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_HASTE_S if self._hurry.is_set() else _FAREWELL_S):
-                await self._quiet.wait()
+        self._let_go(busy)
+        self._dismiss(set(self.rooms))
+        await self._patience(lambda: not self.sessions, self.now() + FAREWELL_S)
         for task in list(self._tasks.values()):
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=_FAREWELL_S)
+            await asyncio.wait(self._tasks.values(), timeout=FAREWELL_S)
         self.phase = Phase.CLOSED
 
     def hurry(self) -> None:
         """Cut a drain short: somebody asked twice."""
-        self._hurry.set()
+        self._hurried = True
 
-    async def _until_quiet(self, seconds: float) -> None:
-        self._hush()
-        quiet = asyncio.ensure_future(self._quiet.wait())
-        hurry = asyncio.ensure_future(self._hurry.wait())
-        try:
-            await asyncio.wait({quiet, hurry}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            quiet.cancel()
-            hurry.cancel()
+    async def _settle(self, overlap: float, until: float) -> set[str]:
+        """Let go of rooms as they settle, and of their sockets from ``overlap`` on; those rooms."""
+        settled: set[str] = set()
+        last = until
 
-    def _hush(self) -> None:
-        if not self._tasks and not self.sessions:
-            self._quiet.set()
-        else:
-            self._quiet.clear()
+        def over() -> bool:
+            nonlocal last
+            now = self.now()
+            new = {name for name, room in self.rooms.items() if room.settled} - settled
+            self._let_go(new)
+            settled.update(new)
+            # A private room ends with its process: there is no next socket to wait for.
+            due = {name for name in settled if now >= overlap or name.startswith(PRIVATE)}
+            if self._dismiss(due):
+                last = min(until, now + FAREWELL_S)
+            busy = self.rooms.keys() - settled
+            ended = not busy and (not self.sessions or (now >= overlap and now >= last))
+            return ended or self._hurried
 
+        await self._patience(over, until)
+        return settled
 
-_FAREWELL_S = 2.0
-"""Seconds that clients have to take their last frames after a drain."""
+    def _let_go(self, names: Collection[str]) -> None:
+        """Nothing more is decided in these rooms here: another process may claim them."""
+        for session in self.sessions.values():
+            if session.room.name in names:
+                session.dismiss()
+        if self.store is not None:
+            for name in names:
+                self.store.release(name)
 
-_HASTE_S = 0.5
-"""The same, where somebody asked twice."""
+    def _dismiss(self, names: Collection[str]) -> bool:
+        """Close the sockets of these rooms, once they have been sent all; whether any was open."""
+        found = [s for s in self.sessions.values() if s.room.name in names]
+        open = [session for session in found if session.outbox.closing is None]
+        for session in open:
+            session.outbox.close(CloseCode.GOAWAY, STOPPING)
+        return bool(open)
+
+    async def _patience(self, done: Callable[[], bool], until: float) -> None:
+        """Wait for something, but no longer than that.
+
+        It is looked for: it may come about by any frame, job or timer, and a drain is short.
+        """
+        while not done() and self.now() < until:  # noqa: ASYNC110  # no event tells it
+            await asyncio.sleep(min(TURN_S, until - self.now()))

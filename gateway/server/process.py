@@ -4,19 +4,23 @@ Owns: the socket, uvicorn, the order of starting and stopping. Must not know: wh
 
 Start: the port is taken first (so that a port in use is told at once), the store is opened, then
 the engine loads while ``/healthz`` answers and ``/readyz`` says 503. Stop (SIGTERM, Ctrl-C):
-nothing new is taken, captions in flight finish within ``drain_s``, the rest ends visibly, then
-sockets close, the store is written to its end and the engine is shut down. uvicorn by itself would
-close every socket with 1012 at once. A second signal cuts it short.
+where another process shares the port, no connection is accepted any more; nothing new is taken,
+captions in flight finish within ``drain_s``, the rest ends visibly, then sockets close, the store
+is written to its end and the engine is shut down. uvicorn by itself would close every socket with
+1012 at once. A second signal cuts it short, and what hangs is not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import logging
+import os
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -50,17 +54,36 @@ BACKLOG = 2048
 RECEIVE_BYTES = 16_384
 """SO_RCVBUF. uvicorn parses all that one read gives before anything else runs: of the smallest
 frames, the 256 KiB that a read may give take a fifth of a second."""
-GRACE_S = 1
+GRACE_S = 0.2
 """Seconds for open responses after the drain, in which captions had theirs."""
+LAST_S = 12.0
+"""Seconds after ``drain_s`` until a process that hangs is ended by force: the store may take five
+for its last write, and an engine that stops some more."""
+PASSED = 3
+"""The first descriptor that systemd passes (sd_listen_fds(3))."""
 
 
 class Server(uvicorn.Server):
-    """uvicorn, except that its end begins with a drain."""
+    """uvicorn, except that its end begins with a drain.
 
-    def __init__(self, config: uvicorn.Config, hub: Hub, drain_s: float) -> None:
+    :param shared: whether connections that this one does not accept are another's
+    :param signalled: called when the first signal comes
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        hub: Hub,
+        drain_s: float,
+        *,
+        shared: bool = False,
+        signalled: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
         self._hub = hub
         self._drain_s = drain_s
+        self._shared = shared
+        self._signalled = signalled
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -68,14 +91,22 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._shared:
+            for server in self.servers:
+                server.close()  # the listener; not the connections
         await self._hub.drain(self._drain_s)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Upgrade) and connection.transport.get_write_buffer_size():
+                connection.transport.abort()  # it does not read, and would be waited for
         await super().shutdown(sockets)
         if self.force_exit:  # uvicorn left the application's end out, and would cancel it noisily
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not uvicorn's: it would raise the signal again after a clean end.
-        if self.should_exit and self._loop is not None:
+        if not self.should_exit:
+            self._signalled()
+        elif self._loop is not None:
             self.force_exit = True
             self._loop.call_soon_threadsafe(self._hub.hurry)
         self.should_exit = True
@@ -87,7 +118,10 @@ def serve(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(quiet)
     store = sqlite.build(settings)
-    listener = listen(settings.host, settings.port)
+    listener = inherited()
+    shared = settings.reuse_port or listener is not None
+    if listener is None:
+        listener = listen(settings.host, settings.port, reuse=settings.reuse_port)
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
     app = create_app(
@@ -98,9 +132,20 @@ def serve(settings: Settings) -> int:
         guards=guards,
         store=store,
     )
-    server = Server(configure(app, settings), app.state.hub, settings.drain_s)
-    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        return runner.run(_serve(server, engine, listener, settings, store))
+    watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
+    watch.daemon = True
+    server = Server(
+        configure(app, settings),
+        app.state.hub,
+        settings.drain_s,
+        shared=shared,
+        signalled=watch.start,
+    )
+    try:
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            return runner.run(_serve(server, engine, listener, settings, store))
+    finally:
+        watch.cancel()
 
 
 def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
@@ -113,7 +158,7 @@ def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
         ws_ping_interval=PING_S,
         ws_ping_timeout=PING_S,
         ws_per_message_deflate=False,
-        timeout_graceful_shutdown=GRACE_S,
+        timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # it takes parts of one too
         timeout_keep_alive=5,
         server_header=False,
         access_log=False,
@@ -122,25 +167,61 @@ def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; accepted ones inherit its options. Raises `OSError`."""
+def listen(host: str, port: int, *, reuse: bool = False) -> socket.socket:
+    """A listening socket; accepted ones inherit its options. Raises `OSError`.
+
+    :param reuse: share the port with other processes that do (SO_REUSEPORT)
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named: plain asyncio leaves Nagle on where it is 0.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-        for name, value in (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", SILENT_MS)):
-            if hasattr(socket, name):  # Linux; others do without
-                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if reuse:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        _tune(listener)
         listener.bind((host, port))
         listener.listen(BACKLOG)
-        listener.setblocking(False)
     except OSError as exc:
         listener.close()
         why = exc.strerror or exc
         raise OSError(f"Cannot listen on {host}:{port}: {why}. Choose another --port.") from exc
     return listener
+
+
+def inherited() -> socket.socket | None:
+    """The listening socket that systemd passed (sd_listen_fds(3)); None where it passed none.
+
+    Such a socket outlives the process: who connects while nobody accepts waits for the next one.
+    Raises `OSError` where there are several, or it is none.
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    count = os.environ.get("LISTEN_FDS")
+    if count != "1":
+        raise OSError(f"LISTEN_FDS is {count}: pass one listening socket.")
+    listener = socket.socket(fileno=PASSED)
+    if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.close()
+        raise OSError("The socket that was passed does not listen: in systemd, Accept=no.")
+    listener.set_inheritable(False)
+    _tune(listener)
+    return listener
+
+
+def _tune(listener: socket.socket) -> None:
+    listener.setblocking(False)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+    for name, value in (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", SILENT_MS)):
+        if hasattr(socket, name):  # Linux; others do without
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _give_up() -> None:
+    """The process should have ended long ago: say where it hangs, and end it."""
+    sys.stderr.write("The gateway does not end by itself:\n")
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(1)
 
 
 async def _serve(

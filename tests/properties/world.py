@@ -244,7 +244,7 @@ class World:
     def drain(self) -> None:
         peer = self.choose(self.speakers)
         if peer is not None and self.pick(3) == 2:
-            peer.session.drain(self.meeting.now)
+            peer.session.drain()
 
     # --- what the engine does
 
@@ -431,20 +431,22 @@ class World:
     def end(self) -> None:
         """The server stops: everything comes to its end."""
         for peer in self.speakers:
-            peer.session.drain(self.meeting.now)
+            peer.session.drain()
             self.room.hush(peer.session, self.meeting.now)
         self.meeting.act()
+        if self.pick(2):  # out of patience
+            self.room.stop(self.meeting.now)
+            self.meeting.act()
         self.meeting.finish_all()
         self.meeting.wait(100.0)
         assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
-        assert not self.room.booth.jobs
+        assert self.room.settled
         for utterance in self.room.memory.utterances.values():
             assert utterance.ended, utterance
             for lang in utterance.captions:
                 assert self.ends.get((utterance.ord, lang)) == 1, f"{utterance} {lang}"
         assert self.asked <= set(self.ends), "a caption that was asked for is lost"
         for peer in self.speakers:
-            assert peer.session.outbox.closing is not None
             peer.events()
         assert self.room.log.since(0) == [self.kept(event) for event in self.log]
         if self.watchers:

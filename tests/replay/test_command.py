@@ -163,7 +163,7 @@ def test_a_gateway_that_goes_away_leaves_a_report_too(
         thread.join()
     out, err = capsys.readouterr()
     assert ", cut short; said at most " in out
-    assert "The connection to the gateway has ended (1001)" in err
+    assert "The connection to the gateway has ended (4001)" in err
 
 
 def test_a_recording_ends_with_a_signal_and_can_be_replayed(

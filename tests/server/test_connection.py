@@ -460,7 +460,7 @@ def test_a_drain_lets_captions_in_flight_finish_and_refuses_new_ones() -> None:
             assert (await client.until("error"))[-1]["code"] == "busy"
             engine.release()
             assert (await client.until("final"))[-1]["text"] == "[de] hello there"
-            assert (await client.closed())[0] == CloseCode.GOING_AWAY
+            assert (await client.closed())[0] == CloseCode.GOAWAY
 
     run(main)
 
@@ -474,7 +474,7 @@ def test_what_outlasts_the_drain_ends_visibly() -> None:
             await until(lambda: engine.unfinished == 1)
             live.server.should_exit = True
             assert (await client.until("cancelled"))[-1]["id"] == "a"
-            assert (await client.closed())[0] == CloseCode.GOING_AWAY
+            assert (await client.closed())[0] == CloseCode.GOAWAY
             assert engine.unfinished == 0
 
     run(main)

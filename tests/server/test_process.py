@@ -52,19 +52,28 @@ class Process:
 
 
 @contextlib.contextmanager
-def gateway(*flags: str, **environ: str) -> Iterator[Process]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def gateway(
+    *flags: str,
+    port: int = 0,
+    program: tuple[str, ...] = (sys.executable, "-m", "gateway", "serve"),
+    pass_fds: tuple[int, ...] = (),
+    **environ: str,
+) -> Iterator[Process]:
+    """A gateway of its own, once it is ready or has ended; ``FREE`` is its port."""
+    if not port:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
     environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
     popen = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve", *(f.replace("FREE", str(port)) for f in flags)],
+        [*program, *(f.replace("FREE", str(port)) for f in flags)],
         cwd=ROOT,
         env=clean | environ,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
     process = Process(popen, port)
     reader = threading.Thread(target=process.listen)
@@ -102,7 +111,7 @@ def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
             await client.until("delta")
             os.killpg(process.popen.pid, sign)  # Ctrl-C reaches the whole group
             assert (await client.until("final"))[-1]["text"].endswith("six")
-            assert (await client.closed())[0] == CloseCode.GOING_AWAY
+            assert (await client.closed())[0] == CloseCode.GOAWAY
 
     with gateway(*SCRIPTED, "--scripted-pace", "0.05") as process:
         asyncio.run(main(process))
@@ -120,7 +129,7 @@ def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
             await client.until("goaway")
             process.popen.send_signal(signal.SIGTERM)
             assert (await client.until("cancelled"))[-1]["was"] == "running"
-            assert (await client.closed())[0] == CloseCode.GOING_AWAY
+            assert (await client.closed())[0] == CloseCode.GOAWAY
 
     with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
         asyncio.run(main(process))

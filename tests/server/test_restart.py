@@ -1,0 +1,388 @@
+"""Planned restarts: what becomes of rooms and sockets, and how the next process takes over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.server import process
+from gateway.server.app import create_app
+from gateway.server.hub import Hub, Phase, Seat
+from gateway.server.process import Server, configure, inherited, listen
+from gateway.session import State
+from gateway.settings import Settings
+from gateway.sqlite import SqliteStore
+from tests.live import running, until
+from tests.server.test_process import SCRIPTED, Process, gateway
+from tests.talk import Talk, run, talk
+
+# --- rooms and their sockets --------------------------------------------------------------------
+
+
+def test_a_room_in_which_nothing_is_under_way_is_let_go_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        store = SqliteStore(tmp_path / "rooms.db", Limits())
+        other = SqliteStore(tmp_path / "rooms.db", Limits())
+        async with (
+            running(engine, store=store, drain_s=60.0) as live,
+            talk(live, "?room=idle&to=de") as idle,
+            talk(live, "?room=busy&to=de") as busy,
+        ):
+            await idle.next()
+            await busy.send({"type": "say", "id": "a", "text": "hello there"})
+            await until(lambda: engine.unfinished == 1)
+            live.server.should_exit = True
+            await idle.until("goaway")
+            await other.open()
+            history = await other.claim("idle")
+            assert history.log.epoch == live.hub.rooms["idle"].log.epoch
+            assert not live.hub.rooms["busy"].settled
+            engine.release()
+            assert (await busy.until("final"))[-1]["text"] == "[de] hello there"
+            assert (await idle.closed())[0] == (await busy.closed())[0] == CloseCode.GOAWAY
+            assert (await other.claim("busy")).log.seq == 2
+        await other.close()
+
+    run(main)
+
+
+def test_what_grows_may_be_said_to_its_end_and_nothing_new_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "rooms.db", Limits())
+        async with (
+            running(store=store, drain_s=60.0) as live,
+            talk(live, "?room=a&to=de") as client,
+        ):
+            await client.send({"type": "say", "id": "a", "text": "good", "final": False})
+            await client.until("ack")
+            live.server.should_exit = True
+            await client.until("goaway")
+            await client.send({"type": "say", "id": "b", "text": "new"})
+            error = (await client.until("error"))[-1]
+            assert (error["code"], error["retry"]) == ("busy", True) and error["retry_ms"] > 0
+            await client.send({"type": "say", "id": "a", "text": "good morning"})
+            assert (await client.until("final"))[-1]["text"] == "[de] good morning"
+            seq = live.hub.rooms["a"].log.seq
+            (session,) = live.hub.sessions.values()
+            await until(lambda: session.state is State.DISMISSED)
+            await client.send({"type": "set", "context": "a meeting"})
+            await client.closed()
+            assert live.hub.rooms["a"].log.seq == seq, "it may be another process's already"
+
+    run(main)
+
+
+def test_who_is_alone_in_a_private_room_is_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        alone, together = hub.open(Seat()), hub.open(Seat(room="r"))
+        draining = asyncio.create_task(hub.drain(60.0))
+        await until(lambda: alone.outbox.closing is not None)
+        assert together.outbox.closing is None
+        hub.hurry()
+        await draining
+        assert together.outbox.closing is CloseCode.GOAWAY
+        assert hub.phase is Phase.CLOSED
+        await hub.drain(60.0)  # it is over: not again
+
+    run(main)
+
+
+def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_process(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        stores = [SqliteStore(tmp_path / "rooms.db", Limits()) for _ in range(2)]
+        for store in stores:
+            await store.open()
+        old, new = (Hub(ScriptedEngine(), Limits(), store=store) for store in stores)
+        await old.fetch("r")
+        fetching = asyncio.create_task(new.fetch("r"))
+        await until(lambda: "r" in stores[1]._claims)
+        draining = asyncio.create_task(new.drain(60.0))
+        await old.drain(0)
+        await fetching
+        assert "r" not in new.rooms
+        await draining
+        for store in stores:
+            await store.close()
+
+    run(main)
+
+
+def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with (
+            running(engine, drain_s=60.0) as live,
+            talk(live, "?room=a&to=de") as client,
+            httpx.AsyncClient(base_url=live.http) as http,
+        ):
+            await client.send("hello")
+            await until(lambda: engine.unfinished == 1)
+            live.server.should_exit = True
+            await client.until("goaway")
+            async with talk(live, "?room=a") as late:
+                error = await late.next()
+                assert (error["code"], error["fatal"]) == ("busy", True)
+                assert (await late.closed())[0] == CloseCode.GOAWAY
+            ready = await http.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+            assert (await http.get("/healthz")).status_code == 200
+
+    run(main)
+
+
+# --- the end comes ------------------------------------------------------------------------------
+
+
+async def silent(port: int, room: str) -> socket.socket:
+    """A client that has joined a room and never reads."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(sock, ("127.0.0.1", port))
+    await loop.sock_sendall(
+        sock,
+        f"GET /v1/ws?room={room}&to=de HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        "Sec-WebSocket-Version: 13\r\n\r\n".encode(),
+    )
+    return sock
+
+
+def test_a_client_that_never_reads_does_not_hold_up_the_end() -> None:
+    async def main(process: Process) -> None:
+        deaf = await silent(process.port, "r")
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?room=r&from=en&to=de") as ws:
+            client = Talk(ws)
+            for _ in range(40):
+                await client.send("so many words " * 100)
+                await client.until("final")
+            process.popen.send_signal(signal.SIGTERM)
+            assert (await client.closed())[0] == CloseCode.GOAWAY
+        assert await asyncio.to_thread(process.popen.wait, 10) == 0
+        deaf.close()
+
+    with gateway(*SCRIPTED, "--scripted-pace", "0", "--drain-s", "2") as started:
+        asyncio.run(main(started))
+    assert "Traceback" not in started.text
+
+
+def test_a_handler_that_hangs_does_not_hold_up_the_end() -> None:
+    async def main() -> None:
+        app = create_app(ScriptedEngine())
+        entered = asyncio.Event()
+
+        async def hang(request: Request) -> Response:
+            entered.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        app.router.routes.insert(0, Route("/hang", hang))
+        listener = listen("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        server = Server(configure(app, Settings()), app.state.hub, 0.1)
+        serving = asyncio.create_task(server._serve([listener]))
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            asking = asyncio.create_task(http.get("/hang"))
+            await entered.wait()
+            server.should_exit = True
+            await serving
+            with pytest.raises(httpx.HTTPError):
+                (await asking).raise_for_status()
+
+    run(main)
+
+
+HUNG = """
+import sys, threading, time
+from starlette.responses import Response
+from starlette.routing import Route
+from gateway.server import process
+from gateway.session import State
+from gateway.settings import Settings
+
+process.LAST_S = 0.5
+made = process.create_app
+
+def create_app(*args, **options):
+    app = made(*args, **options)
+    async def hang(request):
+        sys.stderr.write("Ctrl-C\\n")
+        time.sleep(1000)
+    app.router.routes.insert(0, Route("/hang", hang))
+    return app
+
+process.create_app = create_app
+sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_s=0.1)))
+"""
+
+
+def test_a_process_that_hangs_altogether_is_ended_by_force_and_says_where() -> None:
+    with gateway("FREE", program=(sys.executable, "-c", HUNG)) as started:
+        ask = socket.create_connection(("127.0.0.1", started.port))
+        started.ready.clear()
+        ask.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert started.ready.wait(20)
+        started.popen.terminate()
+        assert started.popen.wait(20) == 1
+        ask.close()
+    assert "does not end by itself" in started.text and "in hang" in started.text
+
+
+# --- the next process ---------------------------------------------------------------------------
+
+
+class Reader(Talk):
+    """A socket of the meeting, and what it was told."""
+
+    def __init__(self, talk: Talk) -> None:
+        super().__init__(talk.ws)
+        self.told: list[dict[str, Any]] = []
+
+    async def next(self) -> dict[str, Any]:
+        event = await super().next()
+        self.told.append(event)
+        return event
+
+    async def rest(self) -> None:
+        """Read until the gateway closes the socket, as for a restart."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self.next()
+        assert self.ws.close_code == CloseCode.GOAWAY
+
+    async def until_seq(self, seq: int) -> None:
+        while (await self.next()).get("seq") != seq or self.told[-1]["type"] == "welcome":
+            pass
+
+    @property
+    def events(self) -> dict[int, dict[str, Any]]:
+        """What was decided, by number; each was told once."""
+        durable = [e for e in self.told if e["type"] in ("source", "final", "cancelled")]
+        found = {event["seq"]: event for event in durable}
+        assert len(found) == len(durable), durable
+        return found
+
+
+async def join(port: int, query: str) -> Reader:
+    return Reader(Talk(await connect(f"ws://127.0.0.1:{port}/v1/ws?room=m&from=en&{query}")))
+
+
+def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_doubled(
+    tmp_path: Path,
+) -> None:
+    flags = (*SCRIPTED, "--reuse-port", "--store", f"sqlite:{tmp_path / 'rooms.db'}")
+
+    async def main(first: Process) -> None:
+        speaker = await join(first.port, "to=de")
+        reader = await join(first.port, "to=de,fr&role=view")
+        epoch = (await reader.next())["epoch"]
+        await speaker.send({"type": "say", "id": "a", "text": "one two"})
+        await speaker.until("final")
+        with gateway(*flags, port=first.port) as second:
+            await speaker.send({"type": "say", "id": "b", "text": "three four five six"})
+            await speaker.until("delta")  # in mid-caption
+            first.popen.send_signal(signal.SIGTERM)
+            await asyncio.gather(reader.until("goaway"), speaker.until("goaway"))
+            again = await join(first.port, "to=de")
+            await again.send({"type": "say", "id": "c", "text": "seven"})
+            late = await join(first.port, "to=de,fr&role=view")
+            await asyncio.gather(speaker.rest(), reader.rest(), late.until_seq(9))
+            assert await asyncio.to_thread(first.popen.wait, 20) == 0
+            assert late.told[0]["epoch"] == epoch
+            assert list(late.events) == list(range(1, 10))
+            assert {event["seq"]: event for event in reader.events.values()} == {
+                seq: event for seq, event in late.events.items() if seq <= 6
+            }
+            assert sorted((e["id"], e["lang"], e["text"]) for e in late.events.values()) == [
+                (id, lang, text if lang == "en" else f"[{lang}] {text}")
+                for id, text in (("a", "one two"), ("b", "three four five six"), ("c", "seven"))
+                for lang in ("de", "en", "fr")
+            ]
+            for peer in (again, late):
+                await peer.ws.close()
+        assert "Traceback" not in second.text
+
+    with gateway(*flags) as first:
+        asyncio.run(main(first))
+    assert "Traceback" not in first.text
+
+
+def test_a_port_is_shared_only_where_both_say_so() -> None:
+    with gateway(*SCRIPTED, "--reuse-port") as first:
+        with gateway(*SCRIPTED, port=first.port) as second:
+            assert second.popen.wait(10) == 1
+        with gateway(*SCRIPTED, "--reuse-port", port=first.port) as third:
+            assert third.popen.poll() is None
+
+
+PASS = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.executable, [sys.executable, "-m", "gateway", "serve", *sys.argv[2:]])
+"""
+
+
+def test_a_socket_that_was_passed_is_served_and_outlives_the_process() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        port, fd = passed.getsockname()[1], passed.fileno()
+        program = (sys.executable, "-c", PASS, str(fd))
+        for _ in range(2):
+            with (
+                gateway("--engine", "scripted", program=program, pass_fds=(fd,)) as started,
+                socket.create_connection(("127.0.0.1", port)) as client,
+            ):
+                assert f"http://127.0.0.1:{port}/" in started.text
+                client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+                assert client.recv(4096).startswith(b"HTTP/1.1 200")
+                started.popen.terminate()
+                assert started.popen.wait(10) == 0
+            # Nobody accepts now, and nobody is turned away.
+            socket.create_connection(("127.0.0.1", port)).close()
+
+
+@pytest.mark.parametrize(
+    ("count", "complaint"), [("2", "pass one"), (None, "pass one"), ("1", "does not listen")]
+)
+def test_what_cannot_be_served_of_what_was_passed_is_told(
+    monkeypatch: pytest.MonkeyPatch, count: str | None, complaint: str
+) -> None:
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    if count is not None:
+        monkeypatch.setenv("LISTEN_FDS", count)
+    with socket.socket() as bound:
+        monkeypatch.setattr(process, "PASSED", os.dup(bound.fileno()))
+        with pytest.raises(OSError, match=complaint):
+            inherited()
+
+
+def test_a_socket_that_was_passed_to_somebody_else_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LISTEN_PID", "1")
+    assert inherited() is None
