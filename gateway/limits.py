@@ -26,9 +26,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     bad_frames: int = 10
     """Unreadable frames in a row before the socket is closed with 4400."""
     outbox_bytes: int = 1_048_576
-    """Bytes waiting for one slow reader before it is closed with 4008."""
+    """Memory of what waits for one slow reader, what the socket has taken but not sent included;
+    more closes it with 4008. From a quarter on drafts are left out, from half of it all deltas."""
     outbox_s: float = 60.0
-    """Seconds the oldest waiting frame may be old before the reader is closed with 4008."""
+    """Seconds that what was decided may wait before the reader is closed with 4008."""
     log: int = 10_000
     """Durable events kept per room: a long day's meeting."""
     log_bytes: int = 8_388_608

@@ -387,6 +387,16 @@ class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
     engine: str | None = None
 
 
+class Lag(_Event, frozen=True, kw_only=True, tag="lag"):
+    """This socket reads too slowly: ``dropped`` deltas and drafts were left out.
+
+    ``ms`` is how long the oldest frame of what follows has waited, in milliseconds.
+    """
+
+    dropped: int
+    ms: int
+
+
 class Goaway(_Event, frozen=True, kw_only=True, tag="goaway"):
     """A planned close is coming: open the next socket, then leave."""
 
@@ -425,6 +435,7 @@ ServerMessage = (
     | Help
     | Tick
     | Degraded
+    | Lag
     | Goaway
     | Error
 )
@@ -446,6 +457,7 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Help,
     Tick,
     Degraded,
+    Lag,
     Goaway,
     Error,
 )

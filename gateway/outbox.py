@@ -2,23 +2,87 @@
 
 Owns: order, merging and the bound of waiting frames. Must not know: sockets, rooms.
 
-Bound: `Limits.outbox_bytes` and `Limits.outbox_s`. Policy when the reader is late: deltas of one
-(utterance, language) merge into one in the place of the newest; beyond `LATE_BYTES` a terminal
-event drops the deltas it makes void; what is left over the bound closes the socket with 4008.
-Gauges: ``bytes`` waiting, ``merged`` frames saved, ``frames`` and ``sent`` bytes taken so far.
+A prompt reader gets every frame. One that is late costs no more than `Limits.outbox_bytes` of
+memory, and ends with the same text:
+
+1. deltas of one (utterance, language) merge into one in the place of the newest, with the newest
+   draft; of `presence` and `tick` only the newest waits;
+2. beyond `LATE_BYTES` a terminal event drops the deltas it makes void;
+3. from a quarter of the bound on drafts are dropped;
+4. from half of it whole deltas, and all that follow of such a caption until its end, a snapshot or
+   a ``reset``: its stable text would have a hole;
+5. `lag` goes ahead of the next frames that are taken, at most one every `LAG_S`;
+6. only what must not be lost closes the socket with 4008: over the bound, or older than
+   `Limits.outbox_s`.
+
+3 and 4 hold until the reader has caught up. Gauges: ``bytes`` that wait, as memory; ``merged``
+frames saved; ``frames`` and ``sent`` bytes taken so far; `Tally` over all sockets.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
+from sys import getsizeof
+
+from msgspec.structs import replace
 
 from gateway.codec import Codec, Envelope
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.messages import Cancelled, Delta, Failed, Final, ServerMessage, Snapshot
+from gateway.messages import (
+    Cancelled,
+    Delta,
+    Failed,
+    Final,
+    Lag,
+    Presence,
+    Retracted,
+    ServerMessage,
+    Snapshot,
+    Tick,
+)
 
-LATE_BYTES = 4_096
+LATE_BYTES = 16_384
 """Bytes waiting from which on a reader counts as late: some forty deltas; less is coincidence."""
+ENTRY_BYTES = 256
+"""Memory of a waiting frame beside its text (``tests/test_outbox.py`` measures it)."""
+DELTA_BYTES = 160
+"""What a delta takes beside, so that a later one can be merged with it."""
+HOLE_BYTES = 256
+"""Memory of a caption that has a hole: whoever reads slowly and changes languages for ever misses
+their ends."""
+LAG_S = 1.0
+"""Seconds between two ``lag``."""
+
+Frame = str | bytes
+Waiting = tuple[Frame | None, Delta | None, int, float]
+"""The frame, or None where a merged delta is encoded once it is taken; the delta; memory; since."""
+
+
+class Stage(enum.Enum):
+    """What a reader is still sent of what can be lost."""
+
+    ALL = "all"
+    STABLE = "stable"  # no drafts
+    DURABLE = "durable"  # no deltas
+
+
+class Tally:
+    """What became of the frames of many sockets, since the start."""
+
+    __slots__ = ("deltas", "drafts", "lags", "merged", "slow")
+
+    def __init__(self) -> None:
+        self.merged = 0
+        """Deltas that went into a later one, or that an end made void."""
+        self.drafts = 0
+        self.deltas = 0
+        """Dropped, as drafts are."""
+        self.lags = 0
+        """``lag`` events."""
+        self.slow = 0
+        """Sockets closed with 4008."""
 
 
 class Outbox:
@@ -31,11 +95,17 @@ class Outbox:
 
     __slots__ = (
         "_codec",
-        "_deltas",
+        "_dropped",
         "_limits",
+        "_lost",
         "_next",
+        "_now",
         "_queue",
         "_since",
+        "_slots",
+        "_stage",
+        "_tally",
+        "_told",
         "bytes",
         "closing",
         "frames",
@@ -46,13 +116,19 @@ class Outbox:
         "wake",
     )
 
-    def __init__(self, codec: Codec, limits: Limits) -> None:
+    def __init__(self, codec: Codec, limits: Limits, tally: Tally | None = None) -> None:
         self._codec = codec
         self._limits = limits
-        self._queue: dict[int, tuple[Envelope, str | bytes]] = {}
-        self._deltas: dict[tuple[str, str], int] = {}
+        self._tally = tally if tally is not None else Tally()
+        self._queue: dict[int, Waiting] = {}
+        self._slots: dict[tuple[str, str], int] = {}  # of what a newer frame takes the place of
+        self._lost: set[tuple[str, str]] | frozenset[tuple[str, str]] = _NOTHING
         self._next = 0
-        self._since = 0.0
+        self._now = 0.0
+        self._since: float | None = None  # the oldest that must not be lost
+        self._stage = Stage.ALL
+        self._dropped = 0
+        self._told = -LAG_S
         self.bytes = 0
         self.merged = 0
         self.frames = 0
@@ -60,7 +136,7 @@ class Outbox:
         self.closing: CloseCode | None = None
         self.reason = ""
         self.wake: Callable[[], None] = _asleep
-        self.post: Callable[[str | bytes], int] | None = None
+        self.post: Callable[[Frame], int] | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -75,29 +151,33 @@ class Outbox:
         if self.closing is not None or frame is None:
             return
         idle = not self._queue
-        if idle:
-            if self.post is not None and (sent := self.post(frame)):
+        if idle and self.post is not None and not (self._lost or self._dropped):
+            if sent := self.post(frame):
                 self.frames += 1
                 self.sent += sent
                 return
-            self._since = now
+        self._now = now
         message = envelope.message
         if type(message) is Delta:
-            key = _key(message)
-            if key in self._deltas:
-                envelope = Envelope(merge(self._withdraw(self._deltas[key]), message))
-                frame = envelope.frame(self._codec)
-                assert frame is not None, "a codec shows all deltas or none"
-            self._deltas[key] = self._next
-        elif self._deltas and isinstance(message, Final | Failed | Cancelled | Snapshot):
-            self._fence(message)
-        self._queue[self._next] = (envelope, frame)
-        self._next += 1
-        self.bytes += _size(frame)
-        if self.bytes > self._limits.outbox_bytes or now - self._since > self._limits.outbox_s:
+            self._grow(message, frame)
+        elif isinstance(message, _STATES):
+            key = ("", type(message).__name__)
+            if key in self._slots:
+                self._withdraw(key)
+            self._put(frame, None, key)
+        else:
+            if (self._slots or self._lost) and isinstance(message, _ENDS):
+                self._fence(message)
+            if self._since is None:
+                self._since = now
+            self._put(frame, None)
+        if 4 * self.bytes > self._limits.outbox_bytes:
+            self._relieve()
+        if self._overdue(now):
+            self._tally.slow += 1
             self.discard()
             self.close(CloseCode.TOO_SLOW, "This socket does not read fast enough.")
-        elif idle:
+        elif idle and self._queue:
             self.wake()
 
     def send(self, message: ServerMessage, now: float) -> None:
@@ -107,27 +187,35 @@ class Outbox:
     def fits(self, envelopes: Iterable[Envelope]) -> bool:
         """Whether so much can be queued at once, and half of the bound is left for what comes."""
         frames = (envelope.frame(self._codec) for envelope in envelopes)
-        size = sum(_size(frame) for frame in frames if frame is not None)
+        size = sum(_weight(frame) for frame in frames if frame is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
 
-    def take(self, most: int | None = None) -> list[str | bytes]:
-        """What waits, in order: everything, or so many bytes and the frame that exceeds them."""
-        before = self.bytes
-        if most is None or before <= most:
-            frames = [frame for _, frame in self._queue.values()]
+    def take(self, most: int | None = None) -> list[Frame]:
+        """What waits, in order: everything, or so much memory and the frame that exceeds it.
+
+        What is taken counts no more: a writer that is handed everything could hold as much again.
+        """
+        frames: list[Frame] = []
+        if not self._queue:
+            return frames
+        if self._dropped and self._now - self._told >= LAG_S:
+            frames += self._lag()
+        taken = 0
+        for waiting in self._queue.values():
+            frame, delta, size, _ = waiting
+            if frame is None:
+                assert delta is not None, "only deltas are encoded late"
+                frame = _shown(self._codec.encode(delta))
+            frames.append(frame)
+            taken += size
+            if most is not None and taken >= most:
+                break
+        self.frames += len(frames)
+        self.sent += sum(map(_size, frames))
+        if taken == self.bytes:
             self.discard()
         else:
-            frames = []
-            while before - self.bytes < most:
-                slot = next(iter(self._queue))
-                envelope, frame = self._queue.pop(slot)
-                message = envelope.message
-                if type(message) is Delta and self._deltas.get(key := _key(message)) == slot:
-                    del self._deltas[key]
-                self.bytes -= _size(frame)
-                frames.append(frame)
-        self.frames += len(frames)
-        self.sent += before - self.bytes
+            self._advance(taken)
         return frames
 
     def close(self, code: CloseCode, reason: str = "") -> None:
@@ -144,24 +232,141 @@ class Outbox:
     def discard(self) -> None:
         """Forget what waits: it was taken, or nobody will read it."""
         self._queue.clear()
-        self._deltas.clear()
+        self._slots.clear()
+        self._since = None
+        self._stage = Stage.ALL
         self.bytes = 0
 
-    def _withdraw(self, slot: int) -> Delta:
-        envelope, frame = self._queue.pop(slot)
-        assert type(envelope.message) is Delta
-        self.bytes -= _size(frame)
-        self.merged += 1
-        return envelope.message
+    def _grow(self, delta: Delta, frame: Frame | None) -> None:
+        key = (delta.id, delta.lang)
+        if self._stage is Stage.DURABLE or (key in self._lost and not delta.reset):
+            self._lose(key)
+            return
+        self._find(key)
+        if self._stage is Stage.STABLE and delta.draft:
+            delta, frame = self._bare(delta), None
+        if key in self._slots:
+            older = self._withdraw(key)
+            assert older is not None, "deltas and states have keys of their own"
+            delta, frame = merge(older, delta), None
+            self._save()
+        self._put(frame, delta, key)
 
-    def _fence(self, event: Final | Failed | Cancelled | Snapshot) -> None:
+    def _put(
+        self, frame: Frame | None, delta: Delta | None, key: tuple[str, str] | None = None
+    ) -> None:
+        if key is not None:
+            self._slots[key] = self._next
+        size = _weight(frame, delta)
+        self._queue[self._next] = (frame, delta, size, self._now)
+        self._next += 1
+        self.bytes += size
+
+    def _withdraw(self, key: tuple[str, str]) -> Delta | None:
+        _, delta, size, _ = self._queue.pop(self._slots.pop(key))
+        self.bytes -= size
+        return delta
+
+    def _save(self) -> None:
+        self.merged += 1
+        self._tally.merged += 1
+
+    def _bare(self, delta: Delta) -> Delta:
+        """The delta without its draft: what is shown of an older one goes, too."""
+        self._dropped += 1
+        self._tally.drafts += 1
+        return replace(delta, draft="")
+
+    def _lose(self, key: tuple[str, str]) -> None:
+        """A delta is dropped: the caption has a hole from here on."""
+        self._dropped += 1
+        self._tally.deltas += 1
+        if isinstance(self._lost, frozenset):
+            self._lost = set()
+        self._lost.add(key)
+
+    def _find(self, key: tuple[str, str]) -> None:
+        """Its text is whole again."""
+        if isinstance(self._lost, set):
+            self._lost.discard(key)
+            self._lost = self._lost or _NOTHING
+
+    def _fence(self, event: Final | Failed | Cancelled | Retracted | Snapshot) -> None:
         """Nothing merges across what tells the state; a late reader is spared what an end voids."""
-        lang = None if isinstance(event, Snapshot) else event.lang
+        langs: set[str] | None = None
+        if isinstance(event, Snapshot):
+            langs = {line.lang for line in event.lines}
+        elif not isinstance(event, Retracted) and event.lang is not None:
+            langs = {event.lang}
         void = not isinstance(event, Snapshot) and self.bytes > LATE_BYTES
-        for key in [key for key in self._deltas if key[0] == event.id and lang in (None, key[1])]:
-            slot = self._deltas.pop(key)
-            if void:
-                self._withdraw(slot)
+        for key in [key for key in self._slots if key[0] == event.id]:
+            if isinstance(event, Snapshot):
+                del self._slots[key]
+            elif langs is None or key[1] in langs:
+                if void:
+                    self._withdraw(key)
+                    self._save()
+                else:
+                    del self._slots[key]
+        for key in [key for key in self._lost if key[0] == event.id]:
+            if langs is None or key[1] in langs:
+                self._find(key)
+
+    def _relieve(self) -> None:
+        """Drop what can be lost, as far as the bound asks for it."""
+        limit = self._limits.outbox_bytes
+        if self._stage is Stage.ALL and self.bytes > limit // 4:
+            self._stage = Stage.STABLE
+            for slot in self._slots.values():
+                frame, delta, size, at = self._queue[slot]
+                if delta is not None and delta.draft:
+                    delta = self._bare(delta)
+                    self.bytes -= size
+                    size = _weight(None, delta)
+                    self.bytes += size
+                    self._queue[slot] = (None, delta, size, at)
+        if self._stage is not Stage.DURABLE and self.bytes > limit // 2:
+            self._stage = Stage.DURABLE
+            for key in [key for key, slot in self._slots.items() if self._queue[slot][1]]:
+                self._withdraw(key)
+                self._lose(key)
+
+    def _overdue(self, now: float) -> bool:
+        """Whether what must not be lost is too much or too old.
+
+        An eighth of the bound is for what has been taken and lies before the socket.
+        """
+        limits = self._limits
+        if self._since is not None and now - self._since > limits.outbox_s:
+            return True
+        return 8 * (self.bytes + HOLE_BYTES * len(self._lost)) > 7 * limits.outbox_bytes
+
+    def _lag(self) -> list[Frame]:
+        oldest = next(iter(self._queue.values()))[3]
+        lag = Lag(dropped=self._dropped, ms=round((self._now - oldest) * 1000))
+        self._told = self._now
+        self._dropped = 0
+        self._tally.lags += 1
+        frame = self._codec.encode(lag)
+        return [] if frame is None else [frame]
+
+    def _advance(self, taken: int) -> None:
+        """The first ``taken`` bytes are gone; more waits."""
+        self.bytes -= taken
+        slots = iter(list(self._queue))
+        while taken:
+            last = next(slots)
+            taken -= self._queue.pop(last)[2]
+        self._slots = {key: slot for key, slot in self._slots.items() if slot > last}
+        states = set(self._slots.values())
+        self._since = next(
+            (
+                at
+                for slot, (_, delta, _, at) in self._queue.items()
+                if delta is None and slot not in states
+            ),
+            None,
+        )
 
 
 def merge(older: Delta, newer: Delta) -> Delta:
@@ -177,14 +382,33 @@ def merge(older: Delta, newer: Delta) -> Delta:
     )
 
 
-def _key(delta: Delta) -> tuple[str, str]:
-    return delta.id, delta.lang
+_STATES = (Presence, Tick)
+"""Of these only the newest is worth anything."""
+_ENDS = (Final, Failed, Cancelled, Retracted, Snapshot)
+"""What tells how a caption stands, whatever came before."""
+_NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
-def _size(frame: str | bytes) -> int:
+def _weight(frame: Frame | None, delta: Delta | None = None) -> int:
+    """The memory of a waiting frame."""
+    size = ENTRY_BYTES
+    if frame is not None:
+        size += getsizeof(frame)
+    if delta is not None:
+        size += DELTA_BYTES + getsizeof(delta.add) + getsizeof(delta.draft)
+    return size
+
+
+def _size(frame: Frame) -> int:
+    """Bytes on the wire."""
     if isinstance(frame, bytes) or frame.isascii():
         return len(frame)
     return len(frame.encode())
+
+
+def _shown(frame: Frame | None) -> Frame:
+    assert frame is not None, "a codec shows all deltas or none"
+    return frame
 
 
 def _asleep() -> None:

@@ -42,6 +42,7 @@ from gateway.messages import (
     Get,
     Goaway,
     Help,
+    Lag,
     LimitsInfo,
     Line,
     Presence,
@@ -208,6 +209,7 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     Presence(readers={"de": 2, "fr": 1}, members=4, speakers=("Ann", "Ben")),
     Tick(seq=43),
     Degraded(partials="off", engine="ctranslate2:embedded"),
+    Lag(dropped=40, ms=2300),
     Goaway(in_ms=10000, why="restart"),
     Error(
         code="lang_unsupported",
@@ -265,7 +267,7 @@ def asyncapi() -> Json:
         "action": "send",
         "channel": channel,
         "summary": "Events that may be merged or dropped, or concern this socket alone.",
-        "messages": _in_channel((Welcome, Delta, Presence, Tick, Degraded, Goaway, Error)),
+        "messages": _in_channel((Welcome, Delta, Presence, Tick, Degraded, Lag, Goaway, Error)),
     }
     return {
         "asyncapi": ASYNCAPI,

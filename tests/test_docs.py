@@ -56,7 +56,7 @@ def table(text: str) -> dict[str, tuple[str, str]]:
 def fields(struct: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
     """(name, default) of every field as the page has to write them."""
     for field in msgspec.structs.fields(struct):
-        if field.encode_name in NESTED and not prefix:
+        if field.encode_name in NESTED and not prefix and field.type is not int:
             yield from fields(NESTED[field.encode_name][1], NESTED[field.encode_name][0])
         elif field.required:
             yield prefix + field.encode_name, "mandatory"

@@ -57,7 +57,7 @@ def test_so_many_utterances_at_most_are_told() -> None:
 
 
 def test_who_joins_is_told_no_more_than_it_can_take_at_once() -> None:
-    room, peer = meeting("de", backfill=8, outbox_bytes=8_000)
+    room, peer = meeting("de", backfill=8, outbox_bytes=16_000)
     for n in range(8):
         peer.say(f"{n} " + "words " * 50)
         room.finish_all()

@@ -414,7 +414,7 @@ def test_the_error_of_an_unreadable_frame_echoes_what_could_be_made_out() -> Non
 
 
 def test_a_slow_reader_is_closed_and_changes_nothing_for_a_fast_one() -> None:
-    room = Meeting(limits=Limits(outbox_bytes=2_000))
+    room = Meeting(limits=Limits(outbox_bytes=16_000))
     speaker, slow, fast = room.enter(), room.enter("de"), room.enter("de")
     shown = []
     for n in range(30):

@@ -33,7 +33,7 @@ from gateway.limits import Limits
 from gateway.log import Log
 from gateway.member import Role
 from gateway.messages import Degraded, Goaway, ServerMessage, Settings, View
-from gateway.outbox import Outbox
+from gateway.outbox import Outbox, Tally
 from gateway.room import Room
 from gateway.session import AUTO, Renew, Session, speakable
 from gateway.store import PRIVATE, Store
@@ -109,6 +109,7 @@ class Hub:
         self.flow = flow
         self.store = store
         self.tokens = 0
+        self.tally = Tally()
         self.now = clock
         self.wall = wall
         self._observe = observe
@@ -154,7 +155,7 @@ class Hub:
             secrets.token_hex(8),
             role=seat.role,
             room=room,
-            outbox=Outbox(seat.codec, self.limits),
+            outbox=Outbox(seat.codec, self.limits, self.tally),
             profile=profile,
             engine=self.engine.name,
             limits=self.limits,

@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from gateway.engines.base import Engine, Health
 from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
+from gateway.outbox import Tally
 from gateway.server.hub import Hub
 from gateway.store import Store
 
@@ -108,11 +109,11 @@ class _Gauges:
                 hub.engine.unfinished,
             ),
             "gateway_outbox_bytes": (
-                "Bytes waiting for readers, over all sockets.",
+                "Memory of what waits for readers, over all sockets.",
                 sum(session.outbox.bytes for session in sessions),
             ),
             "gateway_outbox_largest_bytes": (
-                "Bytes waiting for the slowest reader.",
+                "Memory of what waits for the slowest reader.",
                 max((session.outbox.bytes for session in sessions), default=0),
             ),
         }
@@ -122,6 +123,7 @@ class _Gauges:
         for state in Health:
             health.add_metric([state.value], float(hub.engine.health is state))
         yield health
+        yield from _late(hub.tally)
         yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(
@@ -131,6 +133,22 @@ class _Gauges:
         for (guard, outcome), count in sorted(self._guards.items()):
             rejected.add_metric([guard, outcome], count)
         yield rejected
+
+
+def _late(tally: Tally) -> Iterator[Metric]:
+    """What readers that are late were spared."""
+    saved = CounterMetricFamily(
+        "gateway_outbox_saved",
+        "Deltas not sent by themselves: merged, without their draft, dropped.",
+        labels=["how"],
+    )
+    for how, count in (
+        ("merged", tally.merged), ("draft", tally.drafts), ("dropped", tally.deltas),
+    ):  # fmt: skip
+        saved.add_metric([how], count)
+    yield saved
+    yield CounterMetricFamily("gateway_lag", "Readers told that they lag.", tally.lags)
+    yield CounterMetricFamily("gateway_too_slow", "Sockets closed with 4008.", tally.slow)
 
 
 class _Kept:

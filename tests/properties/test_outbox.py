@@ -121,18 +121,51 @@ def test_merged_or_not_the_same_text_is_shown(tape: list[int], takes: list[int],
             assert (other.stable, other.draft) == (caption.stable, caption.draft)
 
 
-@given(tapes, st.integers(100, 2000))
+@given(tapes, st.lists(st.integers(1, 20), max_size=20), st.integers(1_500, 12_000))
+def test_a_reader_that_is_dropped_deltas_sees_no_hole_and_the_same_ends(
+    tape: list[int], takes: list[int], bound: int
+) -> None:
+    prompt, tardy = Screen(), Screen()
+    outbox = Outbox(Codec.JSON, Limits(outbox_bytes=bound))
+    pauses = iter(takes)
+    pause = next(pauses, 1000)
+    for event in script(tape):
+        prompt.show(event)
+        outbox.push(Envelope(event), NOW)
+        pause -= 1
+        if pause == 0:
+            pause = next(pauses, 1000)
+            for frame in outbox.take(bound // 8):
+                tardy.show(read(frame))  # checks what a delta is added to
+    if outbox.closing is not None:
+        return
+    for frame in outbox.take():
+        tardy.show(read(frame))
+    for key, caption in prompt.captions.items():
+        if caption.end is not None:
+            assert tardy.captions[key].end == caption.end
+            if isinstance(caption.end, Final):
+                assert tardy.captions[key].stable == caption.stable
+
+
+@given(tapes, st.integers(1_000, 20_000), st.lists(st.integers(1, 20), max_size=20))
 def test_the_bytes_waiting_are_those_of_the_frames_and_never_over_the_bound(
-    tape: list[int], bound: int
+    tape: list[int], bound: int, takes: list[int]
 ) -> None:
     outbox = Outbox(Codec.JSON, Limits(outbox_bytes=bound))
+    pauses = iter(takes)
+    pause = next(pauses, 1000)
     for event in script(tape):
         outbox.push(Envelope(event), NOW)
-        waiting = outbox.bytes
-        assert waiting <= bound
-        assert waiting == sum(len(str(f).encode()) for _, f in outbox._queue.values())
-        assert outbox._deltas.keys() <= {
-            (e.message.id, e.message.lang)
-            for e, _ in outbox._queue.values()
-            if isinstance(e.message, Delta)
+        pause -= 1
+        if pause == 0:
+            pause = next(pauses, 1000)
+            outbox.take(bound // 8)
+        assert outbox.bytes <= bound
+        assert outbox.bytes == sum(size for _, _, size, _ in outbox._queue.values())
+        waiting = {
+            (slot, delta.id, delta.lang)
+            for slot, (_, delta, _, _) in outbox._queue.items()
+            if delta is not None
         }
+        assert {(slot, *key) for key, slot in outbox._slots.items()} <= waiting

@@ -47,7 +47,7 @@ LIMITS = Limits(
     bad_frames=4,
     rate=1e6,
     burst=1_000_000,
-    outbox_bytes=5_000,
+    outbox_bytes=24_000,
 )
 PATIENCE = 10.0
 SHORT = Flow(
