@@ -109,7 +109,7 @@ class Audience:
         live = Envelope(delta)
         stable: Envelope | None = None
         for member, tag in self._readers.get(delta.lang, {}).values():
-            if member.view == "final":
+            if member.view == "final" or member.backlog is not None:
                 continue
             if member.view == "live" or delta.draft is None:
                 member.outbox.push(live.tagged(tag), now)
@@ -120,7 +120,7 @@ class Audience:
 
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
         """Send what has been shown of a caption to one reader, as far as its view has it."""
-        if member.view != "final":
+        if member.view != "final" and member.backlog is None:
             shown = delta if member.view == "live" else settled(delta)
             member.outbox.push(Envelope(shown).tagged(tag), now)
 

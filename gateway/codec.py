@@ -17,7 +17,6 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import (
     HELP,
     REQUESTS,
-    RESERVED,
     ClientMessage,
     Edited,
     Error,
@@ -155,12 +154,6 @@ def _peek(frame: str | bytes) -> dict[str, str]:
 
 def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
     kind = _peek(frame).get("type")
-    if kind in RESERVED:
-        return ClientFault(
-            ErrorCode.UNKNOWN_TYPE,
-            f"This gateway does not serve {kind!r} yet ({RESERVED[kind]}).",
-            "It knows: " + ", ".join(_TYPES) + ".",
-        )
     if kind is not None and kind not in _TYPES:
         return ClientFault(
             ErrorCode.UNKNOWN_TYPE,

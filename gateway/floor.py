@@ -55,6 +55,8 @@ class Floor:
         speech = self._memory.speeches.get(say.id or "")
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
         if speech is None:
+            if self._heard(member, say, text, now):
+                return
             self._unused(say.id)
         elif speech.author != member.id:
             raise ClientFault(
@@ -97,6 +99,18 @@ class Floor:
         self._booth.translate(part, self._room.wanted, now)
 
     # --- inside ---------------------------------------------------------------------------------
+
+    def _heard(self, member: Member, say: Say, text: str, now: float) -> bool:
+        """Acknowledge what was said to an earlier process, and may be said again for want of an
+        answer; whether it was. Nobody here is known to have said it."""
+        said = self._memory.utterances.get(say.id or "")
+        if said is None or said.author or say.rev not in (None, said.rev):
+            return False
+        if (text, say.final) != (said.text, said.final):
+            return False
+        ack = Ack(id=said.id, rev=said.rev, ord=said.ord, ref=say.ref)
+        member.outbox.send(ack, now)
+        return True
 
     def _unused(self, id: str | None) -> None:
         """Raises `ClientFault` (``stale``) where an id cannot be that of something new."""

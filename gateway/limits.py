@@ -30,10 +30,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     more closes it with 4008. From a quarter on drafts are left out, from half of it all deltas."""
     outbox_s: float = 60.0
     """Seconds that what was decided may wait before the reader is closed with 4008."""
-    log: int = 10_000
-    """Durable events kept per room: a long day's meeting."""
-    log_bytes: int = 8_388_608
-    """Bytes (of text) of durable events kept per room."""
+    log: int = 50_000
+    """Durable events kept per room: two hours of ten speakers who are read in twenty languages."""
+    log_bytes: int = 16_777_216
+    """Bytes of durable events kept per room."""
+    memory_bytes: int = 268_435_456
+    """Bytes of durable events in all rooms together. Beyond it rooms that have been empty longest
+    are given up, then the longest logs lose their beginning."""
     utterances: int = 1_000
     """Utterances a room remembers for ``get``, ``cancel`` and late revisions."""
     backfill: int = 20
@@ -62,8 +65,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Open sockets; one more is closed with 4029."""
     rooms: int = 2_000
     """Rooms in memory; a new one beyond that is refused with 4029."""
-    room_s: float = 600.0
-    """Seconds a named room stays after its last socket left."""
+    room_s: float = 7_200.0
+    """Seconds a room stays after its last socket left."""
+    resume_s: float = 7_200.0
+    """Seconds that a token to resume with is good for."""
+    grace_s: float = 10.0
+    """Seconds that the captions of a speaker whose socket was lost are still made."""
 
 
 class TokenBucket:

@@ -10,7 +10,7 @@ than is left is told so, and never given a part as the whole.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -33,24 +33,48 @@ class Entry(NamedTuple):
     at: float
 
 
+class Point(NamedTuple):
+    """How far somebody has come in a history: its last event that he has."""
+
+    epoch: str
+    seq: int
+
+
 class Log:
     """The durable events of one room. ``epoch`` names this history: another one begins anew.
+
+    ``before``: up to where it is the same as one that ended in a crash; who has come no further in
+    that may go on here. ``bytes``: what its events cost.
 
     :param began: when the history began, in seconds of the clock that `append` is told
     """
 
-    __slots__ = ("_bytes", "_entries", "_limits", "began", "epoch", "seq")
+    __slots__ = ("_entries", "_limits", "began", "before", "bytes", "epoch", "seq")
 
     def __init__(self, epoch: str, limits: Limits, *, began: float = 0.0) -> None:
         self.epoch = epoch
         self.began = began
+        self.before: Point | None = None
         self.seq = 0
         self._limits = limits
         self._entries: deque[Entry] = deque()
-        self._bytes = 0
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the first event that is left, or of the next one where none is."""
+        return self.seq - len(self._entries) + 1
+
+    def reaches(self, epoch: str, seq: int) -> bool:
+        """Whether all is here that came after event ``seq`` of ``epoch``."""
+        if epoch != self.epoch and (
+            self.before is None or epoch != self.before.epoch or seq > self.before.seq
+        ):
+            return False
+        return self.oldest - 1 <= seq <= self.seq
 
     def next(self) -> int:
         """The number of the event that is about to be appended."""
@@ -70,11 +94,15 @@ class Log:
             self.seq = entry.event.seq
             self._keep(entry)
 
-    def since(self, seq: int) -> list[Durable] | None:
-        """The events after ``seq``, or None where the log does not reach back so far."""
-        if seq > self.seq or seq < self.seq - len(self._entries):
+    def since(self, seq: int, most: int | None = None) -> list[Durable] | None:
+        """The events after ``seq``, so many ``most``; None where the log does not reach back."""
+        first = seq + 1 - self.oldest
+        if seq > self.seq or first < 0:
             return None
-        return [entry.event for entry in self.entries(seq)]
+        if most is None:
+            return [entry.event for entry in self.entries(seq)]
+        last = min(first + most, len(self._entries))
+        return [self._entries[n].event for n in range(first, last)]
 
     def entries(self, seq: int = 0) -> list[Entry]:
         """Those of the entries after ``seq`` that are still there."""
@@ -93,6 +121,24 @@ class Log:
                 ids.add(entry.event.id)
         return [event for event in reversed(kept) if getattr(event, "id", None) in ids]
 
+    def spoken(self, ords: Collection[int]) -> dict[int, str]:
+        """The languages in which the utterances at these positions were said."""
+        left = set(ords)
+        found = {}
+        for entry in reversed(self._entries):
+            if not left:
+                break
+            if isinstance(entry.event, Source) and entry.event.ord in left:
+                left.discard(entry.event.ord)
+                found[entry.event.ord] = entry.event.lang
+        return found
+
+    def shed(self, size: int) -> None:
+        """Forget the oldest events, until so many bytes are free that were not."""
+        least = max(0, self.bytes - size)
+        while self.bytes > least:
+            self._pop()
+
     def erase(self, ord: int) -> None:
         """Forget what an utterance said, and keep that there was one: numbers have no holes.
 
@@ -100,14 +146,17 @@ class Log:
         """
         for n, (event, at) in enumerate(self._entries):
             if isinstance(event, Source | Final | Edited) and event.ord == ord and event.text:
-                self._bytes -= len(event.text)
+                self.bytes -= len(event.text)
                 self._entries[n] = Entry(replace(event, text=""), at)
 
     def _keep(self, entry: Entry) -> None:
         self._entries.append(entry)
-        self._bytes += _cost(entry.event)
-        while len(self._entries) > self._limits.log or self._bytes > self._limits.log_bytes:
-            self._bytes -= _cost(self._entries.popleft().event)
+        self.bytes += _cost(entry.event)
+        while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
+            self._pop()
+
+    def _pop(self) -> None:
+        self.bytes -= _cost(self._entries.popleft().event)
 
 
 def _cost(event: Durable) -> int:

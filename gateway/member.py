@@ -20,10 +20,31 @@ class Role(enum.StrEnum):
     MODERATE = "moderate"
 
 
+OWED = 64
+"""Answers that are kept for somebody who is behind; later ones come without their ``ref``."""
+
+
+class Backlog:
+    """How far a member has come that is told what it missed.
+
+    ``cursor``  the number of the last durable event it was told, or had no part in
+    ``due``     the next ones are about to be told: nobody has to ask
+    ``owed``    events that answer a request of its own, by number, as it is to see them
+    """
+
+    __slots__ = ("cursor", "due", "owed")
+
+    def __init__(self, cursor: int) -> None:
+        self.cursor = cursor
+        self.due = False
+        self.owed: dict[int, Envelope] = {}
+
+
 class Member:
     """Somebody in a room. `gateway.session.Session` is the only kind."""
 
     __slots__ = (
+        "backlog",
         "cancelled",
         "failed",
         "finals",
@@ -46,11 +67,29 @@ class Member:
         self.recalled = False
         """Whether it was shown what had been said before it came."""
         self.view: View = "live"
+        self.backlog: Backlog | None = None
+        """While it has one, it is told durable events out of the room's log, in order, and not as
+        they are decided; and it is shown nothing that still changes."""
         self.inflight: set[str] = set()
         self.finals = self.failed = self.cancelled = 0
 
     def hear(self, envelope: Envelope, now: float) -> None:
-        """Take a durable event of the room."""
+        """Take an event of the room."""
+        if self.backlog is not None and getattr(envelope.message, "seq", None) is not None:
+            return
+        self.take(envelope, now)
+
+    def answer(self, envelope: Envelope, now: float) -> None:
+        """Take a durable event that answers this member."""
+        if self.backlog is None:
+            self.take(envelope, now)
+        elif len(self.backlog.owed) < OWED:
+            seq = getattr(envelope.message, "seq", None)
+            assert seq is not None, "what is not in the log is answered at once"
+            self.backlog.owed[seq] = envelope
+
+    def take(self, envelope: Envelope, now: float) -> None:
+        """Count an event of the room, and queue it."""
         match envelope.message:
             case Final():
                 self.finals += 1

@@ -64,10 +64,9 @@ class Memory:
         self.utterances[utterance.id] = utterance
         self._forget()
 
-    def growing(self, id: str | None) -> bool:
-        """Whether something was said under ``id``, and not to its end."""
-        speech = self.speeches.get(id or "")
-        return speech is not None and speech.growing
+    def knows(self, id: str | None) -> bool:
+        """Whether something was said under ``id``."""
+        return id is not None and (id in self.speeches or id in self.utterances)
 
     def known(self, id: str) -> Utterance:
         """One utterance. Raises `ClientFault` (``not_found``)."""

@@ -16,6 +16,9 @@ from msgspec import Meta, field
 
 VERSION = 1
 
+PRIVATE = "~"
+"""Begins the name of a room that was made for one socket: nobody else can name it."""
+
 Id = Annotated[
     str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
 ]
@@ -107,6 +110,13 @@ class Get(_Request, frozen=True, kw_only=True, tag="get"):
     id: Part
 
 
+class Sync(_Request, frozen=True, kw_only=True, tag="sync"):
+    """Tell again what this room decided after ``seq``. Answered by ``synced``."""
+
+    epoch: Annotated[str, Meta(max_length=64)]
+    seq: Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
 class Auth(_Request, frozen=True, kw_only=True, tag="auth"):
     """Show another key or token before the one this socket has expires.
 
@@ -128,7 +138,9 @@ class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
     """Finish what is in flight, send ``stats``, close 1000."""
 
 
-ClientMessage = Say | Cancel | Want | Set | Edit | Retract | Get | Auth | AskStats | AskHelp | Bye
+ClientMessage = (
+    Say | Cancel | Want | Set | Edit | Retract | Get | Sync | Auth | AskStats | AskHelp | Bye
+)
 REQUESTS: tuple[type[ClientMessage], ...] = (
     Say,
     Cancel,
@@ -137,6 +149,7 @@ REQUESTS: tuple[type[ClientMessage], ...] = (
     Edit,
     Retract,
     Get,
+    Sync,
     Auth,
     AskStats,
     AskHelp,
@@ -167,8 +180,22 @@ class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
 
 
+class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a socket goes on where another ended.
+
+    ``replayed`` durable events follow. Where the log does not reach back, ``from`` is the first
+    that is left of it, and ``transcript`` the path at which more may be found.
+    """
+
+    ok: bool
+    replayed: int
+    from_: int | None = field(name="from", default=None)
+    transcript: str | None = None
+
+
 class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
-    """First frame of every socket. ``resume`` is null where the server cannot resume."""
+    """First frame of every socket. ``resume`` is a token with which another can take its place;
+    ``resumed`` is there where the client said how far it had come."""
 
     v: int
     session: str
@@ -179,6 +206,7 @@ class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
     engine: str
     languages: tuple[str, ...]
     limits: LimitsInfo
+    resumed: Resumed | None = None
     hint: str | None = None
 
 
@@ -329,6 +357,18 @@ class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
     ref: str | None = None
 
 
+class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
+    """Answer to ``sync``: as ``resumed``, with the epoch and number that it goes on from."""
+
+    epoch: str
+    seq: int
+    ok: bool
+    replayed: int
+    from_: int | None = field(name="from", default=None)
+    transcript: str | None = None
+    ref: str | None = None
+
+
 class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
     """Answer to ``auth``. ``until`` is when this one expires, in seconds of the Unix clock."""
 
@@ -430,6 +470,7 @@ ServerMessage = (
     | Settings
     | Presence
     | Snapshot
+    | Synced
     | Authenticated
     | Stats
     | Help
@@ -452,6 +493,7 @@ EVENTS: tuple[type[ServerMessage], ...] = (
     Settings,
     Presence,
     Snapshot,
+    Synced,
     Authenticated,
     Stats,
     Help,
@@ -464,11 +506,6 @@ EVENTS: tuple[type[ServerMessage], ...] = (
 
 DURABLE = (Source, Final, Failed, Cancelled, Edited, Retracted, Settings)
 
-RESERVED: dict[str, str] = {
-    "sync": "replay what this room decided after a `seq`",
-}
-"""Types of protocol version 1 that this version of the gateway does not serve yet."""
-
 HELP: dict[str, str] = {
     "say": '{"type":"say","text":"good morning"}  say a line (or just type it, without JSON)',
     "cancel": '{"type":"cancel","id":"u1"}  stop the work on it now',
@@ -477,6 +514,7 @@ HELP: dict[str, str] = {
     "edit": '{"type":"edit","id":"u1","lang":"de","text":"Guten Morgen."}  correct a caption',
     "retract": '{"type":"retract","id":"u1"}  take an utterance back in all languages',
     "get": '{"type":"get","id":"u1"}  one utterance as it stands',
+    "sync": '{"type":"sync","epoch":"9a41c07e","seq":41}  what was decided after a number',
     "auth": '{"type":"auth","token":"..."}  show another key before the old one expires',
     "stats": '{"type":"stats"}  counters of this socket',
     "help": '{"type":"help"}  this list',

@@ -179,4 +179,4 @@ class Minutes:
                 envelope = envelope.tagged(tag)
             if ref is not None:
                 envelope = Envelope(replace(envelope.message, ref=ref))
-            to.hear(envelope, now)
+            to.answer(envelope, now)

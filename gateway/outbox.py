@@ -90,7 +90,8 @@ class Outbox:
 
     ``wake`` is called when there is something to do after there was nothing. ``post``, where there
     is one, is offered a frame before which nothing waits: it writes it at once and returns the
-    bytes, or 0 where the socket has no room.
+    bytes, or 0 where the socket has no room. ``refill``, where it is set, is called
+    when everything has been taken.
     """
 
     __slots__ = (
@@ -112,6 +113,7 @@ class Outbox:
         "merged",
         "post",
         "reason",
+        "refill",
         "sent",
         "wake",
     )
@@ -137,6 +139,7 @@ class Outbox:
         self.reason = ""
         self.wake: Callable[[], None] = _asleep
         self.post: Callable[[Frame], int] | None = None
+        self.refill: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -212,10 +215,12 @@ class Outbox:
                 break
         self.frames += len(frames)
         self.sent += sum(map(_size, frames))
-        if taken == self.bytes:
-            self.discard()
-        else:
+        if taken < self.bytes:
             self._advance(taken)
+            return frames
+        self.discard()
+        if self.refill is not None:
+            self.refill()
         return frames
 
     def close(self, code: CloseCode, reason: str = "") -> None:
@@ -227,7 +232,7 @@ class Outbox:
 
     def detach(self) -> None:
         """Nobody writes any more."""
-        self.wake, self.post = _asleep, None
+        self.wake, self.post, self.refill = _asleep, None, None
 
     def discard(self) -> None:
         """Forget what waits: it was taken, or nobody will read it."""

@@ -5,12 +5,14 @@ Owns: which events, texts and drafts that is. Must not know: members, outboxes, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec.structs import replace
 
 from gateway.codec import Envelope
-from gateway.log import Log
-from gateway.messages import Delta, Edited, Line, Retracted, Settings, Snapshot, Source
-from gateway.utterance import Utterance
+from gateway.log import Durable, Log
+from gateway.messages import Delta, Edited, Line, Retracted, Settings, Snapshot, Source, View
+from gateway.utterance import Caption, Utterance
 
 
 def decided(log: Log, tags: Iterable[tuple[str, str]], most: int) -> list[Envelope]:
@@ -21,20 +23,56 @@ def decided(log: Log, tags: Iterable[tuple[str, str]], most: int) -> list[Envelo
     tagged = list(tags)
     events = log.last(most)
     retracted = {event.id for event in events if isinstance(event, Retracted)}
-    spoken = {event.id: event.lang for event in events if isinstance(event, Source)}
+    spoken = {event.ord: event.lang for event in events if isinstance(event, Source)}
     told = []
     for event in events:
         if isinstance(event, Retracted | Settings) or event.id in retracted:
             continue
-        lang = None if isinstance(event, Source) else event.lang
-        if isinstance(event, Edited) and event.by == "human" and lang == spoken[event.id]:
-            lang = None  # the original was corrected: that is for everybody
+        lang = _concerned(event, spoken)
         envelope = Envelope(event)
         if lang is None:
             told.append(envelope)
         else:
             told += [envelope.tagged(tag) for tag, served in tagged if served == lang]
     return told
+
+
+def missed(
+    log: Log, tags: Iterable[tuple[str, str]], seq: int, most: int
+) -> list[tuple[int, list[Envelope]]] | None:
+    """The events after ``seq``, so many ``most``, by number, as a reader of ``tags`` was sent them
+    when they were decided; None where the log does not reach back.
+
+    Nothing is left out, but for the texts of what has been taken back since.
+    """
+    events = log.since(seq, most)
+    if events is None:
+        return None
+    under: dict[str, list[str]] = {}
+    for tag, served in tags:
+        under.setdefault(served, []).append(tag)
+    spoken = _spoken(log, events)
+    told = []
+    for event in events:
+        lang = _concerned(event, spoken)
+        envelope = Envelope(event)
+        envelopes = (
+            [envelope] if lang is None else [envelope.tagged(tag) for tag in under.get(lang, ())]
+        )
+        assert event.seq is not None, "an event of a log has a number"
+        told.append((event.seq, envelopes))
+    return told
+
+
+def count(log: Log, tags: Iterable[tuple[str, str]], seq: int) -> int:
+    """How many events `missed` has after ``seq`` in all."""
+    readers: dict[str, int] = {}
+    for _, served in tags:
+        readers[served] = readers.get(served, 0) + 1
+    events = log.since(seq) or []
+    spoken = _spoken(log, events)
+    langs = (_concerned(event, spoken) for event in events)
+    return sum(1 if lang is None else readers.get(lang, 0) for lang in langs)
 
 
 def under_way(utterances: Iterable[Utterance], lang: str) -> list[Delta]:
@@ -46,6 +84,23 @@ def under_way(utterances: Iterable[Utterance], lang: str) -> list[Delta]:
         if delta is not None:
             shown.append(delta)
     return shown
+
+
+def in_flight(
+    utterances: Iterable[Utterance], tags: Iterable[tuple[str, str]], view: View
+) -> list[Snapshot]:
+    """Those of the utterances that have a caption for a reader of ``tags`` that has not ended."""
+    if view == "final":
+        return []
+    tagged = list(tags)
+    shots = []
+    for utterance in sorted(utterances, key=lambda utterance: utterance.ord):
+        read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
+        captions = [(tag, caption) for tag, caption in read if caption is not None]
+        if any(not caption.state.ended for _, caption in captions):
+            lines = tuple(_line(tag, caption, view) for tag, caption in captions)
+            shots.append(replace(snapshot(utterance, langs=()), lines=lines))
+    return shots
 
 
 def snapshot(
@@ -61,15 +116,33 @@ def snapshot(
         final=utterance.final,
         speaker=utterance.speaker,
         lines=tuple(
-            Line(
-                lang=lang,
-                state=caption.state.value,
-                text=caption.stable,
-                draft=caption.draft or None,
-                by=caption.by,
-            )
+            _line(lang, caption, "live")
             for lang, caption in sorted(utterance.captions.items())
             if langs is None or lang in langs
         ),
         ref=ref,
     )
+
+
+def _line(tag: str, caption: Caption, view: View) -> Line:
+    return Line(
+        lang=tag,
+        state=caption.state.value,
+        text=caption.stable,
+        draft=caption.draft or None if view == "live" else None,
+        by=caption.by,
+    )
+
+
+def _spoken(log: Log, events: Iterable[Durable]) -> dict[int, str]:
+    """The languages of the utterances that people have corrected, by their positions."""
+    return log.spoken({e.ord for e in events if isinstance(e, Edited) and e.by == "human"})
+
+
+def _concerned(event: Durable, spoken: Mapping[int, str]) -> str | None:
+    """The language whose readers an event is for; None: it is for everybody."""
+    if isinstance(event, Source | Retracted | Settings):
+        return None
+    if isinstance(event, Edited) and event.by == "human" and event.lang == spoken.get(event.ord):
+        return None  # the original was corrected
+    return event.lang

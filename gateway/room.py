@@ -4,8 +4,11 @@ Owns: who may do what, who gets what, and the rule that every (utterance, langua
 in exactly one of ``final``, ``failed``, ``cancelled``. Must not know: frames, sockets, tasks,
 clocks. How captions are made is the `Booth`'s business; what people read goes into their outboxes.
 
+A member whose socket was lost is *away* for `Limits.grace_s`: nothing is sent to it, and what it
+has said goes on. Then its work is aborted as if it had left.
+
 Bound: `Limits.utterances` are remembered; the oldest that has ended goes first, and those in flight
-are bounded per member.
+are bounded per member. Only who has something in flight is away.
 """
 
 from __future__ import annotations
@@ -77,9 +80,13 @@ class Room:
         self.minutes = Minutes(log, self.audience, observe)
         self._flow = flow or Flow()
         self.booth = Booth(self, name, dispatch, profile, self._flow.stability)
+        self.away: dict[str, Member] = {}
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
         """What those who come are told of the engine, where it is not as usual."""
+        self.fleeting = False
+        """Whether nobody will come back to it."""
+        self._until: dict[str, float] = {}
         self._limits = limits
         self._alarm = alarm
         self._awake_at: float | None = None
@@ -109,37 +116,52 @@ class Room:
     # --- members ------------------------------------------------------------------------------
 
     def join(self, member: Member, now: float) -> None:
-        """From now on the member receives what its languages and view ask for."""
+        """From now on the member receives what its languages and view ask for.
+
+        One of the same id that is away has come back: what it has in flight is its own again.
+        """
         self.audience.join(member)
         self.empty_since = None
+        before = self._back(member.id)
+        if before is not None:
+            member.inflight = before.inflight
         if member.speaker is not None:
             self.booth.brief.meet(member.speaker)
         self._announce(now)
 
     def leave(self, member: Member, now: float) -> None:
-        """The member's socket is gone: its work is aborted, and in time what only it read too."""
+        """The member has left: its work is aborted, and in time what only it read too."""
         self.audience.leave(member, now)
-        for utterance in self._open(member):
-            self._cancel(utterance, None, now)
-        member.inflight.clear()
-        if not self.members:
-            self.empty_since = now
-        self._expire(now)
+        self._abort(member, now)
+        self._vacate(now)
+        self._announce(now)
+
+    def part(self, member: Member, now: float) -> None:
+        """The member's socket is lost: for the time of grace its work goes on, and it may join
+        again."""
+        self.audience.leave(member, now)
+        if member.inflight:
+            self.away[member.id] = member
+            self._until[member.id] = now + self._limits.grace_s
+            self.at(self._until[member.id])
+        self._vacate(now)
         self._announce(now)
 
     @property
     def settled(self) -> bool:
         """Whether nothing is under way: who goes on with the log elsewhere misses nothing."""
-        return not self.booth.jobs and not any(one.inflight for one in self.members.values())
+        return not self.booth.jobs and not any(one.inflight for one in self._present())
 
     def stop(self, now: float) -> None:
         """The server stops: what has not ended is cancelled, visibly."""
-        for utterance in self._open(*self.members.values()):
+        for utterance in self._open():
             self._cancel(utterance, None, now)
         for utterance, caption in list(self.booth.jobs.values()):
             if not caption.state.ended:  # else a corrected original keeps its old translation
                 self._cancel(utterance, (caption.lang,), now)
         self.booth.clear()
+        self.away.clear()
+        self._until.clear()
 
     def end(self) -> None:
         """The room is given up: what is still being made in it is stopped."""
@@ -153,8 +175,22 @@ class Room:
 
     def recall(self, tags: Iterable[str], most: int | None = None) -> list[Envelope]:
         """What was decided of the last utterances, for somebody who comes now."""
-        tagged = [(tag, self.audience.key(tag)) for tag in tags]
-        return recall.decided(self.log, tagged, self._backfill(most))
+        return recall.decided(self.log, self._tagged(tags), self._backfill(most))
+
+    def missed(
+        self, tags: Iterable[str], seq: int, most: int
+    ) -> list[tuple[int, list[Envelope]]] | None:
+        """What a reader of these languages was sent of the log after ``seq``; see `recall`."""
+        return recall.missed(self.log, self._tagged(tags), seq, most)
+
+    def count(self, tags: Iterable[str], seq: int) -> int:
+        """How much that is in all."""
+        return recall.count(self.log, self._tagged(tags), seq)
+
+    def in_flight(self, member: Member) -> list[Envelope]:
+        """The utterances that are being translated for a member, as its view shows them."""
+        shots = recall.in_flight(self._active(), self._tagged(member.langs), member.view)
+        return [Envelope(shot) for shot in shots]
 
     def want(
         self,
@@ -180,12 +216,11 @@ class Room:
         if member.recalled:
             self._remind(member, new, most, now)
         shown = {tag: self.audience.key(tag) for tag in langs} if again else new
-        # A caption may still be made of an utterance that has ended.
-        active = {*self._open(*self.members.values()), *(u for u, _ in self.booth.jobs.values())}
+        active = self._active()
         for tag, key in shown.items():
             for delta in recall.under_way(active, key):
                 self.audience.catch_up(member, tag, delta, now)
-        for utterance in self._open(*self.members.values()):
+        for utterance in self._open():
             self.booth.translate(utterance, self.wanted, now)
         for utterance in self.memory.last(self._backfill(most)):
             for lang in sorted(unmade - utterance.captions.keys()):
@@ -193,9 +228,9 @@ class Room:
         self._expire(now)
         self._announce(now)
 
-    def growing(self, id: str | None) -> bool:
-        """Whether something was said under ``id``, and not to its end."""
-        return self.memory.growing(id)
+    def knows(self, id: str | None) -> bool:
+        """Whether something was said under ``id``."""
+        return self.memory.knows(id)
 
     # --- what members ask for -------------------------------------------------------------------
 
@@ -325,12 +360,19 @@ class Room:
         self.audience.tell(Envelope(how), None, now)
 
     def wake(self, now: float) -> None:
-        """Do what was put off until now: growing text, languages without readers, presence."""
+        """Do what was put off until now: growing text, languages without readers, presence, and
+        what became of those who are away."""
         self._awake_at = None
-        for utterance in self._open(*self.members.values()):
+        for id in [id for id, until in self._until.items() if until <= now]:
+            gone = self._back(id)
+            assert gone is not None
+            self._abort(gone, now)
+        for utterance in self._open():
             if not utterance.final:
                 self.floor.admit(self.memory.speeches[utterance.root], now)
-        self._expire(now)
+        self._vacate(now)
+        if self._until:
+            self.at(min(self._until.values()))
         if self._announce_at is not None:
             if self._announce_at <= now:
                 self._announce_at = None
@@ -360,7 +402,7 @@ class Room:
 
     def settle(self, u: Utterance, now: float) -> None:
         """Something of the utterance ended; if that was all of it, its speaker is told."""
-        author = self.members.get(u.author)
+        author = self.members.get(u.author) or self.away.get(u.author)
         if u.ended and author is not None and u.id in author.inflight:
             author.inflight.discard(u.id)
             author.ended(now)
@@ -407,9 +449,41 @@ class Room:
             )
 
     def _open(self, *members: Member) -> list[Utterance]:
-        """What these members have said that has not ended, oldest first."""
+        """What these members, or all, have said that has not ended, oldest first."""
+        members = members or self._present()
         utterances = [self.memory.utterances[id] for member in members for id in member.inflight]
         return sorted(utterances, key=lambda utterance: utterance.ord)
+
+    def _present(self) -> tuple[Member, ...]:
+        """Who is here, or may come back."""
+        return (*self.members.values(), *self.away.values())
+
+    def _active(self) -> set[Utterance]:
+        """What captions are being made of; that may be an utterance that has ended."""
+        return {*self._open(), *(u for u, _ in self.booth.jobs.values())}
+
+    def _tagged(self, tags: Iterable[str]) -> list[tuple[str, str]]:
+        """Each tag with the language that serves it."""
+        return [(tag, self.audience.key(tag)) for tag in tags]
+
+    def _back(self, id: str) -> Member | None:
+        """Whoever is away under this id is so no more."""
+        self._until.pop(id, None)
+        return self.away.pop(id, None)
+
+    def _abort(self, member: Member, now: float) -> None:
+        """Cancel what the member has said that has not ended."""
+        for utterance in self._open(member):
+            self._cancel(utterance, None, now)
+        member.inflight.clear()
+
+    def _vacate(self, now: float) -> None:
+        """Somebody may have been the last one."""
+        if self.members or self.away:
+            self.empty_since = None
+        elif self.empty_since is None:
+            self.empty_since = now
+        self._expire(now)
 
     def _backfill(self, most: int | None) -> int:
         return self._limits.backfill if most is None else min(most, self._limits.backfill)
@@ -462,10 +536,10 @@ class Room:
 
     def _expire(self, now: float) -> None:
         """Abort what nobody reads any more."""
-        unread = self.audience.expire(now if self.members else math.inf)
+        unread = self.audience.expire(now if self.members or self.away else math.inf)
         if unread:
             lost: dict[Utterance, dict[str, None]] = {}
-            waiting = ((u, c) for u in self._open(*self.members.values()) for c in u.active)
+            waiting = ((u, c) for u in self._open() for c in u.active)
             for utterance, caption in (*waiting, *self.booth.unread(unread)):
                 if caption.lang in unread:
                     lost.setdefault(utterance, {})[caption.lang] = None

@@ -23,9 +23,11 @@ from gateway.codec import Envelope, decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.grant import EVERYTHING, Grant
 from gateway.limits import Limits, TokenBucket
-from gateway.member import Member, Role
+from gateway.log import Point
+from gateway.member import Backlog, Member, Role
 from gateway.messages import (
     HELP,
+    PRIVATE,
     VERSION,
     AskHelp,
     AskStats,
@@ -39,10 +41,13 @@ from gateway.messages import (
     Get,
     Help,
     LimitsInfo,
+    Resumed,
     Retract,
     Say,
     Set,
     Stats,
+    Sync,
+    Synced,
     Tick,
     View,
     Want,
@@ -64,6 +69,12 @@ Detect = Callable[[str], str | None]
 """The tag of a text among the engine's languages, or None where it cannot be told."""
 
 
+PAGE = 500
+"""Events of a log that are looked through at once for somebody who missed them."""
+PAGE_BYTES = 65_536
+"""Bytes that wait for him at most while he is told: enough to keep any connection busy."""
+
+
 class State(enum.Enum):
     """Life of a session. Changed in `Session._enter` alone."""
 
@@ -75,12 +86,16 @@ class State(enum.Enum):
 
 
 class Session(Member):
-    """A member of one room, driven by the frames of one socket."""
+    """A member of one room, driven by the frames of one socket.
+
+    :param defer: called with the session when `catch_up` is to be called, soon but not at once
+    """
 
     __slots__ = (
         "_bad",
         "_bucket",
         "_bye",
+        "_defer",
         "_detect",
         "_engine",
         "_heard",
@@ -109,6 +124,7 @@ class Session(Member):
         limits: Limits,
         lang: str,
         now: float,
+        defer: Callable[[Session], None],
         speaker: str | None = None,
         view: View = "live",
         detect: Detect | None = None,
@@ -128,6 +144,7 @@ class Session(Member):
         self._engine = engine
         self._limits = limits
         self._detect = detect
+        self._defer = defer
         self._bucket = TokenBucket(limits.rate, limits.burst, now)
         self._bad = 0
         self._bye: str | None = None
@@ -139,8 +156,19 @@ class Session(Member):
 
     # --- life -------------------------------------------------------------------------------------
 
-    def open(self, langs: tuple[str, ...], now: float) -> None:
-        """Join the room and send ``welcome``; languages that do not exist are named in an error."""
+    def open(
+        self,
+        langs: tuple[str, ...],
+        now: float,
+        *,
+        since: Point | None = None,
+        token: str | None = None,
+    ) -> Resumed | None:
+        """Join the room and send ``welcome``; languages that do not exist are named in an error.
+
+        :param since: how far its client has come: it is told what came after that
+        :param token: with which another socket can take the place of this one
+        """
         hint = None
         if not langs:
             hint = (
@@ -148,10 +176,7 @@ class Session(Member):
                 'or send {"type":"want","langs":["de","fr"]}.'
             )
         self.room.join(self, now)
-        recalled = self._recalled(langs)
-        seq = self.room.log.seq
-        if recalled:
-            seq = getattr(recalled[0].message, "seq", 1) - 1
+        seq, resumed, recalled = self._begin(langs, since)
         self.outbox.send(
             Welcome(
                 v=VERSION,
@@ -159,7 +184,7 @@ class Session(Member):
                 room=self.room.name,
                 epoch=self.room.log.epoch,
                 seq=seq,
-                resume=None,
+                resume=token,
                 engine=self._engine,
                 languages=self._profile.targets,
                 limits=LimitsInfo(
@@ -169,6 +194,7 @@ class Session(Member):
                     targets=self._limits.targets,
                     rate=self._limits.rate,
                 ),
+                resumed=resumed,
                 hint=hint,
             ),
             now,
@@ -177,30 +203,110 @@ class Session(Member):
             self.outbox.send(self.room.degraded, now)
         for envelope in recalled:
             self.outbox.push(envelope, now)
+        refused = None
         if langs:
             try:
                 self._want(Want(langs=langs), now)
             except ClientFault as fault:
-                self._refuse(fault, now)
+                refused = fault
         self.recalled = True
+        self.catch_up(now)
+        if refused is not None:
+            self._refuse(refused, now)
+        return resumed
 
-    def _recalled(self, langs: tuple[str, ...]) -> list[Envelope]:
-        """What was said before this socket came, as far back as it can take at once; `_want`
-        complains of languages."""
+    def catch_up(self, now: float) -> None:
+        """Tell what was missed: as much as may wait, and the rest when that has been taken.
+
+        When all is told, what is in flight is shown; then life goes on.
+        """
+        backlog = self.backlog
+        if backlog is None or self.outbox.closing is not None:
+            return
+        backlog.due = True  # what is taken meanwhile asks for nothing
+        self.outbox.refill = self._ask
+        missed = self.room.missed(self.langs, backlog.cursor, PAGE)
+        if missed is None:
+            self.outbox.discard()
+            self.outbox.close(
+                CloseCode.TOO_SLOW, "The room has forgotten what this socket has not read yet."
+            )
+            return
+        for seq, envelopes in missed:
+            if self.outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
+                break
+            backlog.cursor = seq
+            self._tell(envelopes, backlog.owed.pop(seq, None), now)
+        backlog.due = False
+        if backlog.cursor == self.room.log.seq:
+            self._caught_up(now)
+        elif not len(self.outbox):
+            self._ask()
+
+    def _tell(self, envelopes: list[Envelope], answer: Envelope | None, now: float) -> None:
+        """Tell one event of the log, under each of its tags, as it was told when it was new."""
+        lang = None if answer is None else getattr(answer.message, "lang", None)
+        for envelope in envelopes:
+            if answer is None or getattr(envelope.message, "lang", None) != lang:
+                self.take(envelope, now)
+        if answer is not None:
+            self.take(answer, now)
+
+    def _caught_up(self, now: float) -> None:
+        self.backlog = None
+        self.outbox.refill = None
+        shots = self.room.in_flight(self)
+        if self.outbox.fits(shots):  # else their ends alone tell the text
+            for shot in shots:
+                self.outbox.push(shot, now)
+        self.ended(now)
+
+    def _ask(self) -> None:
+        """There is room for more of what was missed."""
+        if self.backlog is not None and not self.backlog.due:
+            self.backlog.due = True
+            self._defer(self)
+
+    def _begin(
+        self, langs: Sequence[str], since: Point | None
+    ) -> tuple[int, Resumed | None, list[Envelope]]:
+        """Where the log is told from: the number before that, whether it is what was asked for, and
+        what is told at once. `_want` complains of languages."""
         try:
             tags, _ = self._readable(langs)
         except ClientFault:
-            return []
+            tags = ()
+        log = self.room.log
+        if since is not None and log.reaches(*since):
+            self.backlog = Backlog(since.seq)
+            return since.seq, Resumed(ok=True, replayed=self.room.count(tags, since.seq)), []
+        recalled = self._recalled(tags)
+        first = getattr(recalled[0].message, "seq", 1) - 1 if recalled else log.seq
+        if since is None:
+            return first, None, recalled
+        private = self.room.name.startswith(PRIVATE)
+        path = None if private else f"/v1/rooms/{self.room.name}/transcript.json"
+        lost = Resumed(ok=False, replayed=len(recalled), from_=log.oldest, transcript=path)
+        return first, lost, recalled
+
+    def _recalled(self, tags: Sequence[str]) -> list[Envelope]:
+        """What was said before this socket came, as far back as it can take at once."""
         most = self._limits.backfill if tags else 0
         while most and not self.outbox.fits(recalled := self.room.recall(tags, most)):
             most //= 2
         return recalled if most else []
 
-    def close(self, now: float) -> None:
-        """The socket is gone: leave the room, whatever was in flight is aborted."""
+    def close(self, now: float, *, lost: bool = False) -> None:
+        """The socket is gone: leave the room, whatever was in flight is aborted; where it was
+        ``lost``, only if nobody comes back for it."""
         if self.state is not State.CLOSED:
             self._enter(State.CLOSED)
-            self.room.leave(self, now)
+            if lost and self._bye is None:
+                self.room.part(self, now)
+            else:
+                self.room.leave(self, now)
+            self.backlog = None
+            self.outbox.refill = None
             self.outbox.discard()
 
     def drain(self) -> None:
@@ -214,7 +320,7 @@ class Session(Member):
             self._enter(State.DISMISSED)
 
     def ended(self, now: float) -> None:
-        if self.state is State.LEAVING and not self.inflight:
+        if self.state is State.LEAVING and not self.inflight and self.backlog is None:
             self.outbox.send(self.stats(now, self._bye or None), now)
             self.outbox.close(CloseCode.DONE)
 
@@ -225,7 +331,8 @@ class Session(Member):
 
     def tick(self, now: float) -> None:
         """Send a heartbeat."""
-        self.outbox.send(Tick(seq=self.room.log.seq), now)
+        seq = self.room.log.seq if self.backlog is None else self.backlog.cursor
+        self.outbox.send(Tick(seq=seq), now)
 
     # --- frames -----------------------------------------------------------------------------------
 
@@ -287,6 +394,8 @@ class Session(Member):
                 found = self.room.snapshot(message.id, message.ref)
                 lines = tuple(line for line in found.lines if self.grant.reads(line.lang))
                 self.outbox.send(replace(found, lines=lines), now)
+            case Sync():
+                self._sync(message, now)
             case Auth():
                 self._authenticate(message, now)
             case AskStats():
@@ -302,7 +411,7 @@ class Session(Member):
 
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
-        known = self.room.growing(say.id) or say.id in self.inflight
+        known = self.room.knows(say.id)
         if self.state is not State.OPEN and not known:
             raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
         text = self._said(say.text)
@@ -323,6 +432,32 @@ class Session(Member):
             self.room.want(self, langs, want.view, now, most=want.backfill)
         if fault is not None:
             raise fault
+
+    def _sync(self, sync: Sync, now: float) -> None:
+        """Tell again what came after a number."""
+        if self.backlog is not None:
+            raise ClientFault(
+                ErrorCode.BUSY, "This socket is still being told what it missed before."
+            )
+        seq, resumed, recalled = self._begin(self.langs, Point(sync.epoch, sync.seq))
+        assert resumed is not None, "it was asked for"
+        self.outbox.send(
+            Synced(
+                epoch=self.room.log.epoch,
+                seq=seq,
+                ok=resumed.ok,
+                replayed=resumed.replayed,
+                from_=resumed.from_,
+                transcript=resumed.transcript,
+                ref=sync.ref,
+            ),
+            now,
+        )
+        for envelope in recalled:
+            self.outbox.push(envelope, now)
+        if not resumed.ok:
+            self.backlog = Backlog(self.room.log.seq)
+        self.catch_up(now)
 
     def _authenticate(self, auth: Auth, now: float) -> None:
         """Take over other rights for the same place. Raises `ClientFault`; then the old ones stay.

@@ -72,6 +72,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_s: Annotated[float, Meta(ge=0, le=_UNBOUNDED)] = 0.0
     """Seconds that the store keeps a room after it has ended. The default deletes it at once."""
 
+    signing_key: Annotated[str, Meta(min_length=32)] | None = None
+    """What resume tokens and tickets are signed with: the same for all processes that are to
+    believe them. Default: kept in the store; where there is none, made anew at every start."""
+
     engine: Literal["ctranslate2", "vllm", "openai", "scripted"] = "ctranslate2"
     """What translates: on the CPU, on a GPU in this process, on another server, or not at all."""
     model: str | None = None
@@ -401,6 +405,8 @@ def _words(kind: msgspec.inspect.Type) -> str:
             low = f"above {kind.gt:g}" if kind.gt is not None else f"from {kind.ge:g}"
             high = f" to {kind.le:g}" if kind.le is not None and kind.le < _UNBOUNDED else ""
             return f"{whole} {low}{high}"
+        case msgspec.inspect.StrType(min_length=int(least)):
+            return f"text of at least {least} characters"
         case msgspec.inspect.DictType():
             return "a table"
         case _:

@@ -33,11 +33,11 @@ from gateway.database import File, advice, locked, many
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.lock import Lock, held
-from gateway.log import Durable, Entry, Log
-from gateway.messages import Retracted
+from gateway.log import Durable, Entry, Log, Point
+from gateway.messages import PRIVATE, Retracted
 from gateway.messages import Settings as Changed
 from gateway.settings import Settings, SettingsError
-from gateway.store import CLOSE_S, HANDOVER_S, PRIVATE, Before, History, Store, StoreFault
+from gateway.store import CLOSE_S, HANDOVER_S, KEY_BYTES, History, Store, StoreFault
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ POLL_S = 0.1
 """Seconds between looks whether it has."""
 FORGET_S = 5.0
 """Seconds to wait until the last traces of a forgotten room can be wiped."""
+SIGNING = "signing"
+"""Name of the key that tokens are signed with."""
 MIGRATIONS = (
     (
         """
@@ -74,7 +76,7 @@ MIGRATIONS = (
             ended REAL,             -- NULL while it lives
             owner TEXT,             -- the process that writes it; NULL: any may claim it
             settings TEXT,          -- what its `settings` events come to
-            before_epoch TEXT,      -- see `Before`
+            before_epoch TEXT,      -- see `History`
             before_seq INTEGER
         ) STRICT
         """,
@@ -89,6 +91,7 @@ MIGRATIONS = (
         ) STRICT
         """,
     ),
+    ("CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) STRICT",),
 )
 """The schema, see `File`."""
 
@@ -341,7 +344,7 @@ class SqliteStore:
         """
         history = await self._read(db, row)
         if crashed:
-            before = Before(row.epoch, history.log.seq)
+            before = Point(row.epoch, history.log.seq)
             history.log.epoch = secrets.token_hex(4)
             history = replace(history, before=before)
         await db.execute(
@@ -372,7 +375,7 @@ class SqliteStore:
             log.warning("%s: %d events of a room cannot be restored", self.path, left)
         before = None
         if row.before_epoch is not None and row.before_seq is not None:
-            before = Before(row.before_epoch, row.before_seq)
+            before = Point(row.before_epoch, row.before_seq)
         return History(row.name, restored, _settings(row.settings), before)
 
     def _begin(self, name: str) -> _Room:
@@ -418,6 +421,19 @@ class SqliteStore:
                 )
             await asyncio.sleep(POLL_S)
         return bool(rooms) or found.rowcount > 0
+
+    async def key(self) -> bytes:
+        return await self._asked(self._key())
+
+    async def _key(self) -> bytes:
+        async with self._file.transaction() as db:
+            await db.execute(
+                "INSERT INTO keys (name, key) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (SIGNING, secrets.token_bytes(KEY_BYTES)),
+            )
+            rows = await db.execute_fetchall("SELECT key FROM keys WHERE name = ?", (SIGNING,))
+        ((key,),) = rows
+        return bytes(key)
 
     async def load(self, name: str) -> History | None:
         for room in (self._rooms.get(name), *reversed(self._leaving)):

@@ -8,15 +8,14 @@ written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gateway.errors import ErrorCode, GatewayError
-from gateway.log import Log
+from gateway.log import Log, Point
 from gateway.messages import Settings
 
-PRIVATE = "~"
-"""Begins the name of a room made for one socket. Such rooms are never written."""
-
+KEY_BYTES = 32
+"""Of the key that a store keeps: as many as its hash has (RFC 2104, section 3)."""
 HANDOVER_S = 15.0
 """Seconds to wait for a room that another process has not released yet: it lets it go when nothing
 is under way in it, after 10 at the latest with the default ``drain_s``."""
@@ -31,25 +30,15 @@ class StoreFault(GatewayError):
         super().__init__(ErrorCode.INTERNAL, message, hint)
 
 
-class Before(NamedTuple):
-    """The epoch a history had before a crash, and the last event it shares with the present one.
-
-    A reader who has seen no more than ``seq`` of ``epoch`` may go on here.
-    """
-
-    epoch: str
-    seq: int
-
-
 @dataclass(frozen=True, slots=True)
 class History:
     """What is known of a room. ``settings`` is what its ``settings`` events came to, in one: those
-    events themselves may have left the log."""
+    events themselves may have left the log. ``before`` is that of the log."""
 
     name: str
     log: Log
     settings: Settings | None = None
-    before: Before | None = None
+    before: Point | None = None
 
 
 class Store(Protocol):
@@ -77,7 +66,7 @@ class Store(Protocol):
 
         The same history for every caller until `release` or `end`. Raises `ClientFault` (``busy``)
         where another process has not released the room within `HANDOVER_S`. Where the disk does not
-        answer the room begins anew; a private one does so always.
+        answer the room begins anew; a private one does so always, and is never written.
         """
 
     def release(self, name: str) -> None:
@@ -91,6 +80,12 @@ class Store(Protocol):
         """Delete all there is of the name, now, and follow it no more; whether there was any.
 
         Raises `StoreFault` where traces are left; then it has to be asked again.
+        """
+
+    async def key(self) -> bytes:
+        """The key to sign with that all processes of this store share, made where there is none.
+
+        Raises `StoreFault`.
         """
 
     async def load(self, name: str) -> History | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os.path import commonprefix
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,7 +21,7 @@ from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.log import Log
+from gateway.log import Log, Point
 from gateway.member import Role
 from gateway.messages import (
     Cancelled,
@@ -92,13 +92,22 @@ class Peer:
     def events(self) -> list[ServerMessage]:
         """What has come since the last look."""
         events = [read(frame) for frame in self.session.outbox.take()]
+        self.meeting.act()
+        while frames := self.session.outbox.take():  # the rest of a long replay
+            events += map(read, frames)
+            self.meeting.act()
         for event in events:
             self.screen.show(event)
         return events
 
     def close(self) -> None:
-        """The socket is gone."""
+        """The client leaves."""
         self.session.close(self.meeting.now)
+        self.meeting.act()
+
+    def cut(self) -> None:
+        """The socket is lost: the client may come back, see `Meeting.back`."""
+        self.session.close(self.meeting.now, lost=True)
         self.meeting.act()
 
 
@@ -138,6 +147,7 @@ class Meeting:
             alarm=self.wind,
         )
         self.peers: list[Peer] = []
+        self.behind: list[Session] = []
         self.lazy = lazy
         self.given: dict[str, Job] = {}
         self.jobs: dict[str, Job] = {}
@@ -163,10 +173,12 @@ class Meeting:
         greeted: bool = True,
         grant: Grant = EVERYTHING,
         renew: Renew | None = None,
+        id: str | None = None,
+        since: Point | None = None,
     ) -> Peer:
         """A client that reads ``langs``; unless ``greeted`` is false, it has read its welcome."""
         session = Session(
-            f"s{len(self.peers) + 1}",
+            id or f"s{len(self.peers) + 1}",
             role=role,
             room=self.room,
             outbox=Outbox(codec, self.limits),
@@ -175,6 +187,7 @@ class Meeting:
             limits=self.limits,
             lang=lang,
             now=self.now,
+            defer=self.behind.append,
             speaker=speaker,
             view=view,
             detect=detect,
@@ -183,11 +196,19 @@ class Meeting:
         )
         peer = Peer(self, session, codec)
         self.peers.append(peer)
-        session.open(langs, self.now)
+        session.open(langs, self.now, since=since)
         self.act()
         if greeted and codec is not Codec.PLAIN:
             assert isinstance(peer.events()[0], Welcome)
         return peer
+
+    def back(self, peer: Peer, seq: int | None = None, **options: Any) -> Peer:
+        """The client of a socket that was cut, on another one: it has read up to ``seq``, by
+        default all that it was sent."""
+        since = Point(self.room.log.epoch, peer.screen.seq if seq is None else seq)
+        session = peer.session
+        options = {"view": session.view, "role": session.role, "codec": peer.codec, **options}
+        return self.enter(*session.langs, id=session.id, since=since, greeted=False, **options)
 
     def wait(self, seconds: float) -> None:
         """Time passes; the room is woken whenever it has asked to be."""
@@ -201,7 +222,10 @@ class Meeting:
     # --- the engine -----------------------------------------------------------------------------
 
     def act(self) -> None:
-        """Do what the dispatcher says, until it says nothing."""
+        """Do what the dispatcher says, until it says nothing, and a page for who is behind."""
+        behind, self.behind = self.behind, []
+        for session in behind:
+            session.catch_up(self.now)
         while actions := self.dispatch.actions():
             for action in actions:
                 if isinstance(action, Start):

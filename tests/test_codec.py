@@ -152,13 +152,6 @@ def test_an_unknown_type_is_recognised_whatever_stands_beside_it() -> None:
         assert refused(frame).code is ErrorCode.UNKNOWN_TYPE
 
 
-@pytest.mark.parametrize("kind", ["sync"])
-def test_a_reserved_type_is_refused_as_not_served_yet(kind: str) -> None:
-    fault = refused(msgspec.json.encode({"type": kind}).decode())
-    assert fault.code is ErrorCode.UNKNOWN_TYPE
-    assert "yet" in str(fault)
-
-
 def test_the_ref_and_id_of_an_unreadable_frame_are_found_where_they_can_be() -> None:
     assert reference('{"type":"say","text":5,"ref":"r1","id":"u1"}') == ("r1", "u1")
     assert reference(pack({"type": "nope", "ref": "r1"})) == ("r1", None)

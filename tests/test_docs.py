@@ -17,7 +17,7 @@ from gateway.admission import Pace
 from gateway.codec import decode
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.messages import EVENTS, REQUESTS, RESERVED, LimitsInfo, Line, Timing
+from gateway.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
 from gateway.schema import EXAMPLES, QUERY, json_schema, tag
 from gateway.segment import Lengths
 from gateway.server import http, libretranslate, rooms
@@ -27,7 +27,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "protocol.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
-NESTED = {"limits": ("limits.", LimitsInfo), "ms": ("ms.", Timing), "lines": ("lines[].", Line)}
+NESTED = {
+    "limits": ("limits.", LimitsInfo),
+    "ms": ("ms.", Timing),
+    "lines": ("lines[].", Line),
+    "resumed": ("resumed.", Resumed),
+}
 """Fields that are maps themselves, and how the page writes the fields of these."""
 WORDS = dict(enumerate("no one two three four five six seven eight nine ten eleven twelve".split()))
 
@@ -136,9 +141,14 @@ def test_the_numbers_of_rooms_and_growing_utterances_are_the_defaults() -> None:
     assert f"from {lengths.hard} words on anywhere" in growing
 
 
-def test_what_is_not_served_yet_is_said() -> None:
-    said = section("Not served yet")
-    assert all(re.search(rf"^\| `{name}`", said, re.MULTILINE) for name in RESERVED)
+def test_the_numbers_of_resuming_are_the_defaults() -> None:
+    limits = Limits()
+    said = " ".join(section("Resume").split())
+    assert f"for {limits.resume_s / 3600:g} hours" in said
+    assert f"last {limits.log} events" in said
+    assert f"{limits.log_bytes // 2**20} MiB" in said
+    assert f"for {limits.grace_s:g} s" in said
+    assert f"{limits.room_s / 3600:g} hours after its last socket" in said
 
 
 def test_every_code_on_the_page_exists() -> None:

@@ -87,13 +87,13 @@ def test_a_log_that_has_begun_is_not_restored() -> None:
 
 def test_an_erased_utterance_leaves_its_events_without_their_text() -> None:
     made = log(3)
-    cost = made._bytes
+    cost = made.bytes
     made.erase(2)
     made.erase(2)
     events = made.since(0) or []
     assert [getattr(event, "text", None) for event in events] == ["x" * 100, "", "x" * 100]
     assert [event.seq for event in events] == [1, 2, 3]
-    assert made._bytes == cost - 100
+    assert made.bytes == cost - 100
 
 
 # --- the last utterances ------------------------------------------------------------------------

@@ -70,13 +70,13 @@ def test_a_part_is_an_utterance_of_its_own_under_the_same_root() -> None:
     assert made.parts("u1.4") == []
 
 
-def test_what_grows_is_what_was_said_under_an_id_and_not_to_its_end() -> None:
+def test_what_is_known_is_what_was_said_here_or_to_an_earlier_process() -> None:
     made = memory()
-    say(made, "done")
-    say(made, "growing", final=False)
-    assert [made.growing(id) for id in ("growing", "done", "never", None)] == [
+    say(made, "here")
+    made.restore(Utterance("before", 7, "", NOW))
+    assert [made.knows(id) for id in ("here", "before", "never", None)] == [
         True,
-        False,
+        True,
         False,
         False,
     ]
@@ -144,7 +144,7 @@ def test_a_speech_is_forgotten_with_its_last_part() -> None:
     made.part(speech, NOW)
     say(made, "x")
     assert ids(made.parts("u1")) == ["u1.2"]
-    assert made.growing("u1")
+    assert made.speeches["u1"].growing
     speech.open.final = True
     say(made, "y")
     assert list(made.utterances) == ["x", "y"]
@@ -159,7 +159,7 @@ def test_a_cancelled_last_part_that_is_forgotten_first_does_not_grow_again() -> 
     made.part(speech, NOW).cancelled = True
     say(made, "x")
     assert list(made.utterances) == ["u1", "x"]
-    assert not made.growing("u1")
+    assert not made.speeches["u1"].growing
 
 
 def test_restored_utterances_are_remembered_and_numbers_go_on() -> None:

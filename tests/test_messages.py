@@ -11,7 +11,6 @@ from gateway.messages import (
     EVENTS,
     HELP,
     REQUESTS,
-    RESERVED,
     Ack,
     Cancel,
     Cancelled,
@@ -47,11 +46,6 @@ def test_every_request_has_a_line_of_help() -> None:
 def test_the_example_in_every_line_of_help_is_a_message(kind: str) -> None:
     example = HELP[kind][: HELP[kind].rindex("}") + 1]
     assert decode(example).__struct_config__.tag == kind
-
-
-def test_no_type_is_both_served_and_reserved() -> None:
-    served = {kind.__struct_config__.tag for kind in (*REQUESTS, *EVENTS)}
-    assert not served & set(RESERVED)
 
 
 def test_every_message_is_frozen() -> None:
@@ -122,7 +116,7 @@ def test_a_presence_without_speakers_has_no_list_of_them() -> None:
     }
 
 
-def test_welcome_says_that_it_cannot_resume() -> None:
+def test_a_welcome_has_its_token_even_where_it_has_none() -> None:
     welcome = Welcome(
         v=1,
         session="s",

@@ -254,7 +254,7 @@ def test_the_log_is_bounded_in_bytes_whatever_they_are_of() -> None:
     for _ in range(50):
         peer.say("x" * 1_000)
         peer.send("set", context="x" * 1_000, glossary={"y" * 100: "z" * 100})
-    assert 0 < room.room.log._bytes <= 10_000
+    assert 0 < room.room.log.bytes <= 10_000
     assert len(room.room.log) < 10
     assert room.room.log.seq == 100
 

@@ -404,7 +404,7 @@ def test_a_readable_frame_between_them_starts_the_count_again() -> None:
 def test_types_of_a_newer_protocol_never_close_the_socket() -> None:
     peer = client()
     for _ in range(30):
-        assert_error(peer.send("sync", ref="s"), ErrorCode.UNKNOWN_TYPE)
+        assert_error(peer.send("whisper", ref="s"), ErrorCode.UNKNOWN_TYPE)
     assert peer.session.outbox.closing is None
 
 

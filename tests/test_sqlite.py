@@ -27,13 +27,13 @@ from gateway import database
 from gateway import sqlite as module
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
-from gateway.log import Durable, Entry, Log
+from gateway.log import Durable, Entry, Log, Point
 from gateway.messages import Final, Retracted, Source, Timing
 from gateway.messages import Settings as Changed
 from gateway.server.metrics import Metrics
 from gateway.settings import Settings, SettingsError
 from gateway.sqlite import SWEEP_S, SqliteStore, build
-from gateway.store import Before, StoreFault
+from gateway.store import StoreFault
 from tests.live import until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -339,7 +339,7 @@ def test_after_a_crash_the_room_has_another_epoch_that_shares_what_was_written(d
             assert texts(second.log) == ["written"] * 3
             assert second.log.seq == 3
             assert second.log.epoch != first.log.epoch
-            assert second.before == Before(first.log.epoch, 3)
+            assert second.before == Point(first.log.epoch, 3)
         async with disk.open() as store:
             third = await store.claim("meeting")
             assert (third.log.epoch, third.before) == (second.log.epoch, second.before)
@@ -1115,7 +1115,7 @@ def test_a_schema_of_a_newer_gateway_is_refused(disk: Disk) -> None:
         async with disk.open():
             pass
         disk.sql("PRAGMA user_version = 9")
-        assert "it has schema 9, and this one knows 1" in str(await refusal(disk))
+        assert "it has schema 9, and this one knows 2" in str(await refusal(disk))
 
     run(main())
 
@@ -1138,7 +1138,7 @@ def test_an_older_schema_is_brought_up_to_date_keeping_what_is_in_it(
         async with disk.open() as store:
             assert texts((await store.claim("meeting")).log) == ["good morning"]
         assert disk.sql("SELECT colour FROM rooms") == [(None,)]
-        assert disk.sql("PRAGMA user_version") == [(2,)]
+        assert disk.sql("PRAGMA user_version") == [(3,)]
 
     run(main())
 

@@ -25,7 +25,8 @@ from gateway.server import http, libretranslate, rooms
 from gateway.server.connection import Endpoint
 from gateway.server.hub import Hub
 from gateway.server.metrics import Metrics
-from gateway.store import Store
+from gateway.store import Store, StoreFault
+from gateway.token import Signer
 
 log = logging.getLogger("gateway.app")
 
@@ -49,12 +50,14 @@ def create_app(
     flow: Flow | None = None,
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
+    signing_key: str | None = None,
 ) -> Starlette:
     """The gateway around an engine, and a store, that somebody else starts and closes.
 
     ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
     is installed, else English). ``flow`` is how text that still grows is treated. ``guards`` counts
-    what the guards stopped.
+    what the guards stopped. ``signing_key`` is what tokens are signed with (default: the store's
+    own, else a new one).
     """
     metrics = Metrics()
     hub = Hub(
@@ -65,6 +68,7 @@ def create_app(
         flow=flow,
         store=store,
         observe=metrics.observe,
+        signer=None if signing_key is None else Signer(signing_key.encode()),
     )
     metrics.watch(hub, guards if guards is not None else Counter())
     if store is not None:
@@ -72,6 +76,8 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
+        if signing_key is None and store is not None:
+            hub.signer = await _signer(store, hub.signer)
         keeper = asyncio.create_task(hub.keep())
         try:
             yield
@@ -117,6 +123,15 @@ class _Headers:
             await send(message)
 
         await self.app(scope, receive, with_headers)
+
+
+async def _signer(store: Store, default: Signer) -> Signer:
+    """One that believes what was signed before a restart, and by other processes of the store."""
+    try:
+        return Signer(await store.key())
+    except StoreFault as fault:
+        log.error("Resume tokens will not outlive this process: %s", fault)
+        return default
 
 
 def _detector(engine: Engine) -> Detector | None:

@@ -24,9 +24,10 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.codec import Codec, negotiate
 from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.log import Point
 from gateway.member import Role
 from gateway.messages import Error, View
-from gateway.server.hub import Hub, Phase, Seat
+from gateway.server.hub import Hub, Phase, Place, Seat
 from gateway.server.upgrade import WRITER, Writer
 from gateway.session import Session
 
@@ -59,7 +60,8 @@ class Endpoint:
             return  # gone before it was let in
         query = QueryParams(scope["query_string"])
         try:
-            seat, beat = read_query(query, codec)
+            place = hub.recognise(query.get("resume"), query.get("room"))
+            seat, beat = read_query(query, codec, place)
             await hub.fetch(seat.room)
             session = hub.open(seat)
         except ClientFault as fault:
@@ -81,6 +83,7 @@ class Connection:
         "_beat",
         "_end",
         "_hub",
+        "_left",
         "_loop",
         "_pulse",
         "_receive",
@@ -109,6 +112,7 @@ class Connection:
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
+        self._left: int | None = None  # the code with which the client closed
 
     async def serve(self) -> None:
         """Read and write until either ends."""
@@ -128,7 +132,7 @@ class Connection:
             code = CloseCode.SERVER_ERROR
         finally:
             outbox.detach()
-            self._hub.leave(self._session)
+            self._hub.leave(self._session, lost=self._lost)
             if self._pulse is not None:
                 self._pulse.cancel()
             if self._writing is not None:
@@ -139,6 +143,13 @@ class Connection:
         if code is not None:
             await _close(self._send, code, outbox.reason)
 
+    @property
+    def _lost(self) -> bool:
+        """Whether the client did not mean to leave, and may come back."""
+        closing = self._session.outbox.closing
+        # uvicorn says 1005 of a close frame without a code, but of a broken connection as well.
+        return self._left != CloseCode.DONE if closing is None else closing.reconnect
+
     async def _read(self) -> None:
         receive = self._receive
         while (message := await receive())["type"] == "websocket.receive":
@@ -147,6 +158,7 @@ class Connection:
             # One read from the network can hold thousands of frames, and `receive` does not wait
             # while there are any: a flood from one socket would hold up all others.
             await asyncio.sleep(0)
+        self._left = message.get("code")
 
     def _post(self, frame: str | bytes) -> int:
         """Write one frame now, if nothing is before it and the socket has room: see `Outbox`."""
@@ -158,7 +170,7 @@ class Connection:
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
-            if outbox.closing is CloseCode.TOO_SLOW:
+            if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
         if len(outbox) and self._writer is not None and self._writer.ready:
@@ -208,15 +220,21 @@ class Connection:
             self._pulse = self._loop.call_later(self._beat, self._tick)
 
 
-def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | None]:
-    """The seat asked for, and the heartbeat in seconds. Raises `ClientFault` (``bad_frame``)."""
+def read_query(
+    query: QueryParams, codec: Codec | None, place: Place | None = None
+) -> tuple[Seat, float | None]:
+    """The seat asked for, and the heartbeat in seconds. Raises `ClientFault` (``bad_frame``).
+
+    What the query does not say is as at the ``place`` that it takes.
+    """
+    was = place or _ANYWHERE
     room = query.get("room")
     if room is not None and not ROOM.fullmatch(room):
         raise _bad("room", room, "1 to 64 letters, digits, '-' or '_'")
-    role = query.get("role", Role.SPEAK.value)
+    role = query.get("role", was.role.value)
     if role not in Role.__members__.values():
         raise _bad("role", role, ", ".join(Role))
-    view = query.get("view", "live")
+    view = query.get("view", was.view)
     if view not in get_args(View):
         raise _bad("view", view, ", ".join(get_args(View)))
     beat = query.get("hb")
@@ -224,19 +242,40 @@ def read_query(query: QueryParams, codec: Codec | None) -> tuple[Seat, float | N
         re.fullmatch(r"\d{1,6}(\.\d{1,3})?", beat) and HEARTBEAT_S[0] <= float(beat)
     ):
         raise _bad("heartbeat (hb)", beat, f"seconds, at least {HEARTBEAT_S[0]:g}")
-    speaker = query.get("speaker")
+    speaker = query.get("speaker", was.speaker)
     if speaker is not None and len(speaker) > 128:
         raise _bad("speaker", speaker, "at most 128 characters")
+    to = query.get("to")
     seat = Seat(
-        room=room,
+        session=place.session if place is not None else None,
+        since=_since(query),
+        room=place.room if place is not None else room,
         role=Role(role),
-        source=query.get("from"),
-        targets=tuple(tag.strip() for tag in query.get("to", "").split(",") if tag.strip()),
+        source=query.get("from", was.source),
+        targets=was.targets
+        if to is None
+        else tuple(tag.strip() for tag in to.split(",") if tag.strip()),
         view=view,  # type: ignore[arg-type]  # checked above
         speaker=speaker or None,
         codec=codec or _unnegotiated(query),
     )
     return seat, None if beat is None else min(float(beat), HEARTBEAT_S[1])
+
+
+_ANYWHERE = Place("", "", Role.SPEAK, None, (), "live", None)
+"""What holds where nothing is said."""
+
+
+def _since(query: QueryParams) -> Point | None:
+    """How far the client has come, where it says so."""
+    epoch, seq = query.get("epoch"), query.get("seq")
+    if epoch is None and seq is None:
+        return None
+    if not epoch or len(epoch) > 64:
+        raise _bad("epoch", epoch or "", "that of a `welcome`, together with seq")
+    if seq is None or not re.fullmatch(r"[0-9]{1,15}", seq):
+        raise _bad("number of an event (seq)", seq or "", "the last one seen, together with epoch")
+    return Point(epoch, int(seq))
 
 
 def _unnegotiated(query: QueryParams) -> Codec:

@@ -14,6 +14,7 @@ import enum
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import aclosing
 from functools import partial
@@ -30,13 +31,14 @@ from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
 from gateway.job import Job
 from gateway.limits import Limits
-from gateway.log import Log
+from gateway.log import Log, Point
 from gateway.member import Role
-from gateway.messages import Degraded, Goaway, ServerMessage, Settings, View
+from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings, View
 from gateway.outbox import Outbox, Tally
 from gateway.room import Room
-from gateway.session import AUTO, Renew, Session, speakable
-from gateway.store import PRIVATE, Store
+from gateway.session import AUTO, Renew, Session, State, speakable
+from gateway.store import Store
+from gateway.token import Signer
 
 log = logging.getLogger("gateway.hub")
 
@@ -63,9 +65,33 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asked for when it connected. Languages are as they were typed."""
+RESUME = "resume"
+"""The kind of a token that states a `Place`."""
 
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """What a resume token states: whose place a socket may take. ``grant`` None: everything."""
+
+    session: str
+    room: str
+    role: Role
+    source: str | None
+    targets: tuple[str, ...]
+    view: View
+    speaker: str | None
+    grant: Grant | None = None
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client asked for when it connected. Languages are as they were typed.
+
+    ``session`` is the one whose place it takes, ``since`` how far that had come. ``once`` is for a
+    request that nobody will come back for.
+    """
+
+    session: str | None = None
+    since: Point | None = None
+    once: bool = False
     room: str | None = None
     role: Role = Role.SPEAK
     source: str | None = None
@@ -95,6 +121,7 @@ class Hub:
         flow: Flow | None = None,
         store: Store | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
+        signer: Signer | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -108,8 +135,11 @@ class Hub:
         self.detect = detect
         self.flow = flow
         self.store = store
+        self.signer = signer or Signer(secrets.token_bytes(32))
         self.tokens = 0
         self.tally = Tally()
+        self.resumed: Counter[bool] = Counter()
+        """Sockets that said how far they had come, by whether the log reached back."""
         self.now = clock
         self.wall = wall
         self._observe = observe
@@ -133,26 +163,39 @@ class Hub:
         """Whether the end has begun. No property: it changes while one waits."""
         return self.phase is not Phase.OPEN
 
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of durable events in memory."""
+        return sum(room.log.bytes for room in list(self.rooms.values()))  # asked in a thread too
+
     # --- sessions -------------------------------------------------------------------------------
 
     def open(self, seat: Seat) -> Session:
         """Seat a client in its room; ``welcome`` lies in its outbox.
 
+        A socket that is still there under the same id is closed: this one takes its place.
+
         Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``forbidden`` for what the grant
-        does not reach, ``busy`` where the gateway is full or draining.
+        does not reach, ``busy`` where the gateway is full or draining, ``not_found`` for a private
+        room that is gone.
         """
         seat.check()
         if self.stopping():
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
-        if len(self.sessions) >= self.limits.sessions:
+        before = self.sessions.get(seat.session or "")
+        if before is None and len(self.sessions) >= self.limits.sessions:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
         profile = self.engine.profile
         lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
         room = self._room(seat.room)
+        room.fleeting = seat.once
+        if before is not None:
+            before.close(self.now(), lost=True)
+            before.outbox.close(CloseCode.REPLACED, "This session has another socket now.")
         session = Session(
-            secrets.token_hex(8),
+            seat.session or secrets.token_hex(8),
             role=seat.role,
             room=room,
             outbox=Outbox(seat.codec, self.limits, self.tally),
@@ -161,6 +204,7 @@ class Hub:
             limits=self.limits,
             lang=lang,
             now=self.now(),
+            defer=self._defer,
             speaker=seat.speaker,
             view=seat.view,
             detect=self.detect,
@@ -168,9 +212,49 @@ class Hub:
             renew=seat.renew,
         )
         self.sessions[session.id] = session
-        session.open(seat.targets, self.now())
+        token = None if seat.once else self._token(session, seat)
+        resumed = session.open(seat.targets, self.now(), since=seat.since, token=token)
+        if resumed is not None:
+            self.resumed[resumed.ok] += 1
         self.act()
         return session
+
+    def recognise(self, token: str | None, room: str | None) -> Place | None:
+        """The place that a resume token states, unless it is in another room than ``room``.
+
+        Raises `ClientFault` (``unauthenticated``) where the token is not good, and without it
+        nobody knows which room is meant.
+        """
+        if not token:
+            return None
+        try:
+            place = self.signer.read(RESUME, token, Place, self.wall())
+        except ClientFault:
+            if room is None:
+                raise
+            return None
+        return place if room in (None, place.room) else None
+
+    def _token(self, session: Session, seat: Seat) -> str:
+        until = self.wall() + self.limits.resume_s
+        place = Place(
+            session.id,
+            session.room.name,
+            seat.role,
+            seat.source,
+            seat.targets,
+            seat.view,
+            seat.speaker,
+            None if seat.grant is EVERYTHING else seat.grant,
+        )
+        return self.signer.sign(RESUME, place, min(until, seat.grant.until or until))
+
+    def _defer(self, session: Session) -> None:
+        """A long replay lets others have their turn between two pages."""
+        asyncio.get_running_loop().call_soon(self._catch_up, session)
+
+    def _catch_up(self, session: Session) -> None:
+        session.catch_up(self.now())
 
     async def fetch(self, name: str | None) -> None:
         """Before somebody is seated in a room: let it go on where an earlier process ended.
@@ -179,6 +263,8 @@ class Hub:
         is no place for one more.
         """
         if self.store is None or name is None or name in self.rooms or self.stopping():
+            return
+        if name.startswith(PRIVATE):
             return
         async with self._door(name):
             if name in self.rooms:  # somebody was faster
@@ -193,6 +279,7 @@ class Hub:
             except ClientFault:
                 self.store.release(name)
                 raise
+            history.log.before = history.before
             room = self._open(name, history.log, history.settings)
             room.empty_since = self.now()
 
@@ -217,28 +304,41 @@ class Hub:
         session.receive(frame, self.now())
         self.act()
 
-    def leave(self, session: Session) -> None:
-        """The client is gone or going; its work in the engine is aborted before this returns."""
-        session.close(self.now())
+    def leave(self, session: Session, *, lost: bool = False) -> None:
+        """The client is gone or going; its work in the engine is aborted before this returns.
+
+        ``lost``: it may come back, and its work goes on for the time of grace. Idempotent.
+        """
+        if session.state is State.CLOSED:
+            return
+        session.close(self.now(), lost=lost)
         room = session.room
-        if not room.members and room.name.startswith(PRIVATE):
-            self._drop(room)
+        if room.empty_since is not None and room.name.startswith(PRIVATE):
+            if room.fleeting or not lost or not room.log.seq:
+                self._drop(room)
         self.act()
 
     def close(self, session: Session) -> None:
         """The client's socket is closed: forget it. Idempotent."""
         self.leave(session)
-        self.sessions.pop(session.id, None)
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
 
     def _door(self, name: str) -> asyncio.Lock:
         """Held while a room is fetched from the store or forgotten: nobody comes in between."""
         return self._doors.setdefault(name, asyncio.Lock())
 
     def _room(self, name: str | None) -> Room:
-        if name is None:
-            name = PRIVATE + secrets.token_hex(8)
-        room = self.rooms.get(name)
+        room = self.rooms.get(name or "")
         if room is None:
+            if name is None:
+                name = PRIVATE + secrets.token_hex(8)
+            elif name.startswith(PRIVATE):
+                raise ClientFault(
+                    ErrorCode.NOT_FOUND,
+                    "This socket's own room is gone.",
+                    "Connect without resume.",
+                )
             if len(self.rooms) >= self.limits.rooms:
                 self._make_room()
             room = self._open(name, Log(secrets.token_hex(4), self.limits, began=self.now()))
@@ -275,27 +375,45 @@ class Hub:
             self.act()
 
     def _make_room(self) -> None:
-        """Give up the room that has been empty for longest: people come before memories.
-
-        It has not ended: where there is a store it can be fetched again. Raises `ClientFault`
-        (``busy``) where there is somebody in every room.
-        """
-        empty = {name: r.empty_since for name, r in self.rooms.items() if r.empty_since is not None}
-        if not empty:
+        """Raises `ClientFault` (``busy``) where there is somebody in every room."""
+        if not self._give_up():
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
             )
-        name = min(empty, key=empty.__getitem__)
+
+    def _give_up(self) -> bool:
+        """Give up an empty room, if there is one: people come before memories.
+
+        It is the one that has been empty for longest; a private one before those with a name. It
+        has not ended: where there is a store it can be fetched again.
+        """
+        empty = [
+            (not room.name.startswith(PRIVATE), room.empty_since, room.name)
+            for room in self.rooms.values()
+            if room.empty_since is not None
+        ]
+        if not empty:
+            return False
+        _, _, name = min(empty)
         if self.store is not None:
             self.store.release(name)
         self._drop(self.rooms[name])
+        return True
+
+    def _shed(self) -> None:
+        """Keep all logs together within `Limits.memory_bytes`."""
+        while (over := self.log_bytes - self.limits.memory_bytes) > 0:
+            if not self._give_up():  # there is somebody everywhere
+                longest = max((room.log for room in self.rooms.values()), key=_bytes)
+                longest.shed(min(over, longest.bytes // 2 + 1))
 
     def _drop(self, room: Room) -> None:
         """The room has ended: nothing of it is kept, but by the store if it was told to."""
         room.end()
-        self.rooms.pop(room.name, None)
-        if self.store is not None:
-            self.store.end(room.name)
+        if self.rooms.get(room.name) is room:
+            del self.rooms[room.name]
+            if self.store is not None:
+                self.store.end(room.name)
 
     # --- jobs -----------------------------------------------------------------------------------
 
@@ -379,6 +497,7 @@ class Hub:
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
+        self._shed()
         self._expire(now)
         self.act()
 
@@ -474,3 +593,7 @@ class Hub:
         """
         while not done() and self.now() < until:  # noqa: ASYNC110  # no event tells it
             await asyncio.sleep(min(TURN_S, until - self.now()))
+
+
+def _bytes(log: Log) -> int:
+    return log.bytes

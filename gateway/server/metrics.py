@@ -96,7 +96,12 @@ class _Gauges:
         gauges = {
             "gateway_ready": ("1 while new utterances are translated.", hub.ready),
             "gateway_sessions": ("Open sockets.", len(sessions)),
+            "gateway_sessions_away": (
+                "Speakers whose sockets were lost and whose captions are still made.",
+                sum(len(room.away) for room in list(hub.rooms.values())),
+            ),
             "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
+            "gateway_log_bytes": ("Bytes of what was decided, over all rooms.", hub.log_bytes),
             "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
             "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
@@ -124,6 +129,14 @@ class _Gauges:
             health.add_metric([state.value], float(hub.engine.health is state))
         yield health
         yield from _late(hub.tally)
+        resumed = CounterMetricFamily(
+            "gateway_resumed",
+            "Sockets that said how far they had come, by whether the log reached back.",
+            labels=["ok"],
+        )
+        for ok in (True, False):
+            resumed.add_metric([str(ok).lower()], hub.resumed[ok])
+        yield resumed
         yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(

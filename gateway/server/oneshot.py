@@ -73,7 +73,7 @@ class OneShot:
             self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
         self._heard: deque[ServerMessage] = deque()
         self._work = asyncio.Event()
-        seat = Seat(source=source, targets=(target,), view="live" if live else "final")
+        seat = Seat(once=True, source=source, targets=(target,), view="live" if live else "final")
         self._session = hub.open(seat)
         self._session.outbox.wake = self._work.set
         try:

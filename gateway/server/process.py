@@ -131,6 +131,7 @@ def serve(settings: Settings) -> int:
         flow=settings.flow,
         guards=guards,
         store=store,
+        signing_key=settings.signing_key,
     )
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
     watch.daemon = True

@@ -349,7 +349,7 @@ def test_ten_unreadable_frames_in_a_row_close_4400() -> None:
     [
         ("{", "bad_frame"),
         ('{"type":"zap"}', "unknown_type"),
-        ('{"type":"sync","epoch":"e","seq":1}', "unknown_type"),
+        ('{"type":"sync","epoch":"e"}', "bad_frame"),
         ('{"type":"say"}', "bad_frame"),
         ('{"type":"say","text":7}', "bad_frame"),
         ('{"type":"say","text":" \\u200b "}', "empty_text"),

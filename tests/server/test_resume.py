@@ -1,0 +1,280 @@
+"""Sockets that break and come back, against a real gateway on a real port."""
+
+from __future__ import annotations
+
+import socket as sockets
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.sqlite import SqliteStore
+from tests.live import Live, running, until
+from tests.talk import Talk, run, talk
+
+Event = dict[str, Any]
+
+
+def back(welcome: Event, seq: int | None = None, *more: str) -> str:
+    """The query with which a client comes back that has read up to ``seq``."""
+    query = [f"?resume={quote(welcome['resume'])}"]
+    if seq is not None:
+        query.append(f"epoch={welcome['epoch']}&seq={seq}")
+    return "&".join((*query, *more))
+
+
+async def reset(live: Live, client: Talk) -> None:
+    """The network loses the connection, and the server is told so."""
+    raw = client.ws.transport.get_extra_info("socket")
+    raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    before = len(live.hub.sessions)
+    client.ws.transport.abort()
+    await until(lambda: len(live.hub.sessions) < before)
+
+
+def numbers(events: list[Event]) -> list[int]:
+    return [event["seq"] for event in events if event["type"] != "welcome" and "seq" in event]
+
+
+def test_a_speaker_who_is_cut_off_in_mid_caption_gets_the_rest_and_it_is_still_its_own() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with running(engine) as live:
+            async with talk(live, "?room=a&to=de") as client:
+                welcome = await client.next()
+                await client.send({"type": "say", "id": "x", "text": "one two three"})
+                source = (await client.until("source"))[-1]
+                await engine.step()
+                await client.until("delta")
+                await reset(live, client)
+            assert engine.unfinished == 1 and live.hub.rooms["a"].away
+            async with talk(live, back(welcome, source["seq"])) as again:
+                hello = await again.next()
+                assert hello["session"] == welcome["session"]
+                assert hello["resumed"] == {"ok": True, "replayed": 0}
+                assert hello["seq"] == source["seq"]
+                shot = await again.next()
+                assert shot["type"] == "snapshot" and shot["lines"][0]["state"] == "running"
+                await again.send({"type": "say", "id": "x", "rev": 1, "text": "one two three"})
+                assert (await again.until("ack"))[-1]["rev"] == 1
+                engine.release()
+                final = (await again.until("final"))[-1]
+                assert final["seq"] == source["seq"] + 1
+                assert final["text"].startswith(shot["lines"][0]["text"])
+                assert live.hub.resumed == {True: 1}
+            assert not engine.aborted
+
+    run(main)
+
+
+def test_a_reader_is_replayed_what_it_missed_of_its_languages_each_event_once() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?room=a&to=de,fr") as speaker:
+            async with talk(live, "?room=a&to=de&role=view") as reader:
+                welcome = await reader.next()
+                await speaker.send("one")
+                seen = numbers(await reader.until("final"))
+                await reset(live, reader)
+            for text in ("two", "three"):
+                await speaker.send(text)
+                for _ in "de", "fr":
+                    await speaker.until("final")
+            async with talk(live, back(welcome, seen[-1])) as reader:
+                hello = await reader.next()
+                assert hello["resumed"] == {"ok": True, "replayed": 4}
+                missed = [await reader.next() for _ in range(4)]
+                assert [event["type"] for event in missed] == ["source", "final"] * 2
+                assert {event.get("lang") for event in missed} == {"en", "de"}
+                await speaker.send("four")
+                told = seen + numbers(missed) + numbers(await reader.until("final"))
+                assert told == sorted(set(told))
+
+    run(main)
+
+
+def test_who_does_not_come_back_within_the_grace_has_left() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with running(engine, Limits(grace_s=0.05)) as live, talk(live, "?room=a") as other:
+            async with talk(live, "?room=a&to=de") as client:
+                welcome = await client.next()
+                await client.send("one two three")
+                await until(lambda: engine.unfinished == 1)
+                await reset(live, client)
+            await other.until("cancelled")
+            assert engine.unfinished == 0
+            async with talk(live, back(welcome, 0)) as client:
+                hello = await client.next()
+                assert hello["session"] == welcome["session"]
+                assert (await client.until("cancelled"))[-1]["was"] == "running"
+
+    run(main)
+
+
+def test_of_two_sockets_with_one_token_the_second_one_stays() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with running(engine) as live, talk(live, "?to=de") as first:
+            welcome = await first.next()
+            await first.send("one two three")
+            await until(lambda: engine.unfinished == 1)
+            async with talk(live, back(welcome)) as second:
+                hello = await second.next()
+                assert (hello["room"], hello["session"]) == (welcome["room"], welcome["session"])
+                assert "resumed" not in hello
+                assert (await first.closed())[0] == CloseCode.REPLACED
+                engine.release()
+                assert (await second.until("final"))[-1]["text"] == "[de] one two three"
+                await until(lambda: len(live.hub.sessions) == 1)
+                assert list(live.hub.sessions) == [welcome["session"]]
+            assert not engine.aborted
+
+    run(main)
+
+
+def test_where_the_log_is_too_short_it_says_so_and_where_to_look() -> None:
+    async def main() -> None:
+        async with running(limits=Limits(log=4)) as live, talk(live, "?room=a&to=de") as speaker:
+            welcome = await speaker.next()
+            for text in ("one", "two", "three"):
+                await speaker.send(text)
+                await speaker.until("final")
+            async with talk(live, back(welcome, 0)) as client:
+                hello = await client.next()
+                assert hello["resumed"] == {
+                    "ok": False,
+                    "replayed": 4,
+                    "from": 3,
+                    "transcript": "/v1/rooms/a/transcript.json",
+                }
+                events = [await client.next() for _ in range(4)]
+                assert numbers(events) == [3, 4, 5, 6]
+
+    run(main)
+
+
+def test_a_private_room_can_be_come_back_to_until_its_client_has_left() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live, "?to=de") as client:
+                welcome = await client.next()
+                await client.send("one")
+                seen = numbers(await client.until("final"))
+                await reset(live, client)
+            async with talk(live, back(welcome, seen[0])) as client:
+                assert (await client.next())["resumed"] == {"ok": True, "replayed": 1}
+                assert (await client.next())["text"] == "[de] one"
+            await until(lambda: not live.hub.rooms)
+            async with talk(live, back(welcome, seen[0])) as client:
+                assert (await client.next())["code"] == "not_found"
+                assert (await client.closed())[0] == CloseCode.NO_SUCH_ROOM
+
+    run(main)
+
+
+def test_a_private_room_in_which_nothing_was_said_is_not_kept() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live, "?to=de") as client:
+                await client.next()
+                await reset(live, client)
+            assert not live.hub.rooms
+
+    run(main)
+
+
+def test_a_token_that_is_not_good_counts_as_none_where_the_room_is_named() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live, "?resume=nonsense") as client:
+                error = await client.next()
+                assert (error["code"], error["fatal"]) == ("unauthenticated", True)
+                assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+            async with talk(live, "?room=a") as other:
+                welcome = await other.next()
+                await other.send("one")
+                await other.until("source")
+                query = f"?resume=nonsense&room=a&epoch={welcome['epoch']}&seq=0"
+                async with talk(live, query) as client:
+                    hello = await client.next()
+                    assert hello["resumed"] == {"ok": True, "replayed": 1}
+                    assert hello["session"] != welcome["session"]
+                async with talk(live, back(welcome, None, "room=b")) as client:
+                    hello = await client.next()
+                    assert (hello["room"], hello["session"] == welcome["session"]) == ("b", False)
+
+    run(main)
+
+
+def test_what_the_query_names_wins_over_what_the_token_states() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live, "?room=a&to=de&role=view&view=final&speaker=Ann") as client:
+                welcome = await client.next()
+            async with talk(live, back(welcome)) as client:
+                await client.next()
+                (session,) = live.hub.sessions.values()
+                was = (session.role, session.langs, session.view, session.speaker)
+                assert was == ("view", ("de",), "final", "Ann")
+            async with talk(live, back(welcome, None, "to=fr&role=speak&view=live")) as client:
+                await client.next()
+                (session,) = live.hub.sessions.values()
+                assert (session.role, session.langs, session.view) == ("speak", ("fr",), "live")
+
+    run(main)
+
+
+def test_a_number_without_its_epoch_is_a_bad_query() -> None:
+    async def main() -> None:
+        async with running() as live:
+            for query in ("?room=a&seq=3", "?room=a&epoch=e", "?room=a&epoch=e&seq=-1"):
+                async with talk(live, query) as client:
+                    assert (await client.next())["code"] == "bad_frame"
+                    assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
+
+    run(main)
+
+
+def test_a_long_replay_comes_page_by_page_and_life_goes_on_after_it() -> None:
+    async def main() -> None:
+        async with running(limits=Limits(rate=1e6, outbox_bytes=2**24)) as live:
+            async with talk(live, "?room=a&to=en") as speaker:
+                welcome = await speaker.next()
+                for n in range(1_500):
+                    await speaker.send(f"{n} " + "words " * 20)
+                while numbers([await speaker.next()]) != [3_000]:
+                    pass
+                async with talk(live, back(welcome, 0, "room=a&to=en")) as client:
+                    hello = await client.next()
+                    assert hello["resumed"] == {"ok": True, "replayed": 3_000}
+                    events = [await client.next() for _ in range(3_000)]
+                    assert numbers(events) == list(range(1, 3_001))
+                    await client.send("and on")
+                    assert numbers(await client.until("final")) == [3_001, 3_002]
+
+    run(main)
+
+
+def test_after_a_planned_restart_a_client_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "rooms.db"
+        async with running(store=SqliteStore(path, Limits())) as live:
+            async with talk(live, "?room=a&to=de") as client:
+                welcome = await client.next()
+                await client.send({"type": "say", "id": "x", "text": "one"})
+                seen = numbers(await client.until("final"))
+        async with running(store=SqliteStore(path, Limits())) as live:
+            async with talk(live, back(welcome, seen[0])) as client:
+                hello = await client.next()
+                assert hello["session"] == welcome["session"]
+                assert hello["resumed"] == {"ok": True, "replayed": 1}
+                assert (await client.next())["text"] == "[de] one"
+                await client.send({"type": "say", "id": "x", "rev": 1, "text": "one"})
+                assert (await client.next())["type"] == "ack"
+
+    run(main)
