@@ -27,7 +27,8 @@ class Socket(asyncio.Protocol):
     def __init__(self) -> None:
         self.deltas = 0
         self.lag = 0
-        """From the engine's first token of the last utterance to its frame being here."""
+        """From the engine's first token of the last utterance to its frame being here, where the
+        token is the time."""
         self._transport: asyncio.Transport
         self._rest = b""
         self._open = False
@@ -106,9 +107,10 @@ class Socket(asyncio.Protocol):
             if self._first:
                 self._first = False
                 stamp = data.index(b'"add":"', at) + 7
-                self.lag = now - int(data[stamp : data.index(b'"', stamp)])
+                token = data[stamp : data.index(b'"', stamp)]
+                self.lag = now - int(token) if token.isdigit() else 0
         elif data.startswith(_WRONG, at + _KIND):
-            self._fail(ConnectionError(data[at : at + 400].decode()))
+            self._fail(ConnectionError(data[at : at + 400].decode(errors="replace")))
         self._tell(kind, now)
 
     def _tell(self, kind: int, now: int) -> None:

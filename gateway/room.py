@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from weakref import proxy
 
 from msgspec.structs import replace
 
@@ -79,7 +80,8 @@ class Room:
         self.audience = Audience(profile.targets, limits.linger_s)
         self.minutes = Minutes(log, self.audience, observe)
         self._flow = flow or Flow()
-        self.booth = Booth(self, name, dispatch, profile, self._flow.stability)
+        here = proxy(self)  # or a room that has ended would wait for the garbage collector
+        self.booth = Booth(here, name, dispatch, profile, self._flow.stability)
         self.away: dict[str, Member] = {}
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
@@ -93,7 +95,7 @@ class Room:
         self._announced = False
         self._announce_at: float | None = None
         self.memory = Memory(name, self._flow, limits.utterances)
-        self.floor = Floor(self, self.memory, self.booth, dispatch)
+        self.floor = Floor(here, self.memory, self.booth, dispatch)
         for utterance in history.utterances(log, self._flow):
             self.memory.restore(utterance)
         history.brief(log, self.booth.brief, settings)

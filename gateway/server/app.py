@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -37,6 +38,9 @@ SECURITY = (
     (b"x-frame-options", b"DENY"),
 )
 """Headers on every HTTP answer."""
+
+SOCKET = "/v1/ws"
+"""Path of the WebSocket."""
 
 PAGE = frozenset((".html", ".css", ".js", ".svg"))
 """Files of the demo page that are served."""
@@ -86,14 +90,16 @@ def create_app(
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
 
+    endpoint = Endpoint(hub)
     routes: list[BaseRoute] = [
-        WebSocketRoute("/v1/ws", Endpoint(hub)),
+        WebSocketRoute(SOCKET, endpoint),
         *http.ROUTES,
         *libretranslate.ROUTES,
         *rooms.ROUTES,
         *(_demo() or [Route("/", http.index)]),
     ]
-    app = Starlette(
+    app = _Application(
+        endpoint,
         routes=routes,
         lifespan=life,
         middleware=[Middleware(_Headers)],
@@ -104,6 +110,24 @@ def create_app(
     app.state.store = store
     app.state.scribe = rooms.Scribe()
     return app
+
+
+class _Application(Starlette):
+    """Starlette, except that sockets go past its middleware and routes.
+
+    Those have nothing to do for a socket, and would keep nine coroutines and some 5 KB of it for as
+    long as it is open.
+    """
+
+    def __init__(self, endpoint: Endpoint, **options: Any) -> None:
+        super().__init__(**options)
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope["path"] == SOCKET:
+            await self._endpoint(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 class _Headers:

@@ -70,6 +70,7 @@ class Endpoint:
         log.info("%s open", session.id)
         try:
             writer = scope.get("extensions", {}).get(WRITER)
+            scope["headers"].clear()  # they would stay in memory as long as the socket
             await Connection(receive, send, hub, session, beat, writer).serve()
         finally:
             hub.close(session)

@@ -55,7 +55,17 @@ class Upgrade(WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self.handshake_initiated and self.response.status_code == 101:
-            del self.scope["extensions"][WRITER]  # it would be a cycle for the garbage collector
+            # Else there would be two cycles for the garbage collector to find: with the extension,
+            # and of websockets' generator, which has its owner in its frame.
+            del self.scope["extensions"][WRITER]
+            self.conn.parser.close()
+
+    def start_keepalive(self) -> None:
+        # The handshake is over, and its headers are some 4 KB, which websockets and uvicorn would
+        # keep as long as the socket. The application has its own in the scope.
+        self.request.headers.clear()
+        self.response.headers.clear()
+        super().start_keepalive()
 
     @property
     def ready(self) -> bool:

@@ -1,0 +1,123 @@
+"""A server in a process of its own, and what the machine says about it from outside.
+
+Owns: starting `gateway serve` (or the bare handler) on one core, its memory, CPU time and metrics.
+Must not know: what is measured. Nothing is added to the gateway: it runs as anybody runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+START_S = 60.0
+"""Seconds a server may take until it is ready."""
+ROOMY = ("--limit-sessions", "30000", "--limit-rooms", "30000")
+"""Settings of a gateway that takes more sockets than one usually lets in."""
+
+
+class Host:
+    """A server that runs. Sizes are bytes, times seconds."""
+
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid = pid
+        self.port = port
+
+    def memory(self) -> int:
+        """What of its memory is resident."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu(self) -> float:
+        """CPU time so far, of all its threads."""
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((t / "schedstat").read_text().split()[0]) for t in threads) / 1e9
+
+    def metrics(self) -> dict[str, float]:
+        """Every sample of ``/metrics``, by its name and labels as they stand there."""
+        text = _get(f"http://127.0.0.1:{self.port}/metrics")
+        rows = re.findall(r"^([a-z]\S*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in rows}
+
+
+@contextlib.contextmanager
+def gateway(*options: str, core: int | None = None) -> Iterator[Host]:
+    """``gateway serve --engine scripted`` with more options, ready."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "gateway", "serve", "--engine", "scripted"]
+    with _running([*command, "--port", str(port), *options], port, "/readyz", core) as host:
+        yield host
+
+
+@contextlib.contextmanager
+def bare(core: int | None = None) -> Iterator[Host]:
+    """A minimal Starlette handler on the same uvicorn, see `benchmarks.servers.bare`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with _running([sys.executable, "-m", "benchmarks.bare", str(port)], port, "/", core) as host:
+        yield host
+
+
+def cores() -> tuple[int | None, int | None]:
+    """One core for the server and another for this process, where there are two."""
+    here = sorted(os.sched_getaffinity(0))
+    return (here[0], here[-1]) if len(here) > 1 else (None, None)
+
+
+def files(wanted: int) -> None:
+    """Let this process and its children open so many files. Raises `OSError` if it may not."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < wanted:
+        raise OSError(f"{wanted} open files are needed, and {most} are allowed: see ulimit -Hn.")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], port: int, path: str, core: int | None) -> Iterator[Host]:
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})
+        _until_ready(process, f"http://127.0.0.1:{port}{path}")
+        yield Host(process.pid, port)
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _until_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            _get(url)
+        except urllib.error.HTTPError as answer:
+            if answer.code == 404:
+                return
+        except OSError:
+            pass
+        else:
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"The server did not start (exit status {process.poll()}).")
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text

@@ -1,0 +1,59 @@
+"""What a session keeps in memory: nothing of its handshake, and nothing at all after its end."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+import pytest
+
+from gateway.server.connection import Connection
+from gateway.server.upgrade import Upgrade
+from gateway.session import Session
+from tests.live import running, until
+from tests.talk import run, talk
+
+KINDS = ("Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room", "Booth", "Log")
+
+
+def alive() -> Counter[str]:
+    """Objects of a session, reachable or not."""
+    names = (type(thing).__name__ for thing in gc.get_objects())
+    return Counter(name for name in names if name in KINDS)
+
+
+def test_a_session_that_has_ended_is_freed_without_the_garbage_collector() -> None:
+    async def main() -> None:
+        async with running() as live:
+            gc.collect()
+            gc.disable()
+            try:
+                before = alive()
+                async with talk(live, "?to=de&hb=60") as client:
+                    await client.send("good morning")
+                    await client.until("final")
+                    assert set((alive() - before).keys()) == set(KINDS)
+                await until(lambda: not live.server.server_state.connections)
+                await until(lambda: not live.hub.rooms)
+                await until(lambda: not alive() - before)
+            finally:
+                gc.enable()
+
+    run(main)
+
+
+def test_an_open_socket_keeps_nothing_of_its_handshake() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?to=de") as client:
+            await client.until("welcome")
+            (protocol,) = live.server.server_state.connections
+            assert isinstance(protocol, Upgrade)
+            assert not protocol.request.headers and not protocol.response.headers
+            assert protocol.scope["headers"] == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", [Connection, Session])
+def test_what_every_socket_has_is_without_a_dictionary(kind: type) -> None:
+    assert all("__slots__" in vars(base) for base in kind.__mro__[:-1])
