@@ -3,12 +3,13 @@
 //
 // An utterance: { key, id, era, ord, lang, text, speaker, final, retracted,
 //                 captions: { [lang]: caption } }
-// A caption:    { stable, draft, status, code }, shown as stable text followed by its draft
+// A caption:    { stable, draft, status, code, edited }, shown as stable text followed by its draft;
+//                 `edited` where a person wrote it
 //
 // A long utterance is cut: its first part keeps the id (`u1`), the next are `u1.2`, `u1.3`, and each
 // is an utterance here.
 
-export const LIMIT = 200; // utterances kept; the oldest go first
+export const LIMIT = 1_000; // utterances kept; the oldest go first
 
 /** `era` counts histories of rooms, which `epoch` names: in another one, ids may come again. */
 export const EMPTY = { era: 0, epoch: null, utterances: new Map() };
@@ -49,7 +50,7 @@ export function reduce(state, event) {
         status: GROWING,
       }));
     case "final":
-      return caption(state, event, () => finished(event.text));
+      return caption(state, event, () => finished(event));
     case "failed":
       return caption(state, event, () => ({ ...BLANK, status: "failed", code: event.code }));
     case "cancelled":
@@ -80,7 +81,9 @@ function welcomed(state, { epoch }) {
 /** What this page says is shown at once, in the part that it belongs to. */
 function said(state, event) {
   const { id, text } = open(state, event.id, event.text);
-  return change(state, { id }, (u) => ({ ...u, text, lang: event.lang }));
+  return change(state, { id }, (u) => ({
+    ...u, text, lang: event.lang, speaker: event.speaker ?? u.speaker,
+  }));
 }
 
 /** The part of an utterance that has not been said to its end, and what of `text` it has. */
@@ -99,7 +102,7 @@ function edited(state, event) {
   const original = known?.lang === event.lang;
   return change(state, event, (u) => {
     const captions = { ...u.captions };
-    if (!original || captions[event.lang]) captions[event.lang] = finished(event.text);
+    if (!original || captions[event.lang]) captions[event.lang] = finished(event);
     return { ...u, text: original ? event.text : u.text, captions };
   });
 }
@@ -116,8 +119,8 @@ function snapshot(state, { id, ord, lang, text, speaker, final, lines }) {
   }));
 }
 
-function finished(text) {
-  return { ...BLANK, stable: text, status: "final" };
+function finished({ text, by }) {
+  return { ...BLANK, stable: text, status: "final", ...(by === "human" && { edited: true }) };
 }
 
 /** The connection is gone: what it left unfinished will not come any more. */

@@ -1,140 +1,192 @@
-// The page: menus, the line that is typed, and the wires between connection, captions and view.
-// Query: from=en, to=de,fr, room=..., speaker=..., gateway=ws://host:port (default: who served this).
+// The page: the wires between connection, captions, view and what people do.
 
+import { endpoint, inventRoom, read } from "./address.js";
 import { EMPTY, reduce } from "./captions.js";
+import { Columns } from "./columns.js";
 import { Connection } from "./connection.js";
-import { View, fillMenu } from "./view.js";
-
-const TYPING_MS = 250; // at most so often is an unfinished line sent
-const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
+import { Demo } from "./demo.js";
+import { Display } from "./display.js";
+import { Follow } from "./follow.js";
+import { fillMenu, nameOf } from "./languages.js";
+import { Lines } from "./lines.js";
+import { Microphone } from "./mic.js";
+import { Paste } from "./paste.js";
+import { View } from "./view.js";
 
 const $ = (selector) => document.querySelector(selector);
-const query = new URLSearchParams(location.search);
-const gateway = new URL(query.get("gateway") ?? location.origin);
-gateway.protocol = gateway.protocol.replace("http", "ws");
 
-const view = new View();
-const menus = { from: $("#from"), to: [$("#left"), $("#right")] };
-const line = $("#line");
+const here = read(location.search, location.origin, { role: "speak" });
+if (!here.room) {
+  // Whoever opens a meeting moderates it. The address in the bar lets others speak.
+  here.room = inventRoom();
+  sessionStorage.setItem(`moderates ${here.room}`, "1");
+  const url = new URL(location);
+  url.searchParams.set("room", here.room);
+  history.replaceState(null, "", url);
+}
+if (here.role === "speak" && sessionStorage.getItem(`moderates ${here.room}`)) here.role = "moderate";
+
+const reads = here.role === "view";
+const follow = new Follow($("#reader"), $("#live"));
+const view = new View(follow);
+const display = new Display(() => view.relax(), { original: reads ? "hidden" : "shown" });
+const columns = new Columns($("#heads"), here.to, onColumns);
+const from = $("#from");
 let state = EMPTY;
 let drawing = 0;
-let typed = null; // the line being typed: { id, text } as last sent
-let typing = 0;
-let said = 0;
-const author = Math.random().toString(36).slice(2, 8); // ids of two pages in one room must differ
+let welcomed = false;
+const unheard = new Map(); // id -> what was said to its end, until its `source` comes
 
 const connection = new Connection(address, { onEvent, onState });
+const lines = new Lines({
+  say, cancel, lang: () => from.value,
+});
+const microphone = new Microphone({ say, lang: () => from.value });
+const demo = new Demo({ say, begin: beginDemo, cancel });
+new Paste((said, lang) => demo.play(said, lang, "Transcript"));
+let pairs = []; // what can be translated into what: [{ tag, targets }]
 
 function address() {
-  const url = new URL("/v1/ws", gateway);
-  if (menus.from.value) url.searchParams.set("from", menus.from.value);
-  if (targets().length) url.searchParams.set("to", targets().join());
-  for (const name of ["room", "speaker"]) {
-    if (query.get(name)) url.searchParams.set(name, query.get(name));
-  }
+  const url = endpoint(here.gateway, "/v1/ws");
+  url.searchParams.set("room", here.room);
+  url.searchParams.set("role", here.role);
+  if (from.value) url.searchParams.set("from", from.value);
+  if (columns.langs.length) url.searchParams.set("to", columns.langs.join());
+  if (here.speaker) url.searchParams.set("speaker", here.speaker);
   return url;
 }
 
-function targets() {
-  return menus.to.map((menu) => menu.value).filter(Boolean);
-}
-
 function onEvent(event) {
-  if (event.type === "welcome") {
-    typed = null;
-    line.maxLength = event.limits.text;
-    if (!targets().length) {
-      offer(event.languages.map((tag) => ({ tag, endonym: nameOf(tag) })));
-      connection.send({ type: "set", from: menus.from.value });
-      connection.send({ type: "want", langs: targets() });
-    }
-    tell("");
-  }
-  if (event.type === "error") tell([event.msg, event.hint].filter(Boolean).join(" "));
-  if (event.type === "goaway") tell(event.why);
-  if (["final", "edited"].includes(event.type) && targets().includes(event.lang)) {
-    view.announce(event.text, event.lang);
+  switch (event.type) {
+    case "welcome":
+      welcomed = true;
+      lines.welcome(event.limits);
+      if (!columns.offered.length) offer(event.languages);
+      tell("");
+      break;
+    case "error":
+      if (event.code === "busy" && unheard.has(event.id)) again(event);
+      else tell([event.msg, event.hint].filter(Boolean).join(" "));
+      break;
+    case "source":
+      unheard.delete(event.id);
+      break;
+    case "goaway":
+      tell(event.why);
+      break;
+    case "presence":
+      present(event);
+      break;
+    case "final":
+    case "edited":
+      if (event.lang === columns.langs[0]) view.announce(event.text, event.lang);
   }
   dispatch(event);
 }
 
 function onState(name, detail) {
-  const waiting = `no connection, again in ${Math.ceil(detail)} s`;
-  const words = { connecting: "connecting", open: "connected", waiting, closed: `closed: ${detail}` };
+  const waiting = `No connection, again in ${Math.ceil(detail)} s`;
+  const words = { connecting: "Connecting", open: "Connected", waiting, closed: `Closed: ${detail}` };
   $("#state").dataset.state = name;
   $("#state").textContent = words[name];
-  $("#send").disabled = name !== "open";
+  lines.connected(name === "open");
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
 }
 
 function dispatch(event) {
+  const before = state;
   state = reduce(state, event);
+  if (state !== before) draw();
+}
+
+function draw() {
   drawing ||= requestAnimationFrame(() => {
     drawing = 0;
-    view.render(state, targets());
+    view.render(state, columns.langs);
+    const empty = state.utterances.size === 0;
+    $("#start").hidden = !empty || reads;
+    $("#waiting").hidden = !empty || !reads;
+    $("#heads").hidden = empty && !reads;
+    $("#again").hidden = empty || reads || demo.playing;
   });
 }
 
-function say(text, final) {
-  typed ??= { id: `${author}-${++said}`, text: "" };
-  const message = { type: "say", id: typed.id, text, final };
-  if (!connection.send(message)) return false;
-  dispatch({ ...message, lang: menus.from.value });
-  typed = final ? null : { ...typed, text };
+function say(message) {
+  if (!connection.send({ type: "say", ...message })) return false;
+  dispatch({ type: "say", lang: from.value, ...message });
+  if (message.final) unheard.set(message.id, message);
   return true;
 }
 
-/** While a line is typed, say it so far: whole words only, since half a word is another word. */
-function sayTyped() {
-  typing = 0;
-  const text = (UNSPACED.test(line.value) ? line.value : line.value.replace(/\S+$/, "")).trim();
-  if (!$("#partials").checked || text === (typed?.text ?? "")) return;
-  if (text) say(text, false);
-  else {
-    connection.send({ type: "cancel", id: typed.id });
-    typed = null;
+function cancel(id) {
+  connection.send({ type: "cancel", id });
+}
+
+/** The gateway has too much to do: what was said to its end is said again. */
+function again({ id, retry_ms }) {
+  setTimeout(() => connection.send({ type: "say", ...unheard.get(id) }), retry_ms ?? 1000);
+}
+
+function onColumns(langs) {
+  connection.send({ type: "want", langs });
+  const url = new URL(location);
+  url.searchParams.set("to", langs.join());
+  history.replaceState(null, "", url);
+  draw();
+}
+
+/** The demo is about to be played in `lang`: read what can be made of it. */
+function beginDemo(lang) {
+  const targets = pairs.find(({ tag }) => tag === lang)?.targets ?? [];
+  const langs = columns.langs.filter((tag) => targets.includes(tag));
+  if (langs.length < columns.langs.length) {
+    const others = targets.filter((tag) => !langs.includes(tag));
+    columns.choose([...langs, ...others].slice(0, columns.langs.length));
   }
+  draw();
 }
 
-line.addEventListener("input", () => (typing ||= setTimeout(sayTyped, TYPING_MS)));
-
-$("#say").addEventListener("submit", (event) => {
-  event.preventDefault();
-  clearTimeout(typing);
-  typing = 0;
-  const text = line.value.trim();
-  if (text && say(text, true)) line.value = "";
-});
-
-menus.from.addEventListener("change", () => {
-  connection.send({ type: "set", from: menus.from.value });
-});
-
-for (const menu of menus.to) {
-  menu.addEventListener("change", () => {
-    connection.send({ type: "want", langs: targets() });
-    view.render(state, targets());
-  });
+function present({ members, speakers }) {
+  if ($("#state").dataset.state !== "open") return;
+  const people = members === 1 ? "only you are here" : `${members} are here`;
+  $("#state").textContent = `Connected, ${people}`;
+  $("#state").title = speakers?.join(", ") ?? "";
 }
 
-function offer(languages) {
-  const [left, right] = (query.get("to") ?? "de,fr").split(",");
-  fillMenu(menus.from, languages, query.get("from") ?? "en");
-  fillMenu(menus.to[0], languages, left);
-  fillMenu(menus.to[1], languages, right);
-}
-
-function nameOf(tag) {
-  return new Intl.DisplayNames(tag, { type: "language" }).of(tag);
+function offer(tags, sources = tags) {
+  fillMenu(from, sources.map((tag) => ({ tag, endonym: nameOf(tag) })), here.from ?? "en");
+  columns.offer(tags);
+  demo.offer(sources);
+  if (welcomed) {
+    connection.send({ type: "set", from: from.value });
+    connection.send({ type: "want", langs: columns.langs });
+  }
+  draw();
 }
 
 function tell(text) {
   $("#message").textContent = text;
 }
 
+from.addEventListener("change", () => {
+  connection.send({ type: "set", from: from.value });
+  microphone.speak(from.value);
+});
+
+document.body.dataset.role = here.role;
+$("#room").textContent = here.room;
+document.title = `${here.room} · Live captions`;
+
 // Another gateway's languages are in its `welcome`: its HTTP is closed to pages from elsewhere.
-if (!query.has("gateway")) {
+if (!here.elsewhere) {
   const answer = await fetch("/v1/languages").catch(() => null);
-  if (answer?.ok) offer((await answer.json()).languages);
+  if (answer?.ok) {
+    pairs = (await answer.json()).languages;
+    const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];
+    const sources = pairs.map(({ tag }) => tag);
+    offer([...sources.filter((tag) => targets.includes(tag)),
+           ...targets.filter((tag) => !sources.includes(tag))], sources);
+  }
 }
 connection.open();
+if (here.demo) demo.start(here.demo);

@@ -42,7 +42,7 @@ SECURITY = (
 SOCKET = "/v1/ws"
 """Path of the WebSocket."""
 
-PAGE = frozenset((".html", ".css", ".js", ".svg"))
+PAGE = frozenset((".html", ".css", ".js", ".svg", ".txt"))
 """Files of the demo page that are served."""
 
 
@@ -173,9 +173,10 @@ def _demo() -> list[Route]:
     package = Path(__file__).resolve().parent.parent
     for folder in (package.parent / "web_demo", package / "web_demo"):
         if (folder / "index.html").is_file():
-            files = sorted(path for path in folder.iterdir() if path.suffix in PAGE)
+            files = sorted(path for path in folder.rglob("*") if path.suffix in PAGE)
+            names = [path.relative_to(folder).as_posix() for path in files]
             return [
-                Route("/" if path.name == "index.html" else f"/{path.name}", http.page(path))
-                for path in files
+                Route("/" if name == "index.html" else f"/{name}", http.page(path))
+                for name, path in zip(names, files, strict=True)
             ]
     return []

@@ -180,6 +180,17 @@ test("a corrected original is no caption, but for those who read it as one", () 
   assert.deepEqual([same.text, same.captions.en.stable], ["Hi", "Hi"]);
 });
 
+test("a caption that a person wrote is marked, until a model writes it again", () => {
+  const edited = (by) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "de", text: "x", by });
+  assert.equal(only(after(source("a", 1), final({}), edited("human"))).captions.de.edited, true);
+  assert.equal(only(after(source("a", 1), edited("human"), edited("mt"))).captions.de.edited, undefined);
+});
+
+test("what this page says has the name of its speaker at once", () => {
+  const say = { type: "say", id: "a", text: "we", lang: "en", final: false };
+  assert.equal(only(after({ ...say, speaker: "Ann" }, say)).speaker, "Ann");
+});
+
 test("what was taken back is gone, said to its end or not", () => {
   const retracted = { type: "retracted", seq: 10, id: "a", ord: 1 };
   const ended = after(source("a", 1), final({}), source("b", 2), retracted);

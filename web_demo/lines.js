@@ -1,0 +1,69 @@
+// What this page says: ids that are its own, and the line that is typed.
+// Knows the document; knows no socket.
+
+const TYPING_MS = 250; // at most so often is an unfinished line sent
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
+
+const author = Math.random().toString(36).slice(2, 8); // ids of two pages in one room must differ
+let said = 0;
+
+/** An id for a new utterance of this page. */
+export function newId() {
+  return `${author}-${++said}`;
+}
+
+export class Lines {
+  #line = document.querySelector("#line");
+  #send = document.querySelector("#send");
+  #partials = document.querySelector("#partials");
+  #say;
+  #cancel;
+  #lang;
+  #typed = null; // the line being typed: { id, text } as last sent
+  #timer = 0;
+
+  /** `say({ id, text, final, lang })` returns false where it could not be sent. */
+  constructor({ say, cancel, lang }) {
+    this.#say = say;
+    this.#cancel = cancel;
+    this.#lang = lang;
+    this.#line.addEventListener("input", () => {
+      this.#timer ||= setTimeout(() => this.#typing(), TYPING_MS);
+    });
+    document.querySelector("#say").addEventListener("submit", (event) => {
+      event.preventDefault();
+      clearTimeout(this.#timer);
+      this.#timer = 0;
+      const text = this.#line.value.trim();
+      if (text && this.#put(text, true)) this.#line.value = "";
+    });
+  }
+
+  welcome({ text }) {
+    this.#typed = null;
+    this.#line.maxLength = text;
+  }
+
+  connected(open) {
+    this.#send.disabled = !open;
+  }
+
+  /** While a line is typed, say it so far: whole words only, since half a word is another word. */
+  #typing() {
+    this.#timer = 0;
+    const { value } = this.#line;
+    const text = (UNSPACED.test(value) ? value : value.replace(/\S+$/u, "")).trim();
+    if (!this.#partials.checked || text === (this.#typed?.text ?? "")) return;
+    if (text) return this.#put(text, false);
+    this.#cancel(this.#typed.id);
+    this.#typed = null;
+  }
+
+  #put(text, final) {
+    this.#typed ??= { id: newId(), text: "" };
+    const { id } = this.#typed;
+    if (!this.#say({ id, text, final, lang: this.#lang() })) return false;
+    this.#typed = final ? null : { id, text };
+    return true;
+  }
+}
