@@ -7,7 +7,7 @@ TEST   := $(VENV)/.test
 PURE   := errors job messages codec limits languages profiles outbox dispatch utterance log member \
           glossary room session guards phrases sentences schema units admission segment \
           cues transcript formats stability flow speech memory history audience booth \
-          floor minutes recall grant token address claims keys origin
+          floor minutes recall grant token address claims keys origin ticket
 REPLAY := recogniser script measure plot
 comma  := ,
 space  := $(subst ,, )

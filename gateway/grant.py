@@ -51,6 +51,17 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     quota: Quota = Quota()
 
+    @property
+    def usual(self) -> Role:
+        """The role of a socket that names none."""
+        return min(Role.SPEAK, self.role, key=RANKS.index)
+
+    @property
+    def home(self) -> str | None:
+        """The room of a socket that names none, where the grant is for one alone."""
+        (room, *more) = self.rooms or ("*",)
+        return None if more or {"*", "?"} & set(room) else room
+
     def be(self, role: Role) -> None:
         """Raises `ClientFault` (``forbidden``) for a role beyond its own."""
         if RANKS.index(role) > RANKS.index(self.role):

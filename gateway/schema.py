@@ -98,6 +98,10 @@ QUERY: dict[str, Json] = {
         "description": "How much of an unfinished caption this socket is shown.",
     },
     "speaker": {"type": "string", "maxLength": 128, "description": "Display name."},
+    "ticket": {
+        "type": "string",
+        "description": "A ticket of `POST /v1/tickets`, good once; for those who send no key.",
+    },
     "hb": {
         "type": "number",
         "minimum": 1,

@@ -53,9 +53,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one gateway process runs. The string below a field is its documentation."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. The default lets in this machine alone: there are no keys yet."""
+    """Address to listen on. The default lets in this machine alone; any other needs ``keys``."""
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
     """Port to listen on; 0 takes a free one. ``PORT`` is read where ``GATEWAY_PORT`` is not set."""
+    keys: str | None = None
+    """File of API keys, which ``gateway key`` makes. It is read again when it changes."""
+    jwt_key: str | None = None
+    """Secret, of 32 bytes or more, that signs JWTs with HS256. Prefer the variable to the flag."""
+    jwks_url: str | None = None
+    """Where an identity provider publishes the public keys (JWKS) of its RS256 and ES256 JWTs."""
+    jwks_file: str | None = None
+    """The same as a file, read at the start."""
+    jwt_issuer: str | None = None
+    """``iss`` that JWTs have to have. Default: any."""
+    jwt_audience: str | None = None
+    """``aud`` that JWTs have to have; needed with public keys. Default: they have none."""
+    origins: str | None = None
+    """Origins, separated by commas, whose pages may use the gateway beside its own:
+    ``https://meet.example``. ``*`` lets in every page."""
+    hosts: str | None = None
+    """Names, separated by commas, that a gateway without keys answers to beside addresses and
+    localhost; ``*`` for all. Pages could reach it by a name of theirs otherwise."""
+    trusted_proxies: str | None = None
+    """Networks, separated by commas, whose ``X-Forwarded-For`` tells who asks: ``127.0.0.1``."""
     insecure: bool = False
     """Listen on other addresses than loopback although everybody who reaches them is let in."""
     reuse_port: bool = False
@@ -294,10 +314,11 @@ def loopback(host: str) -> bool:
 
 def refuse_exposure(settings: Settings) -> None:
     """Raise `SettingsError` where strangers could reach a gateway that asks nobody for a key."""
-    if not settings.insecure and not loopback(settings.host):
+    given = (settings.keys, settings.jwt_key, settings.jwks_url, settings.jwks_file)
+    if not settings.insecure and not any(given) and not loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, and this gateway lets everybody"
-            " in. Put a proxy that asks for a login in front of 127.0.0.1, or say --insecure."
+            " in. Make a key with `gateway key` and name the file with --keys, or say --insecure."
         )
 
 

@@ -13,7 +13,9 @@ from gateway.engines.base import Engine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.flow import Flow
 from gateway.limits import Limits
+from gateway.origin import Names
 from gateway.server.app import create_app
+from gateway.server.gate import Gate
 from gateway.server.hub import Hub
 from gateway.server.process import Server, configure, listen
 from gateway.settings import Settings
@@ -51,13 +53,18 @@ async def running(
     flow: Flow | None = None,
     store: Store | None = None,
     drain_s: float = 5.0,
+    gate: Gate | None = None,
 ) -> AsyncIterator[Live]:
-    """Serve ``engine`` (default: a scripted one) until the block ends."""
+    """Serve ``engine`` (default: a scripted one) until the block ends.
+
+    Handshakes that are written by hand call it ``x``.
+    """
     engine = engine if engine is not None else ScriptedEngine()
     limits = limits if limits is not None else Limits()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    app = create_app(engine, limits, lang=lang, flow=flow, store=store)
+    gate = gate if gate is not None else Gate(limits, names=Names(["x"]))
+    app = create_app(engine, limits, lang=lang, flow=flow, store=store, gate=gate)
     server = Server(configure(app, Settings(limits=limits)), app.state.hub, drain_s)
     if store is not None:
         await store.open()

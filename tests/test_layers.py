@@ -39,8 +39,10 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("flow", "utterance"),
     ("engines.base", "engines.completions", "engines.vocabulary", "member", "settings", "speech"),
     ("audience", "booth", "grant", "memory", "sqlite"),
-    ("floor", "history", "keys", "minutes", "recall"),
+    ("floor", "history", "keys", "minutes", "recall", "ticket"),
     ("claims", "room"),
+    ("server.issuer",),
+    ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score", "soak", "soak.proxy"),
     ("replay.script",),
@@ -57,8 +59,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ),
     ("engines.fallback",),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
-    ("server.http", "server.rooms"),
-    ("server.libretranslate",),
+    ("server.http",),
+    ("server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
     ("server.process",),
     ("cli",),
@@ -73,7 +75,7 @@ PURE = (
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *("audience", "booth", "floor", "grant", "minutes", "recall", "token"),
     *("cues", "transcript", "formats"),
-    *("address", "claims", "keys", "origin"),
+    *("address", "claims", "keys", "origin", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
@@ -81,7 +83,16 @@ PURE = (
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
     *("sqlite3", "threading", "time", "uuid"),
-    *("aiosqlite", "httpx2", "prometheus_client", "starlette", "uvicorn", "uvloop", "websockets"),
+    *(
+        "aiosqlite",
+        "httpx2",
+        "jwt",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+        "uvloop",
+        "websockets",
+    ),
     *("ctranslate2", "lingua", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
 

@@ -8,10 +8,15 @@ from pathlib import Path
 
 from starlette.routing import Route
 
-from gateway.server import http, libretranslate, openapi, rooms
+from gateway.server import http, libretranslate, openapi, rooms, tickets
 
 FILE = Path(__file__).parent.parent / "docs" / openapi.PATH
-ROUTES: tuple[Route, ...] = (*http.ROUTES, *libretranslate.ROUTES, *rooms.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *http.ROUTES,
+    *libretranslate.ROUTES,
+    *rooms.ROUTES,
+    *tickets.ROUTES,
+)
 
 
 def test_the_file_is_as_new_as_the_code() -> None:

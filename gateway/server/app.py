@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.detect import Detector
 from gateway.engines.base import Engine
+from gateway.errors import ClientFault
 from gateway.flow import Flow
 from gateway.limits import Limits
-from gateway.server import http, libretranslate, rooms
+from gateway.origin import Pages
+from gateway.server import http, libretranslate, rooms, tickets
 from gateway.server.connection import Endpoint
+from gateway.server.gate import Gate
 from gateway.server.hub import Hub
 from gateway.server.metrics import Metrics
 from gateway.store import Store, StoreFault
@@ -31,16 +36,34 @@ from gateway.token import Signer
 
 log = logging.getLogger("gateway.app")
 
+POLICY = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self' ws: wss:",  # 'self' is not yet of the scheme ws everywhere
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+)
+"""What the demo page may load and do: its own files, and WebSockets."""
+
 SECURITY = (
-    (b"content-security-policy", b"default-src 'self'; connect-src 'self' ws: wss:"),
+    (b"content-security-policy", "; ".join(POLICY).encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
 """Headers on every HTTP answer."""
 
 SOCKET = "/v1/ws"
 """Path of the WebSocket."""
+
+OPEN = frozenset(("/healthz", "/readyz"))
+"""Paths for machines that know the gateway by any name, and learn nothing there."""
 
 PAGE = frozenset((".html", ".css", ".js", ".svg", ".txt"))
 """Files of the demo page that are served."""
@@ -55,18 +78,21 @@ def create_app(
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
     signing_key: str | None = None,
+    gate: Gate | None = None,
 ) -> Starlette:
     """The gateway around an engine, and a store, that somebody else starts and closes.
 
     ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
     is installed, else English). ``flow`` is how text that still grows is treated. ``guards`` counts
     what the guards stopped. ``signing_key`` is what tokens are signed with (default: the store's
-    own, else a new one).
+    own, else a new one). ``gate`` is who is let in (default: everybody).
     """
     metrics = Metrics()
+    limits = limits if limits is not None else Limits()
+    gate = gate or Gate(limits)
     hub = Hub(
         engine,
-        limits if limits is not None else Limits(),
+        limits,
         lang=lang,
         detect=_detector(engine),
         flow=flow,
@@ -74,6 +100,8 @@ def create_app(
         observe=metrics.observe,
         signer=None if signing_key is None else Signer(signing_key.encode()),
     )
+    gate.signer = lambda: hub.signer
+    metrics.guard(gate)
     metrics.watch(hub, guards if guards is not None else Counter())
     if store is not None:
         metrics.keep(store)
@@ -82,30 +110,39 @@ def create_app(
     async def life(app: Starlette) -> AsyncIterator[None]:
         if signing_key is None and store is not None:
             hub.signer = await _signer(store, hub.signer)
-        keeper = asyncio.create_task(hub.keep())
+        keepers = [
+            asyncio.create_task(hub.keep()),
+            asyncio.create_task(gate.watch(lambda: hub.review(gate.confirm))),
+        ]
         try:
             yield
         finally:
             await hub.drain(0)
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+            await gate.aclose()
 
-    endpoint = Endpoint(hub)
+    endpoint = Endpoint(hub, gate)
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET, endpoint),
         *http.ROUTES,
         *libretranslate.ROUTES,
         *rooms.ROUTES,
+        *tickets.ROUTES,
         *(_demo() or [Route("/", http.index)]),
     ]
     app = _Application(
         endpoint,
         routes=routes,
         lifespan=life,
-        middleware=[Middleware(_Headers)],
+        middleware=[Middleware(_Door, gate=gate), *_across(gate.pages)],
         exception_handlers=http.EXCEPTIONS,
     )
+    # Around all there is: Starlette's own answer to a fault is outside of its middleware.
+    app.middleware_stack = _Headers(app.build_middleware_stack())
     app.state.hub = hub
+    app.state.gate = gate
     app.state.metrics = metrics
     app.state.store = store
     app.state.scribe = rooms.Scribe()
@@ -156,6 +193,41 @@ async def _signer(store: Store, default: Signer) -> Signer:
     except StoreFault as fault:
         log.error("Resume tokens will not outlive this process: %s", fault)
         return default
+
+
+class _Door:
+    """Turns away requests of pages from elsewhere, and under names that are not the gateway's.
+
+    A socket is told on the socket, by its `Endpoint`.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self.app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN:
+            try:
+                self._gate.check(Headers(scope=scope))
+            except ClientFault as fault:
+                await http.refusal(fault)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def _across(pages: Pages) -> list[Middleware]:
+    """What lets pages of listed origins read the answers: a token is in a header, not a cookie."""
+    if not pages.listed:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=sorted(pages.listed),
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("authorization", "content-type"),
+            expose_headers=("retry-after",),
+        )
+    ]
 
 
 def _detector(engine: Engine) -> Detector | None:

@@ -19,17 +19,20 @@ import logging
 import re
 from typing import Any, get_args
 
+from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from gateway.codec import Codec, negotiate
 from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.grant import EVERYTHING, Grant
 from gateway.log import Point
 from gateway.member import Role
 from gateway.messages import Error, View
-from gateway.server.hub import Hub, Phase, Place, Seat
+from gateway.server.gate import Gate, spoken
+from gateway.server.hub import CLOSE, Hub, Phase, Place, Seat
 from gateway.server.upgrade import WRITER, Writer
-from gateway.session import Session
+from gateway.session import Renew, Session
 
 log = logging.getLogger("gateway.connection")
 
@@ -46,8 +49,9 @@ socket that is sent a lot is not to hold up the others."""
 class Endpoint:
     """``/v1/ws``: one call for each client."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, gate: Gate) -> None:
         self._hub = hub
+        self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
@@ -55,26 +59,34 @@ class Endpoint:
         message = await receive()
         assert message["type"] == "websocket.connect", message["type"]
         try:
-            await send({"type": "websocket.accept", "subprotocol": codec.value if codec else None})
+            name = spoken(scope.get("subprotocols", ()), codec.value if codec else None)
+            await send({"type": "websocket.accept", "subprotocol": name})
         except OSError:
             return  # gone before it was let in
         query = QueryParams(scope["query_string"])
+        caller = self._gate.caller(scope)
         try:
-            place = hub.recognise(query.get("resume"), query.get("room"))
-            seat, beat = read_query(query, codec, place)
-            await hub.fetch(seat.room)
-            session = hub.open(seat)
-        except ClientFault as fault:
-            await _turn_away(send, codec or _unnegotiated(query), fault, hub.phase)
-            return
-        log.info("%s open", session.id)
-        try:
-            writer = scope.get("extensions", {}).get(WRITER)
-            scope["headers"].clear()  # they would stay in memory as long as the socket
-            await Connection(receive, send, hub, session, beat, writer).serve()
+            try:
+                caller.enter()
+                place = hub.recognise(query.get("resume"), query.get("room"))
+                grant = await caller.grant(None if place is None else place.grant)
+                seat, beat = read_query(query, codec, place, grant, caller.renew)
+                seat.check()
+                await hub.fetch(seat.room)
+                session = hub.open(seat)
+            except ClientFault as fault:
+                await _turn_away(send, codec or _unnegotiated(query), fault, hub.phase)
+                return
+            log.info("%s open", session.id)
+            try:
+                writer = scope.get("extensions", {}).get(WRITER)
+                scope["headers"].clear()  # they would stay in memory as long as the socket
+                await Connection(receive, send, hub, session, beat, writer).serve()
+            finally:
+                hub.close(session)
+                log.info("%s closed after %d frames", session.id, session.frames_in)
         finally:
-            hub.close(session)
-            log.info("%s closed after %d frames", session.id, session.frames_in)
+            caller.leave()
 
 
 class Connection:
@@ -222,13 +234,17 @@ class Connection:
 
 
 def read_query(
-    query: QueryParams, codec: Codec | None, place: Place | None = None
+    query: QueryParams,
+    codec: Codec | None,
+    place: Place | None = None,
+    grant: Grant = EVERYTHING,
+    renew: Renew | None = None,
 ) -> tuple[Seat, float | None]:
     """The seat asked for, and the heartbeat in seconds. Raises `ClientFault` (``bad_frame``).
 
-    What the query does not say is as at the ``place`` that it takes.
+    What the query does not say is as at the ``place`` that it takes, else as the ``grant`` is for.
     """
-    was = place or _ANYWHERE
+    was = place or replace(_ANYWHERE, role=grant.usual)
     room = query.get("room")
     if room is not None and not ROOM.fullmatch(room):
         raise _bad("room", room, "1 to 64 letters, digits, '-' or '_'")
@@ -250,7 +266,7 @@ def read_query(
     seat = Seat(
         session=place.session if place is not None else None,
         since=_since(query),
-        room=place.room if place is not None else room,
+        room=place.room if place is not None else grant.home if room is None else room,
         role=Role(role),
         source=query.get("from", was.source),
         targets=was.targets
@@ -259,6 +275,8 @@ def read_query(
         view=view,  # type: ignore[arg-type]  # checked above
         speaker=speaker or None,
         codec=codec or _unnegotiated(query),
+        grant=grant,
+        renew=renew,
     )
     return seat, None if beat is None else min(float(beat), HEARTBEAT_S[1])
 
@@ -289,14 +307,6 @@ def _bad(name: str, value: str, allowed: str) -> ClientFault:
     )
 
 
-_CLOSE = {
-    ErrorCode.BUSY: CloseCode.TOO_MANY,
-    ErrorCode.UNAUTHENTICATED: CloseCode.UNAUTHENTICATED,
-    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
-    ErrorCode.NOT_FOUND: CloseCode.NO_SUCH_ROOM,
-}
-
-
 async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase) -> None:
     """Say why on the open socket: browsers cannot read an HTTP status."""
     error = Error(
@@ -308,7 +318,7 @@ async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase)
         await send(_event(frame))
     except OSError:
         return
-    code = _CLOSE.get(fault.code, CloseCode.PROTOCOL_ERROR)
+    code = CLOSE.get(fault.code, CloseCode.PROTOCOL_ERROR)
     if fault.code is ErrorCode.BUSY and phase is not Phase.OPEN:
         code = CloseCode.GOAWAY
     await _close(send, code, str(fault))

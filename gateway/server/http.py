@@ -24,9 +24,12 @@ from starlette.types import Receive, Scope, Send
 
 from gateway import __version__, languages
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
-from gateway.messages import Context, Final, Terms
+from gateway.grant import Grant
+from gateway.member import Role
+from gateway.messages import PRIVATE, Context, Final, Terms
 from gateway.profiles import Profile
 from gateway.server import oneshot
+from gateway.server.gate import Gate
 from gateway.server.hub import Hub, Phase
 from gateway.store import StoreFault
 
@@ -63,7 +66,7 @@ class Translate(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     stream: bool = False
 
 
-EXAMPLE: Mapping[type[Any], str] = {
+EXAMPLE: dict[type[Any], str] = {
     Translate: '{"text":"good morning","source_lang":"en","target_lang":"de"}'
 }
 """A body of each shape, for those who sent something else."""
@@ -72,6 +75,7 @@ EXAMPLE: Mapping[type[Any], str] = {
 async def translate(request: Request) -> Response:
     """One text into one language, as JSON or, with ``stream``, as server-sent events."""
     hub = _hub(request)
+    grant = await allowed(request, Role.SPEAK, PRIVATE)
     body = await read(request, Translate)
     shot = oneshot.OneShot(
         hub,
@@ -81,6 +85,7 @@ async def translate(request: Request) -> Response:
         context=body.context,
         glossary=body.glossary,
         live=body.stream,
+        grant=grant,
     )
     if body.stream:
         return EventStream(shot)
@@ -196,7 +201,8 @@ async def readyz(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """Prometheus text format."""
+    """Prometheus text format. It tells of all tenants, so that it is for who runs the gateway."""
+    await allowed(request, Role.MODERATE)
     text = await asyncio.to_thread(request.app.state.metrics.expose)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -223,8 +229,17 @@ async def index(request: Request) -> Response:
 async def on_fault(request: Request, exc: Exception) -> Response:
     """A `GatewayError` as JSON with its status."""
     assert isinstance(exc, GatewayError)
-    headers = {"retry-after": "1"} if exc.code.retry else None
-    return reply(_fault(exc), STATUS.get(exc.code, 400), headers)
+    return refusal(exc)
+
+
+def refusal(fault: GatewayError) -> Response:
+    """The answer to what cannot be done."""
+    headers = {}
+    if fault.code.retry:
+        headers["retry-after"] = "1"
+    if fault.code is ErrorCode.UNAUTHENTICATED:
+        headers["www-authenticate"] = "Bearer"
+    return reply(_fault(fault), STATUS.get(fault.code, 400), headers)
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
@@ -243,6 +258,23 @@ async def on_http(request: Request, exc: Exception) -> Response:
 async def on_bug(request: Request, exc: Exception) -> Response:
     """A fault of the gateway; Starlette logs its traceback."""
     return reply({"error": "A fault of the gateway; it was logged.", "code": "internal"}, 500)
+
+
+async def allowed(
+    request: Request, role: Role, room: str | None = None, token: str | None = None
+) -> Grant:
+    """What the caller may do, which is at least to be ``role`` (in ``room``).
+
+    Raises `ClientFault`: ``unauthenticated``, ``forbidden``, ``busy``.
+
+    :param token: a key that stood in the body
+    """
+    gate: Gate = request.app.state.gate
+    grant = await gate.caller(request.scope).grant(token=token)
+    grant.be(role)
+    if room is not None:
+        grant.enter(room)
+    return grant
 
 
 async def read(request: Request, shape: type[Body]) -> Body:

@@ -42,6 +42,14 @@ from gateway.token import Signer
 
 log = logging.getLogger("gateway.hub")
 
+CLOSE = {
+    ErrorCode.BUSY: CloseCode.TOO_MANY,
+    ErrorCode.UNAUTHENTICATED: CloseCode.UNAUTHENTICATED,
+    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
+    ErrorCode.NOT_FOUND: CloseCode.NO_SUCH_ROOM,
+}
+"""How a socket is closed that may not stay, by what it is told."""
+
 HOUSEKEEPING_S = 1.0
 """Seconds between looks for overdue jobs and rooms that have been empty for too long."""
 OVERLAP_S = 1.0
@@ -247,7 +255,7 @@ class Hub:
             seat.speaker,
             None if seat.grant is EVERYTHING else seat.grant,
         )
-        return self.signer.sign(RESUME, place, min(until, seat.grant.until or until))
+        return self.signer.sign(RESUME, place, until)  # its grant is looked at by itself
 
     def _defer(self, session: Session) -> None:
         """A long replay lets others have their turn between two pages."""
@@ -513,6 +521,23 @@ class Hub:
                     "Connect with another one; send `auth` before the next one expires.",
                 )
                 session.refuse(fault, CloseCode.UNAUTHENTICATED, now)
+
+    def review(self, confirm: Callable[[Grant], Grant]) -> None:
+        """Keys have changed: close the sockets that would not be let in any more.
+
+        :param confirm: what is left of a grant; raises `ClientFault` (``unauthenticated``)
+        """
+        now = self.now()
+        for session in list(self.sessions.values()):
+            if session.outbox.closing is None:
+                try:
+                    grant = confirm(session.grant)
+                    session.confirm(grant)
+                except ClientFault as fault:
+                    session.refuse(fault, CLOSE[fault.code], now)
+                else:
+                    session.grant = grant
+        self.act()
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly.

@@ -17,7 +17,9 @@ from starlette.routing import Route
 
 from gateway import languages
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.http import answer, directions, read, reply, source_of
+from gateway.member import Role
+from gateway.messages import PRIVATE
+from gateway.server.http import allowed, answer, directions, read, reply, source_of
 from gateway.server.hub import Hub
 from gateway.server.oneshot import OneShot
 
@@ -26,24 +28,27 @@ BATCH = 50
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Body of ``/translate``. ``alternatives`` and ``api_key`` are read and have no effect."""
+    """Body of ``/translate``. ``alternatives`` is read and has no effect."""
 
     q: str | Annotated[tuple[str, ...], Meta(max_length=BATCH)]
     target: str
     source: str = "auto"
     format: str = "text"
+    api_key: str | None = None
 
 
 class Sample(msgspec.Struct, frozen=True):
     """Body of ``/detect``."""
 
     q: str
+    api_key: str | None = None
 
 
 async def translate(request: Request) -> Response:
     """One text or a list of them; each is detected by itself where ``source`` is ``auto``."""
     hub: Hub = request.app.state.hub
     query = await read(request, Query)
+    grant = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
         raise ClientFault(
             ErrorCode.BAD_FRAME,
@@ -56,7 +61,7 @@ async def translate(request: Request) -> Response:
     try:
         for i, text in enumerate(batch):
             if text.strip():
-                shots[i] = OneShot(hub, text, source=source, target=query.target)
+                shots[i] = OneShot(hub, text, source=source, target=query.target, grant=grant)
         answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
     finally:
         for shot in shots.values():  # those before the one that cannot be said have begun
@@ -88,13 +93,14 @@ async def list_languages(request: Request) -> Response:
 async def detect(request: Request) -> Response:
     """``[{confidence, language}]``, likeliest first; confidence in percent."""
     hub: Hub = request.app.state.hub
+    sample = await read(request, Sample)
+    await allowed(request, Role.VIEW, token=sample.api_key or None)
     if hub.detect is None:
         raise ClientFault(
             ErrorCode.LANG_UNSUPPORTED,
             "This gateway has no language detector.",
             "Install it with the 'detect' extra: pip install '.[detect]'.",
         )
-    sample = await read(request, Sample)
     ranks = hub.detect.rank(sample.q)
     return reply([{"confidence": round(100 * p, 1), "language": tag} for tag, p in ranks[:3]])
 

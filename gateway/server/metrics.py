@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from gateway.engines.base import Engine, Health
 from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.outbox import Tally
+from gateway.server.gate import Gate
 from gateway.server.hub import Hub
 from gateway.store import Store
 
@@ -75,6 +76,10 @@ class Metrics:
     def watch(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
         """Read the hub's gauges at every scrape."""
         self.registry.register(_Gauges(hub, guards))
+
+    def guard(self, gate: Gate) -> None:
+        """Read the gate's counters at every scrape."""
+        self.registry.register(_Gate(gate))
 
     def keep(self, store: Store) -> None:
         """Read the store's gauges at every scrape."""
@@ -162,6 +167,25 @@ def _late(tally: Tally) -> Iterator[Metric]:
     yield saved
     yield CounterMetricFamily("gateway_lag", "Readers told that they lag.", tally.lags)
     yield CounterMetricFamily("gateway_too_slow", "Sockets closed with 4008.", tally.slow)
+
+
+class _Gate:
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "gateway_addresses", "Addresses that are counted.", len(self._gate.addresses)
+        )
+        yield GaugeMetricFamily(
+            "gateway_tickets_used", "Used tickets that are remembered.", len(self._gate.tickets)
+        )
+        refused = CounterMetricFamily(
+            "gateway_refused", "Sockets and requests not let in, by why.", labels=["code"]
+        )
+        for code, count in sorted(self._gate.refused.items()):
+            refused.add_metric([code], count)
+        yield refused
 
 
 class _Kept:

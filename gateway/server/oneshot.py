@@ -15,6 +15,7 @@ import msgspec
 
 from gateway import languages, sentences
 from gateway.errors import ClientFault, EngineFault, ErrorCode
+from gateway.grant import EVERYTHING, Grant
 from gateway.messages import (
     Cancelled,
     ClientMessage,
@@ -55,6 +56,7 @@ class OneShot:
         context: str | None = None,
         glossary: dict[str, str] | None = None,
         live: bool = False,
+        grant: Grant = EVERYTHING,
     ) -> None:
         if len(text) > TEXT:
             raise ClientFault(
@@ -73,7 +75,13 @@ class OneShot:
             self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
         self._heard: deque[ServerMessage] = deque()
         self._work = asyncio.Event()
-        seat = Seat(once=True, source=source, targets=(target,), view="live" if live else "final")
+        seat = Seat(
+            once=True,
+            source=source,
+            targets=(target,),
+            view="live" if live else "final",
+            grant=grant,
+        )
         self._session = hub.open(seat)
         self._session.outbox.wake = self._work.set
         try:

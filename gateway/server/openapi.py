@@ -17,6 +17,7 @@ from gateway.formats import Format
 from gateway.schema import Json
 from gateway.server.http import STATUS, Translate
 from gateway.server.libretranslate import Query, Sample
+from gateway.server.tickets import Wanted
 
 PATH = "schema/openapi.json"
 """Below ``docs/``."""
@@ -28,7 +29,7 @@ NAME: Json = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
 
 def openapi() -> Json:
     """The document."""
-    shapes = (Translate, Query, Sample)
+    shapes = (Translate, Query, Sample, Wanted)
     _, schemas = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
     schemas["Fault"] = _object("What was wrong.", error=TEXT, code=TEXT, hint={"type": "string"})
     schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
@@ -43,7 +44,16 @@ def openapi() -> Json:
         },
         "servers": [{"url": "http://127.0.0.1:8000", "description": "As `gateway serve` starts."}],
         "paths": _paths(),
-        "components": {"schemas": dict(sorted(schemas.items()))},
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key, a JWT or a ticket, where the gateway asks for one.",
+                }
+            },
+        },
     }
 
 
@@ -100,6 +110,7 @@ def _paths() -> Json:
                 _json(
                     _object("All.", model=TEXT, languages={"type": "array", "items": row}),
                 ),
+                asks=False,
             )
         },
         "/languages": {
@@ -107,6 +118,7 @@ def _paths() -> Json:
                 "libreLanguages",
                 "As LibreTranslate has it.",
                 _json({"type": "array", "items": tag}),
+                asks=False,
             )
         },
         "/v1/rooms/{room}/transcript.{format}": {
@@ -138,9 +150,21 @@ def _paths() -> Json:
                 faults=(404, 500),
             ),
         },
+        "/v1/tickets": {
+            "post": _operation(
+                "ticket",
+                "What a browser shows instead of a key, once.",
+                _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"})),
+                body="Wanted",
+                faults=(400, 413, 504),
+            )
+        },
         "/healthz": {
             "get": _operation(
-                "healthz", "The process lives.", _json(_object("Yes.", status=TEXT, version=TEXT))
+                "healthz",
+                "The process lives.",
+                _json(_object("Yes.", status=TEXT, version=TEXT)),
+                asks=None,
             )
         },
         "/readyz": {
@@ -149,6 +173,7 @@ def _paths() -> Json:
                 "A new utterance would be translated.",
                 _json(ready),
                 others={503: {"description": "It would not.", "content": _content(_json(ready))}},
+                asks=None,
             )
         },
         "/metrics": {"get": _operation("metrics", "Prometheus text format.", {"text/plain": TEXT})},
@@ -165,7 +190,11 @@ def _operation(
     query: Json | None = None,
     faults: Iterable[int] = (),
     others: dict[int, Json] | None = None,
+    asks: bool | None = True,
 ) -> Json:
+    """``asks``: whether a key may be asked for; None: not even where a page comes from."""
+    if asks is not None:
+        faults = sorted({403, *faults, *((401, 429) if asks else ())})
     codes: dict[int, list[str]] = {}
     for code, number in STATUS.items():
         codes.setdefault(number, []).append(code.value)
@@ -182,6 +211,8 @@ def _operation(
     for number, answer in (others or {}).items():
         answers[str(number)] = answer
     operation: Json = {"operationId": name, "summary": summary, "responses": answers}
+    if asks:
+        operation["security"] = [{"bearer": []}, {}]
     if query is not None:
         operation["parameters"] = [
             {"name": key, "in": "query", "schema": schema} for key, schema in query.items()

@@ -34,6 +34,7 @@ from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import GatewayError
 from gateway.server.app import create_app
+from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
 from gateway.server.upgrade import Upgrade, quiet
 from gateway.session import usual
@@ -132,6 +133,7 @@ def serve(settings: Settings) -> int:
         guards=guards,
         store=store,
         signing_key=settings.signing_key,
+        gate=build_gate(settings),
     )
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
     watch.daemon = True
@@ -162,6 +164,7 @@ def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # it takes parts of one too
         timeout_keep_alive=5,
         server_header=False,
+        proxy_headers=False,  # it would believe whatever comes from this machine
         access_log=False,
         log_config=None,
         lifespan="on",

@@ -18,7 +18,9 @@ from gateway import formats, languages
 from gateway.errors import ClientFault, ErrorCode
 from gateway.formats import Format, Title
 from gateway.log import Entry
+from gateway.member import Role
 from gateway.server.connection import ROOM
+from gateway.server.http import allowed
 from gateway.server.hub import Hub
 from gateway.transcript import Transcript
 
@@ -91,6 +93,8 @@ async def transcript(request: Request) -> Response:
     scribe: Scribe = request.app.state.scribe
     ask = read_ask(request, hub.limits.targets)
     room = request.path_params["room"]
+    grant = await allowed(request, Role.VIEW, room)
+    grant.read(ask.langs)
     title, log = await entries(hub, room)
     body = await scribe.write((title, ask), lambda: _write(ask, title, log))
     headers = {
@@ -171,6 +175,7 @@ async def forget(request: Request) -> Response:
     """End a room and delete all that is known of it, in memory and in the store."""
     hub: Hub = request.app.state.hub
     name = request.path_params["room"]
+    await allowed(request, Role.MODERATE, name)
     if not (ROOM.fullmatch(name) and await hub.forget(name)):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.")
     return Response(status_code=204)

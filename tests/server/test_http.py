@@ -289,7 +289,7 @@ def test_every_answer_carries_the_security_headers() -> None:
         async with browse() as (client, _):
             for path in ("/", "/healthz", "/v1/nothing"):
                 headers = (await client.get(path)).headers
-                assert headers["content-security-policy"].startswith("default-src 'self'")
+                assert headers["content-security-policy"].startswith("default-src 'none'")
                 assert headers["x-content-type-options"] == "nosniff"
 
     run(main)

@@ -1,0 +1,335 @@
+"""The way in: who is at the door, what it shows, and what that is worth.
+
+Owns: the keys in force, the counting of addresses, and in which order a request is looked at. Must
+not know: what is asked for behind the door.
+
+Where neither keys nor an issuer of tokens are configured, nobody is asked, and everybody has the
+grant of everything. `gateway.settings.refuse_exposure` keeps such a gateway to its own machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import Scope
+
+from gateway import keys
+from gateway.address import Addresses, Proxies
+from gateway.errors import ClientFault, ErrorCode
+from gateway.grant import EVERYTHING, Grant
+from gateway.keys import KeyFault, Keyring
+from gateway.limits import Limits
+from gateway.origin import Names, Pages
+from gateway.server.issuer import Issuer, IssuerFault, Unfetched
+from gateway.settings import Settings, SettingsError, loopback
+from gateway.ticket import Tickets
+from gateway.token import Signer
+
+log = logging.getLogger("gateway.gate")
+
+Part = TypeVar("Part")
+
+BEARER = "gw.bearer."
+"""Begins a sub-protocol that is a token: browsers cannot send headers with a WebSocket."""
+
+WATCH_S = 2.0
+"""Seconds between two looks at the file of keys."""
+
+SECRET_BYTES = 32
+"""Bytes of a shared secret, at least: one of HS256 has to be as long as its hash (RFC 7518 3.2)."""
+
+
+class Gate:
+    """What has to be shown, and to whom pages and addresses have to belong."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        ring: Keyring | None = None,
+        file: Path | None = None,
+        issuer: Issuer | None = None,
+        pages: Pages | None = None,
+        names: Names | None = None,
+        proxies: Proxies | None = None,
+        signer: Callable[[], Signer] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """``file`` is where ``ring`` comes from, and looked at again.
+
+        ``signer`` is of the tickets; it is asked for each time, since a store may bring one late.
+        """
+        own = Signer(secrets.token_bytes(SECRET_BYTES))
+        self.ring = ring
+        self.pages = pages or Pages()
+        self.addresses = Addresses(limits)
+        self.tickets = Tickets()
+        self.signer = signer or (lambda: own)
+        self.refused: Counter[str] = Counter()
+        """Sockets and requests that were not let in, by the code of the error."""
+        self.now = clock
+        self.wall = wall
+        self._file = file
+        self._seen: object = None
+        self._issuer = issuer
+        self._names = names or Names()
+        self._proxies = proxies or Proxies()
+
+    @property
+    def asks(self) -> bool:
+        """Whether anybody has to show anything."""
+        return self.ring is not None or self._issuer is not None
+
+    def caller(self, scope: Scope) -> Caller:
+        """Who asks, by what the connection and its headers say."""
+        headers = Headers(scope=scope)
+        client = scope.get("client")
+        forwarded = headers.getlist("x-forwarded-for")
+        address = self._proxies.client(client[0] if client else None, forwarded)
+        return Caller(self, scope, headers, address)
+
+    def check(self, headers: Headers) -> None:
+        """Whether a page may ask this, under this name. Raises `ClientFault` (``forbidden``)."""
+        host = headers.get("host")
+        if not self.asks:
+            self._names.check(host)
+        self.pages.check(headers.get("origin"), host)
+
+    def worth(self, token: str) -> Grant:
+        """What a token gives, whatever kind it is of.
+
+        Raises `ClientFault`: ``unauthenticated``, or ``busy`` where that cannot be told now.
+        """
+        if token.startswith(keys.PREFIX) and self.ring is not None:
+            return self.ring.grant(token, self.wall())
+        if token.count(".") == 2 and self._issuer is not None:
+            return self._issuer.grant(token)
+        if token.count(".") == 1:
+            return self.confirm(self.tickets.redeem(self.signer(), token, self.wall()))
+        raise ClientFault(
+            ErrorCode.UNAUTHENTICATED,
+            "This is no key of this gateway.",
+            "A key begins with gwk_; ask whoever runs this gateway for one.",
+        )
+
+    def confirm(self, grant: Grant) -> Grant:
+        """What is left of what a token once gave. Raises `ClientFault` (``unauthenticated``)."""
+        return (self.ring or _NO_KEYS).confirm(grant, self.wall())
+
+    def ticket(self, grant: Grant) -> str:
+        """A ticket that is worth ``grant``."""
+        nonce = secrets.token_bytes(12)
+        return self.tickets.mint(self.signer(), grant, nonce, self.wall())
+
+    async def settle(self) -> None:
+        """Wait for the keys of the issuer."""
+        if self._issuer is not None:
+            await self._issuer.settle()
+
+    def fetch(self) -> None:
+        """Fetch the keys of the issuer, and do not wait for them."""
+        if self._issuer is not None:
+            self._issuer.fetch()
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Look at the file of keys for as long as the gateway lives; tell when they are others."""
+        if self._file is None:
+            return
+        self._seen = await asyncio.to_thread(_stamp, self._file)
+        while True:
+            await asyncio.sleep(WATCH_S)
+            try:
+                if await asyncio.to_thread(self._reread, self._file):
+                    log.info("%d keys in %s", len(self.ring or ()), self._file)
+                    changed()
+            except Exception:
+                log.exception("the keys could not be looked at; those known stay in force")
+
+    async def aclose(self) -> None:
+        if self._issuer is not None:
+            await self._issuer.aclose()
+
+    def _reread(self, file: Path) -> bool:
+        """Read the keys again where the file is another. In a thread."""
+        stamp = _stamp(file)
+        if stamp == self._seen:
+            return False
+        self._seen = stamp
+        try:
+            self.ring = Keyring.read(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, KeyFault) as exc:
+            log.error("%s: %s The keys known before stay in force.", file, exc)
+            return False
+        return True
+
+
+class Caller:
+    """One socket or request at the gate."""
+
+    __slots__ = ("_gate", "_headers", "_inside", "_scope", "address")
+
+    def __init__(self, gate: Gate, scope: Scope, headers: Headers, address: str | None) -> None:
+        self.address = address
+        self._gate = gate
+        self._scope = scope
+        self._headers = headers
+        self._inside = False
+
+    def enter(self) -> None:
+        """A socket that wants in, and has to `leave`. Raises `ClientFault`."""
+        try:
+            self._gate.check(self._headers)
+            self._gate.addresses.enter(self.address, self._gate.now())
+        except ClientFault as fault:
+            self._gate.refused[fault.code.value] += 1
+            raise
+        self._inside = True
+
+    def leave(self) -> None:
+        """The socket is closed. Idempotent."""
+        if self._inside:
+            self._inside = False
+            self._gate.addresses.leave(self.address)
+
+    async def grant(self, before: Grant | None = None, token: str | None = None) -> Grant:
+        """What this caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
+
+        :param before: what it had when its resume token was signed, if it showed one
+        :param token: a key that stood in the body
+        """
+        gate = self._gate
+        shown = self.shown() or token
+        if shown is None and before is not None and (gate.asks or not before.key):
+            return gate.confirm(before)
+        if not gate.asks and (shown is None or shown.count(".") != 1):
+            return EVERYTHING  # nobody is asked, but a ticket is believed
+        if shown is None:
+            gate.refused[ErrorCode.UNAUTHENTICATED.value] += 1
+            raise ClientFault(
+                ErrorCode.UNAUTHENTICATED,
+                "No key was presented.",
+                f"Send Authorization: Bearer KEY, or the sub-protocol {BEARER}KEY, or ?ticket=.",
+            )
+        try:
+            return self.renew(shown)
+        except Unfetched:
+            await gate.settle()
+            return self.renew(shown)
+
+    def renew(self, token: str) -> Grant:
+        """What another token gives. Raises `ClientFault`: ``unauthenticated``, ``busy``."""
+        gate = self._gate
+        gate.addresses.trust(self.address, gate.now())
+        try:
+            return gate.worth(token)
+        except Unfetched:
+            gate.fetch()
+            raise
+        except ClientFault as fault:
+            gate.refused[fault.code.value] += 1
+            if fault.code is ErrorCode.UNAUTHENTICATED:
+                gate.addresses.failed(self.address, gate.now())
+            raise
+
+    def shown(self) -> str | None:
+        """The first token there is: header, sub-protocol, ticket."""
+        scheme, _, token = self._headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            return token.strip()
+        for offered in self._scope.get("subprotocols", ()):
+            if offered.startswith(BEARER):
+                return str(offered.removeprefix(BEARER))
+        return QueryParams(self._scope.get("query_string", b"")).get("ticket")
+
+
+def spoken(offered: Iterable[str], chosen: str | None) -> str | None:
+    """The sub-protocol to name in the answer.
+
+    A browser gives up unless one that it offered is named; where that is only its token, the token
+    goes back to who sent it.
+    """
+    tokens = [one for one in offered if one.startswith(BEARER)]
+    return chosen or (tokens[0] if tokens else None)
+
+
+def build(settings: Settings) -> Gate:
+    """The gate of a gateway with these settings. Raises `SettingsError`."""
+    file = None if settings.keys is None else Path(settings.keys).expanduser()
+    try:
+        ring = None if file is None else Keyring.read(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, KeyFault) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else exc
+        raise SettingsError(f"{settings.keys}: {why}") from exc
+    return Gate(
+        settings.limits,
+        ring=ring,
+        file=file,
+        issuer=_issuer(settings),
+        pages=_listed("origins", settings.origins, Pages),
+        names=_listed("hosts", settings.hosts, Names),
+        proxies=_listed("trusted_proxies", settings.trusted_proxies, Proxies),
+    )
+
+
+def _issuer(settings: Settings) -> Issuer | None:
+    secret = None if settings.jwt_key is None else settings.jwt_key.encode()
+    if secret is None and settings.jwks_url is None and settings.jwks_file is None:
+        return None
+    if secret is not None and len(secret) < SECRET_BYTES:
+        raise SettingsError(f"jwt_key has {len(secret)} bytes; {SECRET_BYTES} is the least.")
+    if settings.jwks_url is not None or settings.jwks_file is not None:
+        if settings.jwt_audience is None:
+            raise SettingsError(
+                "Whoever has public keys signs tokens for others too: set jwt_audience, which tells"
+                " those for this gateway."
+            )
+        _check_url(settings.jwks_url)
+    try:
+        found = None
+        if settings.jwks_file is not None:
+            found = Path(settings.jwks_file).expanduser().read_text(encoding="utf-8")
+        return Issuer(
+            secret=secret,
+            keys=found,
+            url=settings.jwks_url,
+            issuer=settings.jwt_issuer,
+            audience=settings.jwt_audience,
+        )
+    except (OSError, UnicodeDecodeError, IssuerFault) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else exc
+        raise SettingsError(f"{settings.jwks_file}: {why}") from exc
+
+
+def _check_url(url: str | None) -> None:
+    parts = urlsplit(url or "https://none")
+    if parts.scheme != "https" and not loopback(parts.hostname or ""):
+        raise SettingsError("jwks_url has to begin with https://: whoever answers makes the keys.")
+
+
+def _listed(name: str, text: str | None, make: Callable[[list[str]], Part]) -> Part:
+    try:
+        return make([one.strip() for one in (text or "").split(",") if one.strip()])
+    except ValueError as exc:
+        raise SettingsError(f"{name} cannot be used: {exc}.") from exc
+
+
+def _stamp(file: Path) -> object:
+    """Changes with the file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+_NO_KEYS = Keyring()

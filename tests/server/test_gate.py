@@ -1,0 +1,480 @@
+"""Who is let in, on real sockets and over HTTP: keys, tickets, pages, names, addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from websockets.asyncio.client import connect
+
+from gateway.address import Proxies
+from gateway.errors import CloseCode
+from gateway.keys import Key, Keyring, made
+from gateway.limits import Limits
+from gateway.member import Role
+from gateway.origin import Pages
+from gateway.server import gate as module
+from gateway.server.gate import Gate
+from tests.live import Live, running, until
+from tests.talk import Talk, run, talk
+
+Token = dict[str, str]
+
+
+def key(number: int, **fields: Any) -> tuple[str, str]:
+    """A key, and its entry in the file."""
+    name = fields.pop("name", f"key {number}")
+    return made(Key(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}")
+
+
+SPEAKER, SPEAKS = key(1)
+VIEWER, VIEWS = key(2, role=Role.VIEW, rooms=("demo",), langs=("de",))
+MODERATOR, MODERATES = key(3, role=Role.MODERATE)
+BOARD, BOARDS = key(4, rooms=("board", "team-*"))
+FILE = "\n".join((SPEAKS, VIEWS, MODERATES, BOARDS))
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def asking(limits: Limits | None = None, **options: Any) -> Gate:
+    """A gate that asks for one of the keys above."""
+    return Gate(limits or Limits(), ring=Keyring.read(FILE), **options)
+
+
+@contextlib.asynccontextmanager
+async def guarded(**options: Any) -> AsyncIterator[tuple[Live, httpx.AsyncClient]]:
+    async with (
+        running(gate=asking(**options)) as live,
+        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
+    ):
+        yield live, client
+
+
+async def refused(client: Talk) -> tuple[str, int | None]:
+    """The error and the close code of a socket that is not let in."""
+    error = await client.next()
+    assert (error["type"], error["fatal"]) == ("error", True), error
+    assert error["msg"]
+    return error["code"], (await client.closed())[0]
+
+
+UNKNOWN = ("unauthenticated", CloseCode.UNAUTHENTICATED)
+BEYOND = ("forbidden", CloseCode.FORBIDDEN)
+FULL = ("busy", CloseCode.TOO_MANY)
+
+
+# --- sockets --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"additional_headers": bearer(SPEAKER)},
+        {"additional_headers": {"authorization": f"bearer  {SPEAKER}"}},
+        {"subprotocols": ["gw.v1.json", f"gw.bearer.{SPEAKER}"]},
+        {"subprotocols": [f"gw.bearer.{SPEAKER}", "gw.v1.json"]},
+    ],
+)
+def test_a_key_lets_in_as_a_header_and_as_a_sub_protocol(options: dict[str, Any]) -> None:
+    async def main() -> None:
+        async with guarded() as (live, _), talk(live, "?to=de", **options) as client:
+            assert (await client.next())["type"] == "welcome"
+            if "subprotocols" in options:
+                assert client.ws.subprotocol == "gw.v1.json"
+            await client.send("hello")
+            await client.until("final")
+
+    run(main)
+
+
+def test_a_token_alone_is_named_in_the_answer_since_browsers_want_one_of_theirs() -> None:
+    async def main() -> None:
+        offered = [f"gw.bearer.{SPEAKER}"]
+        async with guarded() as (live, _), talk(live, subprotocols=offered) as client:
+            assert client.ws.subprotocol == offered[0]
+            assert (await client.next())["type"] == "welcome"
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"additional_headers": bearer("gwk_00000001_" + "f" * 64)},
+        {"additional_headers": bearer("a.b.c")},
+        {"additional_headers": bearer("a.b")},
+        {"additional_headers": {"authorization": "Basic YTpi"}},
+        {"subprotocols": ["gw.v1.json", "gw.bearer.x"]},
+    ],
+)
+def test_without_a_valid_key_a_socket_is_told_and_closed_with_4401(
+    options: dict[str, Any],
+) -> None:
+    async def main() -> None:
+        async with guarded() as (live, _), talk(live, **options) as client:
+            assert await refused(client) == UNKNOWN
+            assert not live.hub.sessions
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("token", "query"),
+    [
+        (VIEWER, "?room=demo&role=speak"),
+        (VIEWER, "?room=other"),
+        (SPEAKER, "?role=moderate"),
+        (BOARD, "?room=demo"),
+        (BOARD, ""),
+    ],
+)
+def test_what_goes_beyond_the_key_is_closed_with_4403(token: str, query: str) -> None:
+    async def main() -> None:
+        options = {"additional_headers": bearer(token)}
+        async with guarded() as (live, _), talk(live, query, **options) as client:
+            assert await refused(client) == BEYOND
+            assert not live.hub.rooms
+
+    run(main)
+
+
+def test_a_key_of_one_room_and_role_needs_neither_in_the_query() -> None:
+    async def main() -> None:
+        options = {"additional_headers": bearer(VIEWER)}
+        async with guarded() as (live, _), talk(live, "?to=de", **options) as client:
+            assert (await client.next())["room"] == "demo"
+            (session,) = live.hub.sessions.values()
+            assert (session.role, session.grant.tenant) == (Role.VIEW, "key 2")
+            await client.send({"type": "want", "langs": ["fr"]})
+            assert (await client.until("error"))[-1]["code"] == "forbidden"
+
+    run(main)
+
+
+def test_where_nobody_is_asked_a_key_is_not_looked_at() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, additional_headers=bearer("x")) as client:
+            assert (await client.next())["type"] == "welcome"
+
+    run(main)
+
+
+def test_auth_takes_a_socket_over_to_another_key() -> None:
+    async def main() -> None:
+        options = {"additional_headers": bearer(SPEAKER)}
+        async with guarded() as (live, _), talk(live, **options) as client:
+            await client.next()
+            await client.send({"type": "auth", "token": MODERATOR, "ref": "a"})
+            error = (await client.until("error"))[-1]
+            assert (error["code"], error["ref"]) == ("forbidden", "a")  # of another tenant
+            await client.send({"type": "auth", "token": SPEAKER})
+            assert (await client.until("authenticated"))[-1]["name"] == "key 1"
+            await client.send({"type": "auth", "token": "x"})
+            assert (await client.until("error"))[-1]["code"] == "unauthenticated"
+
+    run(main)
+
+
+def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(module, "WATCH_S", 0.01)
+        file = tmp_path / "keys.toml"
+        file.write_text(FILE)
+        async with guarded(file=file) as (live, _):
+            async with (
+                talk(live, additional_headers=bearer(SPEAKER)) as gone,
+                talk(live, "?room=demo", additional_headers=bearer(MODERATOR)) as less,
+                talk(live, "?room=team-a", additional_headers=bearer(BOARD)) as same,
+            ):
+                for client in (gone, less, same):
+                    await client.next()
+                gate: Gate = live.server.config.app.state.gate
+                ring = gate.ring
+                await until(lambda: gate._seen is not None)
+                file.write_text("not TOML")  # by mistake: those known stay in force
+                await until(lambda: gate._seen == module._stamp(file))
+                assert gate.ring is ring
+                _, fewer = key(3, role=Role.MODERATE, rooms=("board",))
+                file.write_text("\n".join((VIEWS, fewer, BOARDS)))
+                assert await refused(gone) == UNKNOWN
+                assert await refused(less) == BEYOND
+                await same.send("still here")
+                await same.until("ack")
+            async with talk(live, additional_headers=bearer(SPEAKER)) as again:
+                assert await refused(again) == UNKNOWN
+
+    run(main)
+
+
+# --- tickets --------------------------------------------------------------------------------------
+
+
+async def ticket(client: httpx.AsyncClient, token: str, **wanted: str) -> str:
+    answer = await client.post("/v1/tickets", json=wanted, headers=bearer(token))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json()["expires_s"] == 60
+    return str(answer.json()["ticket"])
+
+
+def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
+    async def main() -> None:
+        async with guarded() as (live, http):
+            shown = await ticket(http, SPEAKER, room="demo", role="view", to="de")
+            async with talk(live, f"?ticket={shown}&to=de") as client:
+                assert (await client.next())["room"] == "demo"
+                (session,) = live.hub.sessions.values()
+                assert (session.role, session.grant.langs) == (Role.VIEW, ("de",))
+                assert session.grant.tenant == "key 1"
+            async with talk(live, f"?ticket={shown}") as client:
+                assert await refused(client) == UNKNOWN
+            for query in ("&room=other", "&room=demo&role=speak"):
+                shown = await ticket(http, SPEAKER, room="demo")
+                async with talk(live, f"?ticket={shown}{query}") as client:
+                    assert await refused(client) == BEYOND
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"room": "other"},
+        {"room": "demo", "role": "speak"},
+        {"room": "demo", "to": "fr"},
+    ],
+)
+def test_nobody_is_given_a_ticket_beyond_the_own_key(wanted: dict[str, str]) -> None:
+    async def main() -> None:
+        async with guarded() as (_, client):
+            answer = await client.post("/v1/tickets", json=wanted, headers=bearer(VIEWER))
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+    run(main)
+
+
+def test_where_nobody_is_asked_a_ticket_still_names_room_and_role() -> None:
+    async def main() -> None:
+        async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+            answer = await http.post("/v1/tickets", json={"room": "demo"})
+            async with talk(live, f"?ticket={answer.json()['ticket']}") as client:
+                assert (await client.next())["room"] == "demo"
+
+    run(main)
+
+
+# --- HTTP -----------------------------------------------------------------------------------------
+
+ASK = {"text": "good morning", "source_lang": "en", "target_lang": "de"}
+LIBRE = {"q": "good morning", "source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/translate", ASK),
+        ("POST", "/translate", LIBRE),
+        ("POST", "/detect", {"q": "x"}),
+        ("POST", "/v1/tickets", {"room": "demo"}),
+        ("GET", "/v1/rooms/demo/transcript.txt", None),
+        ("DELETE", "/v1/rooms/demo", None),
+        ("GET", "/metrics", None),
+    ],
+)
+def test_a_request_without_a_key_is_401(method: str, path: str, body: Any) -> None:
+    async def main() -> None:
+        async with guarded() as (live, client):
+            answer = await client.request(method, path, json=body)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert not live.hub.sessions
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/languages", "/languages"])
+def test_what_tells_nothing_of_anybody_needs_no_key(path: str) -> None:
+    async def main() -> None:
+        async with guarded() as (_, client):
+            assert (await client.get(path)).status_code == 200
+
+    run(main)
+
+
+def test_a_key_does_over_http_what_it_may_and_no_more() -> None:
+    async def main() -> None:
+        async with guarded() as (live, client):
+            speaker, viewer, moderator = map(bearer, (SPEAKER, VIEWER, MODERATOR))
+
+            async def status(method: str, path: str, token: Token, body: Any = None) -> int:
+                return (await client.request(method, path, json=body, headers=token)).status_code
+
+            assert await status("POST", "/v1/translate", speaker, ASK) == 200
+            assert await status("POST", "/v1/translate", viewer, ASK) == 403
+            assert await status("POST", "/v1/translate", bearer(BOARD), ASK) == 403
+            async with talk(live, "?room=demo&to=de", additional_headers=speaker) as there:
+                await there.send("hello")
+                await there.until("final")
+            demo = "/v1/rooms/demo/transcript.txt"
+            assert await status("GET", demo, viewer) == 200
+            assert await status("GET", demo + "?lang=de", viewer) == 200
+            assert await status("GET", demo + "?lang=fr", viewer) == 403
+            assert await status("GET", demo, bearer(BOARD)) == 403
+            assert await status("GET", "/metrics", speaker) == 403
+            assert await status("GET", "/metrics", moderator) == 200
+            assert await status("DELETE", "/v1/rooms/demo", speaker) == 403
+            assert await status("DELETE", "/v1/rooms/demo", moderator) == 204
+
+    run(main)
+
+
+def test_libretranslate_clients_send_their_key_in_the_body() -> None:
+    async def main() -> None:
+        async with guarded() as (_, client):
+            for body in (
+                {"json": LIBRE | {"api_key": SPEAKER}},
+                {"data": LIBRE | {"api_key": SPEAKER}},
+            ):
+                answer = await client.post("/translate", **body)  # type: ignore[arg-type]
+                assert answer.json() == {"translatedText": "[de] good morning"}
+            answer = await client.post("/translate", json=LIBRE | {"api_key": ""})
+            assert answer.status_code == 401
+
+    run(main)
+
+
+# --- pages and names ------------------------------------------------------------------------------
+
+
+def test_a_page_from_elsewhere_opens_no_socket_and_asks_nothing() -> None:
+    async def main() -> None:
+        async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
+            evil = {"origin": "https://evil.example"}
+            async with talk(live, additional_headers=evil) as socket:
+                assert await refused(socket) == BEYOND
+            for answer in (
+                await client.post("/v1/translate", json=ASK, headers=evil),
+                await client.delete("/v1/rooms/demo", headers=evil),
+                await client.options("/v1/translate", headers=evil),
+            ):
+                assert answer.status_code == 403
+                assert "access-control-allow-origin" not in answer.headers
+                assert answer.headers["x-content-type-options"] == "nosniff"
+            assert (await client.get("/healthz", headers=evil)).status_code == 200
+
+    run(main)
+
+
+def test_the_own_page_and_listed_ones_may() -> None:
+    async def main() -> None:
+        gate = Gate(Limits(), pages=Pages(["https://meet.example"]))
+        async with running(gate=gate) as live, httpx.AsyncClient(base_url=live.http) as client:
+            for origin in (live.http, "https://meet.example"):
+                async with talk(live, additional_headers={"origin": origin}) as socket:
+                    assert (await socket.next())["type"] == "welcome"
+            headers = {"origin": "https://meet.example"}
+            answer = await client.post("/v1/translate", json=ASK, headers=headers)
+            assert answer.status_code == 200
+            assert answer.headers["access-control-allow-origin"] == "https://meet.example"
+            asked = headers | {
+                "access-control-request-method": "POST",
+                "access-control-request-headers": "authorization, content-type",
+            }
+            answer = await client.options("/v1/translate", headers=asked)
+            assert answer.status_code == 200
+            assert "authorization" in answer.headers["access-control-allow-headers"].lower()
+
+    run(main)
+
+
+def test_a_name_that_was_pointed_here_is_not_answered_to_unless_keys_are_asked_for() -> None:
+    async def main() -> None:
+        named = {"host": "evil.example"}
+        async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
+            answer = await client.post("/v1/translate", json=ASK, headers=named)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+            assert (await client.get("/readyz", headers=named)).status_code == 200
+        async with guarded() as (_, client):
+            answer = await client.post("/v1/translate", json=ASK, headers=named | bearer(SPEAKER))
+            assert answer.status_code == 200
+
+    run(main)
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def behind(**limits: float) -> Gate:
+    """A gate that believes this machine who is behind it."""
+    return asking(Limits(**limits), proxies=Proxies(["127.0.0.1"]))  # type: ignore[arg-type]
+
+
+def coming(address: str, token: str = SPEAKER) -> dict[str, Any]:
+    return {"additional_headers": bearer(token) | {"x-forwarded-for": address}}
+
+
+def test_one_address_has_so_many_sockets_and_another_has_its_own() -> None:
+    async def main() -> None:
+        async with running(gate=behind(address_sockets=1)) as live:
+            async with talk(live, **coming("203.0.113.7")) as first:
+                await first.next()
+                async with talk(live, **coming("203.0.113.7")) as second:
+                    assert await refused(second) == FULL
+                async with talk(live, **coming("203.0.113.8")) as other:
+                    assert (await other.next())["type"] == "welcome"
+            gate: Gate = live.server.config.app.state.gate
+            await until(lambda: not gate.addresses._open)
+
+    run(main)
+
+
+def test_who_guesses_keys_is_not_answered_for_a_while() -> None:
+    async def main() -> None:
+        async with running(gate=behind(address_failures=2)) as live:
+            for _ in range(2):
+                async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
+                    assert await refused(client) == UNKNOWN
+            async with talk(live, **coming("203.0.113.7")) as client:
+                assert await refused(client) == FULL
+            async with httpx.AsyncClient(base_url=live.http) as http:
+                headers = coming("203.0.113.7")["additional_headers"]
+                answer = await http.post("/v1/translate", json=ASK, headers=headers)
+                assert answer.status_code == 429
+                text = (await http.get("/metrics", headers=bearer(MODERATOR))).text
+            assert 'gateway_refused_total{code="unauthenticated"} 2.0' in text
+
+    run(main)
+
+
+def test_a_header_of_somebody_who_is_no_proxy_is_not_believed() -> None:
+    async def main() -> None:
+        async with running(gate=asking(Limits(address_failures=1))) as live:
+            for _ in range(3):  # this machine is not counted, whatever it says of itself
+                async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
+                    assert await refused(client) == UNKNOWN
+            assert len(live.server.config.app.state.gate.addresses) == 0
+
+    run(main)
+
+
+def test_a_client_that_goes_before_it_is_let_in_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        async with running(gate=behind()) as live:
+            for _ in range(5):
+                ws = await connect(live.socket, **coming("203.0.113.7"))
+                ws.transport.abort()
+            gate: Gate = live.server.config.app.state.gate
+            await until(lambda: not gate.addresses._open and not live.hub.sessions)
+            await asyncio.sleep(0)
+
+    run(main)
