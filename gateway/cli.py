@@ -13,21 +13,24 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import msgspec
 
-from gateway import __version__, languages, schema, settings
+from gateway import __version__, keys, languages, schema, settings
 from gateway.client import Captions, Client, NotTranslated, Refused, connect
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
+from gateway.member import Role
 from gateway.messages import (
     Cancelled,
     Delta,
@@ -139,6 +142,46 @@ def _settings(args: argparse.Namespace) -> int:
 def _schema(args: argparse.Namespace) -> int:
     document = schema.asyncapi() if args.asyncapi else schema.json_schema()
     print(json.dumps(document, ensure_ascii=False, indent=2))
+    return 0
+
+
+# --- key -----------------------------------------------------------------------------------------
+
+
+def _key(args: argparse.Namespace) -> int:
+    """Make a key, put its hash into the file, and print it: it is written nowhere else."""
+    file = Path(args.keys).expanduser()
+    until = None
+    if args.days is not None:
+        until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=args.days)
+    fields = {
+        "id": secrets.token_hex(keys.ID_BYTES),
+        "name": args.name,
+        "hash": "0" * 64,
+        "role": args.role,
+        "rooms": args.rooms,
+        "langs": args.langs,
+        "tenant": args.tenant,
+        "until": until,
+        "quota": {"sessions": args.sessions, "inflight": args.inflight, "minute": args.minute},
+    }
+    try:
+        key = msgspec.convert(fields, keys.Key)
+    except msgspec.ValidationError as exc:
+        raise SettingsError(f"There cannot be such a key: {exc}.") from exc
+    token, entry = keys.made(key, secrets.token_hex(keys.SECRET_BYTES))
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    with open(descriptor, "r+", encoding="utf-8") as opened:
+        before = opened.read()
+        gap = "\n" if before else ""
+        keys.Keyring.read(before + gap + entry)  # else a mistake would lock everybody out
+        opened.write(gap + entry)
+    print(token)
+    print(
+        f"# The key {args.name!r} is in {file}; it is not shown again. A gateway that runs with"
+        f" --keys {file} takes it within seconds.",
+        file=sys.stderr,
+    )
     return 0
 
 
@@ -486,6 +529,23 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--markdown", action="store_true", help="print docs/settings.md")
     _add_settings(show)
 
+    key = command("key", _key, "Make an API key. It is printed once; the file has its hash.")
+    key.add_argument("name", metavar="NAME", help="for logs, and to find it in the file")
+    key.add_argument("--keys", metavar="FILE", required=True, help="made where there is none")
+    key.add_argument("--role", choices=[role.value for role in Role], default=Role.SPEAK.value,
+                     help="the most its bearer may be; default: %(default)s")  # fmt: skip
+    key.add_argument("--rooms", type=_rooms, default=("*",), metavar="ROOM[,ROOM]",
+                     help="with * and ?; ~* are those without a name; default: all")  # fmt: skip
+    key.add_argument("--langs", type=_tags, metavar="LANG[,LANG]", help="to read; default: all")
+    key.add_argument("--tenant", metavar="NAME", help="whose quota it uses; default: its own")
+    key.add_argument("--days", type=_positive, metavar="N", help="until it expires; default: never")
+    for name, text in (
+        ("sessions", "open sockets of its tenant"),
+        ("inflight", "utterances of its tenant that have not ended"),
+        ("minute", "utterances of its tenant within a minute"),
+    ):
+        key.add_argument(f"--{name}", type=_count, metavar="N", help=text)
+
     wire = command("schema", _schema, "The protocol as JSON Schema.")
     wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
     return parser
@@ -503,6 +563,10 @@ def _tags(text: str) -> tuple[str, ...]:
     if not tags:
         raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
     return tags
+
+
+def _rooms(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _views(text: str) -> tuple[View, ...]:

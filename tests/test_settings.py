@@ -187,6 +187,11 @@ def test_any_other_address_is_refused_unless_told_insecure(host: str) -> None:
         refuse_exposure(Settings(host=host))
 
 
+@pytest.mark.parametrize("given", ["keys", "jwt_key", "jwks_url", "jwks_file"])
+def test_any_other_address_is_served_to_those_who_show_a_key(given: str) -> None:
+    refuse_exposure(Settings(**{"host": "0.0.0.0", given: "x"}))  # type: ignore[arg-type]
+
+
 def test_the_listing_shows_values_and_origins_and_no_secret() -> None:
     listing = settings.listing(
         load(

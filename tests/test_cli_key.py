@@ -1,0 +1,83 @@
+"""`gateway key`: a key that is shown once, and a file that has what is needed to know it."""
+
+from __future__ import annotations
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+from gateway.grant import Quota
+from gateway.keys import Keyring
+from gateway.member import Role
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "keys.toml"
+
+
+def made(capsys: pytest.CaptureFixture[str], file: Path, *argv: str) -> str:
+    assert main(["key", *argv, "--keys", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert "not shown again" in err
+    return out.strip()
+
+
+def test_a_key_is_printed_once_and_opens_what_was_asked_for(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    argv = ("board", "--role", "view", "--rooms", "board, team-*", "--langs", "de,fr")
+    more = ("--tenant", "acme", "--days", "30", "--sessions", "5", "--minute", "60")
+    token = made(capsys, file, *argv, *more)
+    text = file.read_text()
+    assert token.startswith("gwk_") and token.rpartition("_")[2] not in text
+    grant = Keyring.read(text).grant(token, time.time())
+    assert (grant.name, grant.tenant, grant.role) == ("board", "acme", Role.VIEW)
+    assert (grant.rooms, grant.langs) == (("board", "team-*"), ("de", "fr"))
+    assert grant.quota == Quota(sessions=5, minute=60)
+    assert grant.until is not None and abs(grant.until - time.time() - 30 * 86_400) < 60
+
+
+def test_keys_are_added_to_those_there_are_and_nobody_else_can_read_the_file(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    first = made(capsys, file, "a")
+    file.write_text("# mine\n" + file.read_text())
+    second = made(capsys, file, "b", "--rooms", "")
+    ring = Keyring.read(file.read_text())
+    assert ring.grant(first, 0.0).rooms == ("*",)
+    assert ring.grant(second, 0.0).rooms == ()
+    assert file.read_text().startswith("# mine\n")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "says"),
+    [
+        (("a",), 1, "two keys 'a'"),
+        (("b", "--rooms", "a/b"), 2, "at `$.rooms[0]`"),
+        (("b", "--langs", "klingonese"), 1, "is not a language tag"),
+        (("",), 2, "at `$.name`"),
+    ],
+)
+def test_a_key_that_cannot_be_leaves_the_file_as_it_is(
+    capsys: pytest.CaptureFixture[str], file: Path, argv: tuple[str, ...], status: int, says: str
+) -> None:
+    made(capsys, file, "a")
+    before = file.read_text()
+    assert main(["key", *argv, "--keys", str(file)]) == status
+    out, err = capsys.readouterr()
+    assert out == "" and says in err
+    assert file.read_text() == before
+
+
+def test_a_file_that_is_broken_is_not_written_to(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_text("not TOML")
+    assert main(["key", "a", "--keys", str(file)]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert file.read_text() == "not TOML"
