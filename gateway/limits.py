@@ -61,6 +61,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     address_failures: int = 100
     """Keys that are not valid within a minute, of one address; then none is looked at for the rest
     of that minute."""
+    handshake_s: float = 10.0
+    """Seconds that a connection has to send the whole head of a request."""
     sessions: int = 2_000
     """Open sockets; one more is closed with 4029."""
     rooms: int = 2_000

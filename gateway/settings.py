@@ -84,6 +84,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that captions in flight have to finish after SIGTERM; a sentence takes one or two."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log lines written. Texts are never logged, at any level."""
+    ping_s: Seconds = 20.0
+    """Seconds between two WebSocket pings: less than the idle limits of proxies. 0 sends none, and
+    a client that vanishes without a word is then never noticed."""
+    ping_timeout_s: Annotated[float, Meta(gt=0, le=86_400)] = 20.0
+    """Seconds that a client has to answer a ping; then its connection is reset."""
     loop: Literal["auto", "uvloop", "asyncio"] = "auto"
     """Event loop; ``auto`` is uvloop where it is installed, which halves the cost of a socket."""
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway.engines.base import Engine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.flow import Flow
@@ -54,6 +56,7 @@ async def running(
     store: Store | None = None,
     drain_s: float = 5.0,
     gate: Gate | None = None,
+    settings: Settings | None = None,
 ) -> AsyncIterator[Live]:
     """Serve ``engine`` (default: a scripted one) until the block ends.
 
@@ -61,11 +64,12 @@ async def running(
     """
     engine = engine if engine is not None else ScriptedEngine()
     limits = limits if limits is not None else Limits()
-    listener = listen("127.0.0.1", 0)
+    settings = msgspec.structs.replace(settings or Settings(), limits=limits)
+    listener = listen("127.0.0.1", 0, settings=settings)
     port = listener.getsockname()[1]
     gate = gate if gate is not None else Gate(limits, names=Names(["x"]))
     app = create_app(engine, limits, lang=lang, flow=flow, store=store, gate=gate)
-    server = Server(configure(app, Settings(limits=limits)), app.state.hub, drain_s)
+    server = Server(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
         await store.open()
     await engine.start()

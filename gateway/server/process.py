@@ -33,25 +33,33 @@ from gateway import sqlite
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import GatewayError
+from gateway.limits import Limits
 from gateway.server.app import create_app
 from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
-from gateway.server.upgrade import Upgrade, quiet
+from gateway.server.inbound import HEAD_BYTES, SPARE, inbound
+from gateway.server.upgrade import Upgrade, quiet, upgrade
 from gateway.session import usual
 from gateway.settings import Settings
 from gateway.store import Store
+
+if sys.platform != "win32":
+    import resource
 
 log = logging.getLogger("gateway.process")
 
 UNSENT_BYTES = 16_384
 """TCP_NOTSENT_LOWAT: unsent bytes the kernel keeps per socket. Without it some 4 MB of stale
 captions pile up there before a slow reader is noticed; captions need a few hundred bytes."""
-SILENT_MS = 30_000
-"""TCP_USER_TIMEOUT: how long sent bytes may stay unacknowledged. A client that never reads again is
-otherwise never freed, since a keepalive timeout waits for the write buffer too."""
-PING_S = 20.0
-"""WebSocket ping interval and timeout."""
+SEND_BYTES = 65_536
+"""SO_SNDBUF, which Linux doubles: what is sent and not acknowledged counts too, so that one socket
+holds no more than 128 KiB of kernel memory. That is half a megabyte a second over 200 ms."""
+SILENT_S = 1.0
+"""TCP_USER_TIMEOUT, beyond the time after which a ping that is not answered ends the connection: it
+frees what the gateway itself does not notice, such as an answer over HTTP that nobody reads."""
 BACKLOG = 2048
+FILES = 128
+"""Open files beside the connections: the model, the store, the log, an engine's own sockets."""
 RECEIVE_BYTES = 16_384
 """SO_RCVBUF. uvicorn parses all that one read gives before anything else runs: of the smallest
 frames, the 256 KiB that a read may give take a fifth of a second."""
@@ -119,10 +127,12 @@ def serve(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(quiet)
     store = sqlite.build(settings)
-    listener = inherited()
+    listener = inherited(settings)
     shared = settings.reuse_port or listener is not None
     if listener is None:
-        listener = listen(settings.host, settings.port, reuse=settings.reuse_port)
+        listener = listen(
+            settings.host, settings.port, reuse=settings.reuse_port, settings=settings
+        )
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
     app = create_app(
@@ -138,7 +148,7 @@ def serve(settings: Settings) -> int:
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
     watch.daemon = True
     server = Server(
-        configure(app, settings),
+        configure(app, settings, descriptors(settings.limits)),
         app.state.hub,
         settings.drain_s,
         shared=shared,
@@ -151,15 +161,20 @@ def serve(settings: Settings) -> int:
         watch.cancel()
 
 
-def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
-    """uvicorn's options, each for a reason given in ``docs/design/server.md``."""
+def configure(app: Starlette, settings: Settings, most: int | None = None) -> uvicorn.Config:
+    """uvicorn's options, each for a reason given in ``docs/design/server.md``.
+
+    :param most: connections there may be; default: what the limits ask for
+    """
     return uvicorn.Config(
         app,
         loop=settings.loop,
-        ws=Upgrade,
+        ws=upgrade(settings.limits),
+        http=inbound(settings.limits, most or settings.limits.sessions + SPARE),
+        h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,
-        ws_ping_interval=PING_S,
-        ws_ping_timeout=PING_S,
+        ws_ping_interval=settings.ping_s or None,
+        ws_ping_timeout=settings.ping_timeout_s,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=GRACE_S,  # type: ignore[arg-type]  # it takes parts of one too
         timeout_keep_alive=5,
@@ -171,10 +186,28 @@ def configure(app: Starlette, settings: Settings) -> uvicorn.Config:
     )
 
 
-def listen(host: str, port: int, *, reuse: bool = False) -> socket.socket:
+def descriptors(limits: Limits) -> int:
+    """Let the process open as many files as its sockets need; how many connections that allows."""
+    if sys.platform == "win32":
+        return limits.sessions + SPARE
+    wanted = limits.sessions + SPARE + FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < wanted:
+            log.warning("only %d files may be open, %d are needed: see ulimit -n", soft, wanted)
+            return max(1, soft - FILES)
+    return limits.sessions + SPARE
+
+
+def listen(
+    host: str, port: int, *, reuse: bool = False, settings: Settings | None = None
+) -> socket.socket:
     """A listening socket; accepted ones inherit its options. Raises `OSError`.
 
     :param reuse: share the port with other processes that do (SO_REUSEPORT)
+    :param settings: for the times after which a silent client is given up
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With its protocol named: plain asyncio leaves Nagle on where it is 0.
@@ -183,7 +216,7 @@ def listen(host: str, port: int, *, reuse: bool = False) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        _tune(listener)
+        _tune(listener, settings or Settings())
         listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as exc:
@@ -193,7 +226,7 @@ def listen(host: str, port: int, *, reuse: bool = False) -> socket.socket:
     return listener
 
 
-def inherited() -> socket.socket | None:
+def inherited(settings: Settings | None = None) -> socket.socket | None:
     """The listening socket that systemd passed (sd_listen_fds(3)); None where it passed none.
 
     Such a socket outlives the process: who connects while nobody accepts waits for the next one.
@@ -209,14 +242,18 @@ def inherited() -> socket.socket | None:
         listener.close()
         raise OSError("The socket that was passed does not listen: in systemd, Accept=no.")
     listener.set_inheritable(False)
-    _tune(listener)
+    _tune(listener, settings or Settings())
     return listener
 
 
-def _tune(listener: socket.socket) -> None:
+def _tune(listener: socket.socket, settings: Settings) -> None:
     listener.setblocking(False)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
-    for name, value in (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", SILENT_MS)):
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+    silent = 0.0  # the system's own: a quarter of an hour
+    if settings.ping_s:
+        silent = 1000 * (settings.ping_s + settings.ping_timeout_s + SILENT_S)
+    for name, value in (("TCP_NOTSENT_LOWAT", UNSENT_BYTES), ("TCP_USER_TIMEOUT", round(silent))):
         if hasattr(socket, name):  # Linux; others do without
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

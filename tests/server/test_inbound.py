@@ -1,0 +1,339 @@
+"""Clients that hold a connection without asking for anything, or ask for far too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from gateway.limits import Limits
+from gateway.server import inbound as module
+from gateway.server.inbound import BEST, HEADERS, PIPELINED, Bounded, Plain, inbound
+from gateway.server.process import configure, listen
+from gateway.settings import Settings
+from tests.live import until
+from tests.talk import run
+
+HUGE = b"x" * 2**23
+BASES = pytest.mark.parametrize("base", [BEST, Plain], ids=["httptools", "h11"])
+
+
+class Site:
+    """A site that says hello, has something huge, and a door that stays shut until it is opened."""
+
+    def __init__(self) -> None:
+        self.door = asyncio.Event()
+        self.asked = 0
+        routes = [Route("/", self.hello), Route("/huge", self.huge), Route("/door", self.wait)]
+        routes.append(Route("/", self.hello, methods=["POST"]))
+        self.app = Starlette(routes=routes)
+        self.port = 0
+        self.server: uvicorn.Server
+        self.kind: type[Bounded]
+
+    async def hello(self, request: Request) -> Response:
+        self.asked += 1
+        return PlainTextResponse(f"hello {request.query_params.get('n', '')}")
+
+    async def huge(self, request: Request) -> Response:
+        return Response(HUGE)
+
+    async def wait(self, request: Request) -> Response:
+        self.asked += 1
+        await self.door.wait()
+        return PlainTextResponse("open")
+
+    @property
+    def open(self) -> int:
+        """Connections there are."""
+        return len(self.server.server_state.connections)
+
+
+@contextlib.asynccontextmanager
+async def site(
+    base: type[Bounded] = BEST, *, handshake_s: float = 60.0, most: int = 100
+) -> AsyncIterator[Site]:
+    here = Site()
+    settings = Settings(limits=Limits(handshake_s=handshake_s))
+    config = configure(here.app, settings)
+    here.kind = config.http = inbound(settings.limits, most, base)  # type: ignore[assignment]
+    config.lifespan = "off"
+    here.server = uvicorn.Server(config)
+    listener = listen("127.0.0.1", 0)
+    here.port = listener.getsockname()[1]
+    serving = asyncio.create_task(here.server._serve([listener]))
+    await until(lambda: here.server.started)
+    try:
+        yield here
+    finally:
+        here.door.set()
+        here.server.should_exit = True
+        await serving
+
+
+class Client:
+    """A connection that does what it is told, and reads nothing of itself."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.peer = peer
+        self._loop = asyncio.get_running_loop()
+
+    async def send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self.peer, data)
+
+    async def read(self, until: bytes = b"") -> bytes:
+        """What comes until these bytes have come, or the other side has ended."""
+        got = b""
+        while not until or until not in got:
+            try:
+                data = await self._loop.sock_recv(self.peer, 65_536)
+            except ConnectionResetError:
+                return got + b"[reset]"
+            if not data:
+                return got + b"[end]"
+            got += data
+        return got
+
+
+@contextlib.asynccontextmanager
+async def dial(port: int, receive: int = 0) -> AsyncIterator[Client]:
+    """Connect; ``receive`` is the size of the buffer of what it has not read."""
+    with socket.socket() as peer:
+        peer.setblocking(False)
+        if receive:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", port))
+        yield Client(peer)
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+@BASES
+@pytest.mark.parametrize("head", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GE"])
+def test_a_connection_without_a_whole_head_is_closed(base: type[Bounded], head: bytes) -> None:
+    async def main() -> None:
+        async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+            await client.send(head)
+            assert (await client.read()).endswith(b"[end]")
+            await until(lambda: not here.open)
+            assert not here.kind.waiting
+
+    run(main)
+
+
+@BASES
+@pytest.mark.parametrize("more", [b"\r\n", b"GET / HT"])
+def test_a_second_head_has_no_more_time_than_the_first(base: type[Bounded], more: bytes) -> None:
+    async def main() -> None:
+        async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+            await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"hello" in await client.read(b"hello ")
+            await client.send(more)
+            assert (await client.read()).endswith(b"[end]")
+
+    run(main)
+
+
+@BASES
+def test_a_request_that_takes_long_is_not_closed_for_it(base: type[Bounded]) -> None:
+    async def main() -> None:
+        async with site(base, handshake_s=0.05) as here, dial(here.port) as client:
+            await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: here.asked == 1)
+            assert not here.kind.waiting
+            (connection,) = here.server.server_state.connections
+            assert isinstance(connection, Bounded) and connection._head is None
+            here.door.set()
+            assert b"open" in await client.read(b"open")
+
+    run(main)
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+LARGE_HEADS = {
+    "a long address": b"GET /?n=%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"n" * 40_000),
+    "a long header": b"GET / HTTP/1.1\r\nHost: x\r\nCookie: %b\r\n\r\n" % (b"n" * 40_000),
+    "a header without an end": b"GET / HTTP/1.1\r\nHost: x\r\nCookie: %b" % (b"n" * 200_000),
+    "many large headers": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: %b\r\n" % (b"n" * 999) * 100,
+}
+
+
+@BASES
+@pytest.mark.parametrize("name", LARGE_HEADS)
+def test_a_head_that_is_too_large_is_answered_by_431(base: type[Bounded], name: str) -> None:
+    async def main() -> None:
+        async with site(base) as here, dial(here.port) as client:
+            await client.send(LARGE_HEADS[name])
+            answer = await client.read()
+            assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+            assert here.asked == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (HEADERS + 1) + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
+    ],
+)
+def test_too_many_headers_are_answered_by_431(request_: bytes) -> None:
+    async def main() -> None:
+        async with site() as here, dial(here.port) as client:
+            await client.send(request_)
+            assert b" 431 " in await client.read()
+
+    run(main)
+
+
+def test_trailers_count_as_headers() -> None:
+    async def main() -> None:
+        async with site() as here, dial(here.port) as client:
+            head = b"GET /door HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            await client.send(head + b"0\r\n" + b"a: b\r\n" * HEADERS + b"\r\n")
+            assert await client.read() == b"[reset]"
+
+    run(main)
+
+
+@BASES
+def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
+    base: type[Bounded],
+) -> None:
+    async def main() -> None:
+        async with site(base) as here, dial(here.port) as client:
+            body = b"x" * 100_000
+            head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
+            await client.send(head % (len(body), b"c" * 14_000) + body)
+            assert b"hello 1" in await client.read(b"hello 1")
+            await client.send(b"GET /?n=2 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"hello 2" in await client.read(b"hello 2")
+
+    run(main)
+
+
+@BASES
+def test_what_is_no_http_is_answered_by_400(
+    base: type[Bounded], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with site(base) as here, dial(here.port) as client:
+            await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+            assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+    run(main)
+
+
+@BASES
+def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then_reset(
+    base: type[Bounded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFUSE_S", 0.2)
+
+    async def main() -> None:
+        async with site(base) as here, dial(here.port) as client:
+            await client.send(b"no http\r\n\r\n")
+            await client.send(b"and more " * 10_000)
+            assert b" 400 " in await client.read(b"\r\n\r\n")
+            await until(lambda: not here.open)
+
+    run(main)
+
+
+# --- many ---------------------------------------------------------------------------------------
+
+
+@BASES
+def test_requests_sent_ahead_are_answered_in_order(base: type[Bounded]) -> None:
+    async def main() -> None:
+        async with site(base) as here, dial(here.port) as client:
+            ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
+            await client.send(ask)
+            answer = await client.read(b"hello 9")
+            assert [answer.index(b"hello %d" % n) for n in range(10)] == sorted(
+                answer.index(b"hello %d" % n) for n in range(10)
+            )
+
+    run(main)
+
+
+def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
+    async def main() -> None:
+        async with site() as here, dial(here.port) as client:
+            await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
+            assert await client.read() == b"[reset]"
+            assert here.asked <= 1
+
+    run(main)
+
+
+@BASES
+def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
+    base: type[Bounded],
+) -> None:
+    async def main() -> None:
+        async with (
+            site(base, most=2) as here,
+            dial(here.port) as busy,
+            dial(here.port) as silent,
+        ):
+            await busy.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: here.asked == 1 and here.open == 2)
+            async with dial(here.port) as third:
+                assert await silent.read() == b"[reset]"
+                await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+                await until(lambda: here.asked == 2)
+                async with dial(here.port) as fourth:  # all the others have something to do
+                    assert (await fourth.read()).startswith(b"HTTP/1.1 503 ")
+                here.door.set()
+                assert b"open" in await busy.read(b"open")
+                assert b"open" in await third.read(b"open")
+
+    run(main)
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+@BASES
+def test_an_answer_that_nobody_reads_does_not_lie_there_for_ever(
+    base: type[Bounded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "UNREAD_S", 0.2)
+
+    async def main() -> None:
+        async with site(base) as here, dial(here.port, receive=4096) as client:
+            await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
+            await client.read(b"\r\n\r\n")
+            await until(lambda: not here.open)
+            assert (await client.read()).endswith(b"[reset]")
+
+    run(main)
+
+
+@BASES
+def test_an_answer_that_is_read_slowly_is_read_to_its_end(
+    base: type[Bounded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "UNREAD_S", 0.05)
+    monkeypatch.setattr(module, "UNREAD_BYTES", 1)
+
+    async def main() -> None:
+        async with site(base) as here, dial(here.port, receive=65_536) as client:
+            await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = await client.read()
+            assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")
+            await until(lambda: not here.open)
+
+    run(main)
