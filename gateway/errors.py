@@ -74,7 +74,7 @@ class CloseCode(enum.IntEnum):
     GOAWAY = 4001, "planned restart; reconnect now"
     TOO_SLOW = 4008, "this socket did not read fast enough; reconnect and resume"
     TOO_MANY = 4029, "too many connections; reconnect later"
-    PROTOCOL_ERROR = 4400, "ten unreadable frames in a row, or a bad query"
+    PROTOCOL_ERROR = 4400, "ten unreadable frames in a row, far too many frames, or a bad query"
     UNAUTHENTICATED = 4401, "no valid key or ticket"
     FORBIDDEN = 4403, "not allowed in this room or role"
     NO_SUCH_ROOM = 4404, "the room does not exist"

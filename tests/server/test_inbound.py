@@ -82,8 +82,9 @@ async def site(
 class Client:
     """A connection that does what it is told, and reads nothing of itself."""
 
-    def __init__(self, peer: socket.socket) -> None:
+    def __init__(self, peer: socket.socket, port: int) -> None:
         self.peer = peer
+        self.port = port
         self._loop = asyncio.get_running_loop()
 
     async def send(self, data: bytes) -> None:
@@ -111,7 +112,7 @@ async def dial(port: int, receive: int = 0) -> AsyncIterator[Client]:
         if receive:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", port))
-        yield Client(peer)
+        yield Client(peer, port)
 
 
 # --- time ---------------------------------------------------------------------------------------
