@@ -98,6 +98,7 @@ class Connection:
         "_hub",
         "_left",
         "_loop",
+        "_over",
         "_pulse",
         "_receive",
         "_send",
@@ -125,6 +126,7 @@ class Connection:
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
+        self._over = False
         self._left: int | None = None  # the code with which the client closed
 
     async def serve(self) -> None:
@@ -144,6 +146,7 @@ class Connection:
             log.exception("%s ended by a fault", self._session.id)
             code = CloseCode.SERVER_ERROR
         finally:
+            self._over = True
             outbox.detach()
             self._hub.leave(self._session, lost=self._lost)
             if self._pulse is not None:
@@ -208,6 +211,8 @@ class Connection:
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing = None
+        if self._over:  # it was done before it could be told not to call
+            return
         fault = None if task.cancelled() else task.exception()
         if fault is None:
             self._wake()  # there may be more, or a reason to close

@@ -14,8 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
+from gateway.limits import Limits
 from gateway.messages import Tick
 from gateway.server import connection, process
+from gateway.server.hub import Hub, Seat
 from gateway.server.upgrade import WRITER
 from gateway.session import Session
 from tests.live import Live, running, until
@@ -161,5 +163,30 @@ def test_a_socket_that_is_lost_is_not_held_by_what_could_write_to_it() -> None:
                 assert scope["extensions"][WRITER] is protocol
             await until(lambda: not live.hub.sessions)
             assert WRITER not in scope["extensions"]
+
+    run(main)
+
+
+def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None:
+    async def main() -> None:
+        faults: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        hub = Hub(ScriptedEngine(), Limits())
+        for turns in range(8):  # one of them is that turn
+            session = hub.open(Seat())
+
+            async def send(message: Any) -> None:
+                await asyncio.sleep(0)
+
+            async def receive(turns: int = turns, session: Session = session) -> dict[str, Any]:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                session.outbox.close(CloseCode.REPLACED)
+                return {"type": "websocket.disconnect", "code": 1006}
+
+            await connection.Connection(receive, send, hub, session, None, None).serve()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert not faults
 
     run(main)
