@@ -15,13 +15,15 @@ import contextlib
 import enum
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from types import TracebackType
 
 CHUNK = 65_536
 """Bytes read at once; a lane that stalls holds at most twice as many."""
+LINGER_S = 1.0
+"""Seconds for what was read to reach an end that does not read, after a FIN."""
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time at all: close sends RST (tcp(7), socket(7))."""
 
@@ -278,8 +280,8 @@ class Proxy:
             await wire.run()
         finally:
             del self.wires[number]
-            await _gone(writer.wait_closed())
-            await _gone(server[1].wait_closed())
+            await _gone(writer)
+            await _gone(server[1])
 
 
 def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
@@ -292,6 +294,11 @@ def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
         writer.close()
 
 
-async def _gone(closing: Awaitable[None]) -> None:
+async def _gone(writer: asyncio.StreamWriter) -> None:
+    """Wait until it is closed; not for ever, since its peer may read nothing of what is left."""
     with contextlib.suppress(OSError):
-        await closing
+        try:
+            async with asyncio.timeout(LINGER_S):
+                await writer.wait_closed()
+        except TimeoutError:
+            _end(writer, True)
