@@ -162,6 +162,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``scripted``: seconds before the first word."""
     scripted_pace: Seconds = 0.05
     """``scripted``: seconds between words: slow enough to be seen."""
+    scripted_faults: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """``scripted``: the share of translations that fail; every tenth of them ends the engine."""
 
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)

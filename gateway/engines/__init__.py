@@ -94,7 +94,10 @@ def _scripted(settings: Settings, profile: Profile | None) -> Engine:
     from gateway.engines.scripted import ScriptedEngine
 
     return ScriptedEngine(
-        capacity=settings.max_num_seqs, delay=settings.scripted_delay, pace=settings.scripted_pace
+        capacity=settings.max_num_seqs,
+        delay=settings.scripted_delay,
+        pace=settings.scripted_pace,
+        faults=settings.scripted_faults,
     )
 
 

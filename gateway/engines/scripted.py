@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from gateway.engines.base import Aborted, Health
-from gateway.errors import EngineFault, EngineGone
+from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
 
@@ -25,6 +25,9 @@ CAPACITY = 16
 
 HISTORY = 10_000
 """How many ids `started` and `aborted` remember: enough for any test, bounded for long demos."""
+
+DEATHS = 10
+"""Of the faults of an engine with ``faults``, every so many-th is the death of the engine."""
 
 WORD = re.compile(r"\s*\S+")
 
@@ -73,6 +76,8 @@ class ScriptedEngine:
     :param pace: seconds between chunks; 0 only yields to the event loop
     :param fault: called as ``fault(job, n)`` before chunk ``n`` (from 0); what it raises ends the
         job. See `failing` for the usual one.
+    :param faults: the share of jobs that fail after their first chunk, evenly spread: most are
+        ``rejected``, some take the engine with them
     """
 
     def __init__(
@@ -84,11 +89,12 @@ class ScriptedEngine:
         delay: float = 0.0,
         pace: float = 0.0,
         fault: Callable[[Job, int], None] | None = None,
+        faults: float = 0.0,
     ) -> None:
         self.script = {} if script is None else script
         self.delay = delay
         self.pace = pace
-        self.fault = fault
+        self.fault = fault if fault is not None or not faults else self._spread(faults)
         self.started: deque[str] = deque(maxlen=HISTORY)
         """Ids of the jobs whose work began, oldest first; a second attempt counts again."""
         self.aborted: deque[str] = deque(maxlen=HISTORY)
@@ -210,6 +216,25 @@ class ScriptedEngine:
     def die(self) -> None:
         """Die as a crashed model process does: every job ends in `EngineGone`, health is DEAD."""
         self._end(Health.DEAD, "The scripted engine died while the job ran.")
+
+    def _spread(self, share: float) -> Callable[[Job, int], None]:
+        """A ``fault`` for this share of the jobs."""
+        due = 0.0
+        count = 0
+
+        def fault(job: Job, n: int) -> None:
+            nonlocal due, count
+            due += share if n == 1 else 0.0
+            if n != 1 or due < 1:
+                return
+            due -= 1
+            count += 1
+            if count % DEATHS == 0:
+                self.die()
+                raise EngineGone("The scripted engine died, as it was told to.")
+            raise EngineFault("The scripted engine failed, as it was told to.", ErrorCode.REJECTED)
+
+        return fault
 
     def _end(self, health: Health, message: str) -> None:
         self._health = health

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.engines.base import Aborted, Health
 from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
-from gateway.errors import EngineFault, EngineGone
+from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 
 
@@ -244,3 +244,24 @@ def test_its_memory_of_jobs_is_bounded() -> None:
     engine = ScriptedEngine(capacity=2)
     assert engine.capacity == 2
     assert engine.started.maxlen == engine.aborted.maxlen == HISTORY
+
+
+def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() -> None:
+    engine = ScriptedEngine(faults=0.5)
+    seen: list[bool] = []
+
+    async def work() -> None:
+        for _ in range(19):
+            try:
+                await read(engine, job())
+                seen.append(True)
+            except EngineFault as fault:
+                assert fault.code is ErrorCode.REJECTED
+                seen.append(False)
+        assert seen == [True, False] * 9 + [True]
+        assert engine.health is Health.READY
+        with pytest.raises(EngineGone):
+            await read(engine, job())
+        assert engine.health is Health.DEAD
+
+    run(engine, work)
