@@ -9,6 +9,7 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
           cues transcript formats stability flow speech memory history audience booth \
           floor minutes recall grant token address claims keys origin ticket
 REPLAY := recogniser script measure plot
+SOAK   := ledger report
 comma  := ,
 space  := $(subst ,, )
 
@@ -16,7 +17,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz test-vllm test-node bench train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz soak test-vllm test-node bench train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -48,8 +49,8 @@ types: $(TEST)
 pure: $(TEST)
 	$(BIN)/coverage run -m pytest $(wildcard $(PURE:%=tests/test_%*.py)) \
 	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
-	  $(REPLAY:%=tests/replay/test_%.py)
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py))'
+	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/soak/test_%.py)
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py))'
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)
@@ -71,6 +72,10 @@ SECONDS ?= 60
 fuzz: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	$(BIN)/python -m fuzz --seconds $(SECONDS)
+
+# Everybody's network breaks, the gateway is killed, and nothing may be lost: 60 s, or ARGS="--seconds 600".
+soak: $(RUN)
+	$(BIN)/gateway soak $(ARGS)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta

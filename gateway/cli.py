@@ -14,8 +14,10 @@ import json
 import logging
 import os
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
@@ -459,6 +461,36 @@ def _record(args: argparse.Namespace) -> int:
     return 0
 
 
+# --- soak ----------------------------------------------------------------------------------------
+
+
+def _soak(args: argparse.Namespace) -> int:
+    from gateway.soak import report
+    from gateway.soak.run import Plan, Soak
+
+    plan = Plan(
+        seconds=args.seconds if args.hours is None else args.hours * 3600 / args.speed,
+        sessions=args.sessions,
+        rooms=args.rooms,
+        speed=args.speed,
+        cut=args.cut,
+        stay=args.stay,
+        kill=args.kill,
+        faults=args.faults,
+        seed=args.seed,
+        flags=tuple(args.flags),
+    )
+    _log("error")
+    with tempfile.TemporaryDirectory(prefix="gateway-soak-") as folder:
+        made = asyncio.run(Soak(plan, Path(folder)).run())
+        print(report.table(made))
+        if made.broken and args.keep:
+            shutil.copy(Path(folder) / "gateway.log", args.keep)
+    if args.json:
+        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    return 1 if made.broken else 0
+
+
 # --- command line --------------------------------------------------------------------------------
 
 
@@ -521,6 +553,28 @@ def _parser() -> argparse.ArgumentParser:
     record.add_argument("--to", type=_tags, required=True, metavar="LANG[,LANG]",
                         help="to read; with the spoken one, how the originals grew")  # fmt: skip
 
+    soak = command("soak", _soak, "Load a gateway of its own, break what can break, and count.")
+    soak.add_argument("--seconds", type=_positive, default=60.0, help="default: 60")
+    soak.add_argument("--hours", type=_positive, help="simulated ones, instead of --seconds")
+    soak.add_argument("--speed", type=_positive, default=1.0,
+                      help="simulated seconds a second; default: 1")  # fmt: skip
+    soak.add_argument("--sessions", type=_count, default=200, metavar="N", help="default: 200")
+    soak.add_argument("--rooms", type=_count, default=8, metavar="N", help="default: 8")
+    soak.add_argument("--cut", type=_seconds, default=20.0, metavar="SECONDS",
+                      help="between two faults of one network; default: 20; 0: none")  # fmt: skip
+    soak.add_argument("--stay", type=_seconds, default=60.0, metavar="SECONDS",
+                      help="of a reader; then another comes; default: 60; 0: all")  # fmt: skip
+    soak.add_argument("--kill", type=_seconds, default=20.0, metavar="SECONDS",
+                      help="between two ends of the gateway, by signal 9 and 15 in turn; "
+                      "default: 20; 0: none")  # fmt: skip
+    soak.add_argument("--faults", type=_share, default=0.01, metavar="SHARE",
+                      help="of the translations that fail; default: 0.01")  # fmt: skip
+    soak.add_argument("--seed", type=int, default=0, help="of chance; default: 0")
+    soak.add_argument("--json", metavar="FILE", help="write all figures")
+    soak.add_argument("--keep", metavar="FILE", help="the gateway's log, if a promise was broken")
+    soak.add_argument("flags", nargs="*", metavar="-- FLAG",
+                      help="more flags of gateway serve, after --")  # fmt: skip
+
     langs = command("languages", _languages, "What the engine's model translates into what.")
     langs.add_argument("--json", action="store_true")
     _add_settings(langs)
@@ -581,6 +635,20 @@ def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("it has to be above 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("it has to be 0 or more")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("it has to be between 0 and 1")
     return value
 
 

@@ -47,10 +47,10 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server.issuer",),
     ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
-    ("replay", "replay.recogniser", "replay.score", "soak", "soak.proxy"),
-    ("replay.script",),
-    ("replay.measure", "replay.watch"),
-    ("replay.play", "replay.plot"),
+    ("replay", "replay.recogniser", "replay.score"),
+    ("replay.script", "soak", "soak.child", "soak.ledger", "soak.proxy", "soak.report"),
+    ("replay.measure", "replay.watch", "soak.guest"),
+    ("replay.play", "replay.plot", "soak.run"),
     ("replay.record", "replay.report"),
     ("engines.checkpoint", "engines.guarded", "engines.openai", "engines.scripted", "session"),
     (
@@ -80,6 +80,7 @@ PURE = (
     *("cues", "transcript", "formats"),
     *("address", "claims", "keys", "origin", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
+    *("soak.ledger", "soak.report"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
 

@@ -1,0 +1,117 @@
+"""A gateway of one's own, as a process: started, killed, measured.
+
+Owns: the process, its port, its log. Must not know: what is asked of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+READY_S = 60.0
+"""Seconds until it has to be ready."""
+END_S = 20.0
+"""Seconds that it has after SIGTERM."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Child:
+    """``gateway serve`` with some flags, on a free port of 127.0.0.1.
+
+    :param log: where its stderr goes, one start after the other
+    :param environ: variables beside those of this process, of which none is a setting
+    """
+
+    def __init__(
+        self, flags: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.port = _free_port()
+        self._flags = (*flags, "--host", "127.0.0.1", "--port", str(self.port))
+        self._log = log
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
+        self._environ = clean | dict(environ or {})
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was not started"
+        return self._process.pid
+
+    @property
+    def text(self) -> str:
+        """What it has written so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    async def start(self) -> None:
+        """Start it, and wait until it translates. Raises `ChildProcessError`."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "gateway", "serve", *self._flags),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environ,
+                start_new_session=True,  # Ctrl-C is for whoever started this
+            )
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_S
+        while not await self._ready():
+            if self._process.returncode is not None or loop.time() > deadline:
+                await self.kill()
+                raise ChildProcessError(f"The gateway did not start: {self.text[-2000:].strip()}")
+            await asyncio.sleep(0.05)
+
+    async def kill(self) -> None:
+        """End it as a power cut would: signal 9."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> int:
+        """End it as a deployment would: signal 15; its exit status."""
+        return await self._end(signal.SIGTERM)
+
+    def rss(self) -> float:
+        """Resident memory in MB (10^6 bytes), where the system tells; else 0."""
+        try:
+            fields = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()
+        except OSError:
+            return 0.0
+        return int(fields[1]) * PAGE / 1e6
+
+    async def _end(self, sign: signal.Signals) -> int:
+        process = self._process
+        assert process is not None, "it was not started"
+        if process.returncode is None:
+            process.send_signal(sign)
+            try:
+                async with asyncio.timeout(END_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        assert process.returncode is not None
+        return process.returncode
+
+    async def _ready(self) -> bool:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        try:
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return b" 200 " in await reader.readline()
+        except OSError:
+            return False
+        finally:
+            writer.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

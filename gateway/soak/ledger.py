@@ -1,0 +1,219 @@
+"""Who was told what: loss, duplication and contradiction, from what many readers of a room saw.
+
+Owns: the durable events of each room as somebody saw them, what each reader saw of them, and how
+the two compare. Must not know: sockets, clocks, how an event is written.
+
+Readers of one room see one history, each in its own languages. So what one was told and another
+was not, although it reads that language, was lost on the way, unless the other was told of a gap.
+A byte for each event and reader: a day's meeting of 200 readers takes some megabytes.
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+ALL = 1
+"""Mark of an event that every reader is entitled to; those of a language follow."""
+
+
+class Kind(enum.Enum):
+    """What an event does to a caption."""
+
+    SAID = "said"
+    """The original is complete."""
+    END = "end"
+    """One caption has ended, or with no language all of an utterance."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A durable event: its number, whom it is for (None: everybody), and what it says."""
+
+    seq: int
+    lang: str | None
+    kind: Kind
+    id: str
+    text: str
+
+
+@dataclass
+class Faults:
+    """What must not be, counted. ``examples`` tell of the first ones, without texts."""
+
+    lost: int = 0
+    duplicated: int = 0
+    contradicted: int = 0
+    """One number, two events."""
+    ended_twice: int = 0
+    unended: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any((self.lost, self.duplicated, self.contradicted, self.ended_twice, self.unended))
+
+    def note(self, example: str) -> None:
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(example)
+
+
+EXAMPLES = 20
+"""Faults that are told one by one."""
+
+
+class Epoch:
+    """One history of a room, as somebody saw it."""
+
+    def __init__(self, name: str, faults: Faults) -> None:
+        self.name = name
+        self.last = 0
+        self._faults = faults
+        self._langs: dict[str | None, int] = {None: ALL}
+        self._marks = bytearray(1)  # by number: whom it is for; 0 where nobody has seen it
+        self._says = array("q", [0])
+        self._said: dict[str, int] = {}
+        self._ends: set[tuple[str, str | None]] = set()
+
+    def see(self, event: Event) -> None:
+        """Somebody was told this."""
+        missing = event.seq + 1 - len(self._marks)
+        if missing > 0:
+            self._marks.extend(bytes(missing))
+            self._says.extend([0] * missing)
+        mark = self._langs.setdefault(event.lang, len(self._langs) + ALL)
+        says = hash((event.kind, event.id, event.text))
+        if self._marks[event.seq]:
+            if (self._marks[event.seq], self._says[event.seq]) != (mark, says):
+                self._faults.contradicted += 1
+                self._faults.note(f"{self.name}: two events have the number {event.seq}")
+            return
+        self._marks[event.seq], self._says[event.seq] = mark, says
+        self.last = max(self.last, event.seq)
+        if event.kind is Kind.SAID:
+            self._said[event.id] = event.seq
+        elif event.kind is Kind.END:
+            self._end(event)
+
+    def _end(self, event: Event) -> None:
+        if (event.id, event.lang) in self._ends:
+            self._faults.ended_twice += 1
+            self._faults.note(f"{self.name}: {event.id} in {event.lang} ended twice")
+        self._ends.add((event.id, event.lang))
+
+    def unended(self, langs: Collection[str]) -> Iterator[tuple[str, str]]:
+        """(id, language) of what was said and did not end, though all the time somebody read."""
+        for id in self._said:
+            if (id, None) not in self._ends:
+                yield from ((id, lang) for lang in langs if (id, lang) not in self._ends)
+
+    def due(self, langs: Collection[str], after: int, to: int) -> Iterator[int]:
+        """The numbers in (after, to] of what a reader of these languages is entitled to."""
+        entitled = {ALL, *(self._langs[lang] for lang in langs if lang in self._langs)}
+        for seq in range(after + 1, min(to, len(self._marks) - 1) + 1):
+            if self._marks[seq] in entitled:
+                yield seq
+
+
+class Room:
+    """All histories of a room."""
+
+    def __init__(self, name: str, faults: Faults) -> None:
+        self.name = name
+        self._faults = faults
+        self.epochs: dict[str, Epoch] = {}
+
+    def epoch(self, name: str) -> Epoch:
+        """The history of this name; it may begin now."""
+        if name not in self.epochs:
+            self.epochs[name] = Epoch(f"{self.name}/{name}", self._faults)
+        return self.epochs[name]
+
+
+@dataclass
+class Span:
+    """A stretch of one history that a reader was promised whole: all after ``start``."""
+
+    epoch: Epoch
+    start: int
+    last: int
+    seen: bytearray = field(default_factory=bytearray)
+
+
+class Reader:
+    """One who reads a room, over as many sockets as it takes."""
+
+    def __init__(self, name: str, room: Room, langs: Collection[str], faults: Faults) -> None:
+        self.name = name
+        self.langs = frozenset(langs)
+        self._room = room
+        self._faults = faults
+        self.spans: list[Span] = []
+
+    @property
+    def cursor(self) -> tuple[str, int] | None:
+        """The epoch and number from which it would go on."""
+        if not self.spans:
+            return None
+        return self.spans[-1].epoch.name.rpartition("/")[2], self.spans[-1].last
+
+    def enter(self, epoch: str, seq: int, *, resumed: bool) -> None:
+        """It was let in, at ``seq`` of ``epoch``. ``resumed``: it was promised what came since."""
+        here = self._room.epoch(epoch)
+        if resumed and self.spans:
+            before = self.spans[-1]
+            if before.epoch is not here:
+                self.spans.append(Span(here, before.last, before.last))
+        else:
+            self.spans.append(Span(here, seq, seq))
+
+    def hear(self, event: Event) -> None:
+        """It was told this."""
+        span = self.spans[-1]
+        span.epoch.see(event)
+        if event.seq <= span.start:
+            return  # from before it came: told to whoever comes late, as it likes
+        if event.seq <= span.last:
+            self._faults.duplicated += 1
+            self._faults.note(f"{self.name} was told {event.seq} of {span.epoch.name} again")
+            return
+        span.seen.extend(bytes(event.seq - span.start - len(span.seen)))
+        span.seen[-1] = 1
+        span.last = event.seq
+
+    def catch_up(self) -> None:
+        """From now on it counts as lost if it lacks what anybody has seen of the last epoch."""
+        if self.spans:
+            span = self.spans[-1]
+            span.last = max(span.last, span.epoch.last)
+
+    @property
+    def behind(self) -> int:
+        """How many events of its last epoch it has not seen, which others have."""
+        if not self.spans:
+            return 0
+        span = self.spans[-1]
+        return sum(1 for _ in span.epoch.due(self.langs, span.last, span.epoch.last))
+
+    def check(self) -> None:
+        """Count what it lacks. Once, at the end."""
+        for span in self.spans:
+            for seq in span.epoch.due(self.langs, span.start, span.last):
+                at = seq - span.start - 1
+                if at >= len(span.seen) or not span.seen[at]:
+                    self._faults.lost += 1
+                    self._faults.note(f"{self.name} was not told {seq} of {span.epoch.name}")
+
+
+def conclude(room: Room, langs: Collection[str], readers: Collection[Reader]) -> None:
+    """The meeting is over: what never ended in its last epoch, and what readers lack."""
+    faults = room._faults
+    if room.epochs:
+        last = next(reversed(room.epochs.values()))
+        for id, lang in last.unended(langs):
+            faults.unended += 1
+            faults.note(f"{last.name}: {id} in {lang} never ended")
+    for reader in readers:
+        reader.check()
