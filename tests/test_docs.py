@@ -20,7 +20,7 @@ from gateway.limits import Limits
 from gateway.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
 from gateway.schema import EXAMPLES, QUERY, json_schema, tag
 from gateway.segment import Lengths
-from gateway.server import http, libretranslate, rooms, tickets
+from gateway.server import events, http, join, libretranslate, rooms, tickets
 from gateway.stability import Stability
 
 ROOT = Path(__file__).parent.parent
@@ -186,7 +186,8 @@ METHODS = ("DELETE", "POST", "GET")
 def test_every_request_over_http_is_shown_with_an_example() -> None:
     served = {"GET /"} | {
         f"{next(name for name in METHODS if name in (route.methods or ()))} {route.path}"
-        for route in (*http.ROUTES, *libretranslate.ROUTES, *rooms.ROUTES, *tickets.ROUTES)
+        for routes in (http, libretranslate, rooms, tickets, events, join)
+        for route in routes.ROUTES
     }
     row = r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)"
     rows = re.findall(row, PAGE, re.MULTILINE)

@@ -63,7 +63,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("engines.fallback",),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
     ("server.http",),
-    ("server.libretranslate", "server.rooms", "server.tickets"),
+    ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
     ("server.process",),
     ("cli",),

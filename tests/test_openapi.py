@@ -8,7 +8,7 @@ from pathlib import Path
 
 from starlette.routing import Route
 
-from gateway.server import http, libretranslate, openapi, rooms, tickets
+from gateway.server import events, http, join, libretranslate, openapi, rooms, tickets
 
 FILE = Path(__file__).parent.parent / "docs" / openapi.PATH
 ROUTES: tuple[Route, ...] = (
@@ -16,6 +16,8 @@ ROUTES: tuple[Route, ...] = (
     *libretranslate.ROUTES,
     *rooms.ROUTES,
     *tickets.ROUTES,
+    *events.ROUTES,
+    *join.ROUTES,
 )
 
 

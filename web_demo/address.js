@@ -10,9 +10,12 @@ export function read(search, origin, fallback = {}) {
   const query = new URLSearchParams(search);
   const gateway = new URL(query.get("gateway") ?? origin);
   gateway.protocol = gateway.protocol.replace("http", "ws");
+  const http = new URL(gateway);
+  http.protocol = http.protocol.replace("ws", "http");
   const role = query.get("role") ?? fallback.role;
   return {
     gateway,
+    http,
     elsewhere: query.has("gateway"),
     room: query.get("room"),
     role: ROLES.includes(role) ? role : "speak",
@@ -39,13 +42,6 @@ export function link(here, page, { room, gateway, elsewhere }, more = {}) {
   if (elsewhere) url.searchParams.set("gateway", gateway.href);
   for (const [name, value] of Object.entries(more)) url.searchParams.set(name, value);
   return url.href;
-}
-
-/** The address of a socket, of the room's transcripts, or of its events. */
-export function endpoint(gateway, path, protocol = gateway.protocol) {
-  const url = new URL(path, gateway);
-  url.protocol = protocol;
-  return url;
 }
 
 function list(text) {

@@ -1,17 +1,22 @@
 // The page: the wires between connection, captions, view and what people do.
 
-import { endpoint, inventRoom, read } from "./address.js";
+import { inventRoom, read } from "./address.js";
+import { keepAwake } from "./awake.js";
 import { EMPTY, reduce } from "./captions.js";
 import { Columns } from "./columns.js";
 import { Connection } from "./connection.js";
 import { Demo } from "./demo.js";
 import { Display } from "./display.js";
+import { Events } from "./events.js";
 import { Follow } from "./follow.js";
 import { fillMenu, nameOf } from "./languages.js";
 import { Lines } from "./lines.js";
 import { Microphone } from "./mic.js";
 import { Paste } from "./paste.js";
+import { Share } from "./share.js";
 import { View } from "./view.js";
+
+const PATIENCE = 2; // sockets that fail before something else is tried
 
 const $ = (selector) => document.querySelector(selector);
 
@@ -26,7 +31,7 @@ if (!here.room) {
 }
 if (here.role === "speak" && sessionStorage.getItem(`moderates ${here.room}`)) here.role = "moderate";
 
-const reads = here.role === "view";
+let reads = here.role === "view"; // and does not speak
 const follow = new Follow($("#reader"), $("#live"));
 const view = new View(follow);
 const display = new Display(() => view.relax(), { original: reads ? "hidden" : "shown" });
@@ -37,17 +42,23 @@ let drawing = 0;
 let welcomed = false;
 const unheard = new Map(); // id -> what was said to its end, until its `source` comes
 
-const connection = new Connection(address, { onEvent, onState });
+const socket = new Connection(() => address("/v1/ws", here.gateway), {
+  onEvent: (event) => hearSocket(event),
+  onState: (name, detail) => connection === socket && onState(name, detail),
+});
+let connection = socket; // or events over HTTP, while no socket comes through
+let refusals = 0; // of sockets, before the first one was let in
 const lines = new Lines({
   say, cancel, lang: () => from.value,
 });
 const microphone = new Microphone({ say, lang: () => from.value });
 const demo = new Demo({ say, begin: beginDemo, cancel });
+new Share(here, () => columns.langs);
 new Paste((said, lang) => demo.play(said, lang, "Transcript"));
 let pairs = []; // what can be translated into what: [{ tag, targets }]
 
-function address() {
-  const url = endpoint(here.gateway, "/v1/ws");
+function address(path, base) {
+  const url = new URL(path, base);
   url.searchParams.set("room", here.room);
   url.searchParams.set("role", here.role);
   if (from.value) url.searchParams.set("from", from.value);
@@ -91,6 +102,42 @@ function onState(name, detail) {
   $("#state").textContent = words[name];
   lines.connected(name === "open");
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
+  if (name === "waiting" && !welcomed && ++refusals === PATIENCE) readOverHttp();
+}
+
+/** This network lets no WebSocket through, as it seems: read without one. */
+function readOverHttp() {
+  const events = new Events(() => address(`/v1/rooms/${here.room}/events`, here.http), {
+    onState: (name, detail) => connection === events && onState(name, detail),
+    onEvent: (event) => {
+      if (event.type === "welcome") {
+        connection = events;
+        become("view");
+        onState("open");
+      }
+      if (connection === events) onEvent(event);
+      if (here.role !== "view") tell("This network lets no WebSocket through: you can read, but not speak.");
+    },
+  });
+  events.open();
+}
+
+/** A socket that comes through after all takes over. */
+function hearSocket(event) {
+  if (connection !== socket && event.type === "welcome") {
+    connection.close();
+    connection = socket;
+    become(here.role);
+    onState("open");
+  }
+  if (connection === socket) onEvent(event);
+}
+
+function become(role) {
+  reads = role === "view";
+  document.body.dataset.role = role;
+  if (reads) keepAwake(true);
+  draw();
 }
 
 function dispatch(event) {
@@ -173,7 +220,7 @@ from.addEventListener("change", () => {
   microphone.speak(from.value);
 });
 
-document.body.dataset.role = here.role;
+become(here.role);
 $("#room").textContent = here.room;
 document.title = `${here.room} · Live captions`;
 
@@ -188,5 +235,5 @@ if (!here.elsewhere) {
            ...targets.filter((tag) => !sources.includes(tag))], sources);
   }
 }
-connection.open();
+socket.open();
 if (here.demo) demo.start(here.demo);

@@ -86,6 +86,7 @@ export class View {
   }
 
   #hue(speaker) {
+    if (!speaker) return 0;
     if (!this.#voices.has(speaker)) this.#voices.set(speaker, HUES[this.#voices.size % HUES.length]);
     return this.#voices.get(speaker);
   }

@@ -26,7 +26,7 @@ from gateway.errors import ClientFault
 from gateway.flow import Flow
 from gateway.limits import Limits
 from gateway.origin import Pages
-from gateway.server import http, libretranslate, rooms, tickets
+from gateway.server import events, http, join, libretranslate, rooms, tickets
 from gateway.server.connection import Endpoint
 from gateway.server.gate import Gate
 from gateway.server.hub import Hub
@@ -130,6 +130,8 @@ def create_app(
         *libretranslate.ROUTES,
         *rooms.ROUTES,
         *tickets.ROUTES,
+        *events.ROUTES,
+        *join.ROUTES,
         *(_demo() or [Route("/", http.index)]),
     ]
     app = _Application(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from gateway import __version__
 from gateway.formats import Format
+from gateway.messages import View
 from gateway.schema import Json
 from gateway.server.http import STATUS, Translate
 from gateway.server.libretranslate import Query, Sample
@@ -138,6 +139,29 @@ def _paths() -> Json:
                     "bilingual": {"type": "string", "enum": ["0", "1"]},
                 },
                 faults=(400, 404, 429, 500),
+            ),
+        },
+        "/v1/rooms/{room}/events": {
+            "parameters": [room],
+            "get": _operation(
+                "events",
+                "A room as server-sent events, without an end.",
+                {"text/event-stream": TEXT},
+                query={
+                    "to": {**TEXT, "description": "BCP 47 tags, separated by commas."},
+                    "view": {"type": "string", "enum": list(get_args(View))},
+                    "hb": {"type": "number", "minimum": 1},
+                },
+                faults=(400, 401, 403, 404, 429, 500),
+            ),
+        },
+        "/v1/rooms/{room}/qr.svg": {
+            "parameters": [room],
+            "get": _operation(
+                "qr",
+                "The QR code of the page on which one joins the room.",
+                {"image/svg+xml": TEXT},
+                faults=(404,),
             ),
         },
         "/v1/rooms/{room}": {

@@ -11,7 +11,9 @@ import pytest
 
 from tests.live import Live
 
-PAGES = ("/",)
+PAGES = {"/": "main.js", "/join.html": "join.js", "/overlay.html": "overlay.js"}
+"""Pages, and the module that each begins with."""
+
 COLD = 150_000
 """Bytes that a browser with an empty cache loads, without the meeting that is played."""
 
@@ -30,7 +32,7 @@ def load(http: httpx.Client, page: str) -> dict[str, bytes]:
             continue
         answer = http.get(path)
         assert answer.status_code == 200, path
-        assert answer.headers["content-security-policy"].startswith("default-src 'self'")
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
         found[path] = answer.content
         if path.endswith((".svg", ".css")):
             continue
@@ -50,12 +52,13 @@ def test_a_page_is_served_with_all_that_it_names_and_is_small(live: Live, page: 
     assert not re.search(r"\son[a-z]+=|<style|style=|<script(?! type=\"module\" src=)", html)
 
 
-def test_what_is_loaded_first_is_what_the_page_needs(live: Live) -> None:
+@pytest.mark.parametrize(("page", "main"), PAGES.items())
+def test_what_is_loaded_first_is_what_the_page_needs(live: Live, page: str, main: str) -> None:
     with httpx.Client(base_url=live.http) as http:
-        found = load(http, "/")
-    early = set(re.findall(r'"modulepreload" href="([^"]+)"', found["/"].decode()))
+        found = load(http, page)
+    early = set(re.findall(r'"modulepreload" href="([^"]+)"', found[page].decode()))
     modules = {path.lstrip("/") for path in found if path.endswith(".js")}
-    assert early == modules - {"main.js"}
+    assert early == modules - {main}
 
 
 def test_the_meeting_is_there_in_six_languages(live: Live) -> None:

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { endpoint, inventRoom, link, read } from "../../web_demo/address.js";
+import { inventRoom, link, read } from "../../web_demo/address.js";
 
 const HERE = "http://127.0.0.1:8000";
 
@@ -41,8 +41,8 @@ test("a link names the room, and the gateway where it is not the page's own", ()
   assert.equal(new URL(link(HERE, "join.html", other)).searchParams.get("gateway"), "wss://b.example/");
 });
 
-test("an endpoint is at the gateway", () => {
-  const { gateway } = read("", HERE);
-  assert.equal(endpoint(gateway, "/v1/ws").href, "ws://127.0.0.1:8000/v1/ws");
-  assert.equal(endpoint(gateway, "/metrics", "http:").href, "http://127.0.0.1:8000/metrics");
+test("a gateway has two addresses, for sockets and for requests", () => {
+  const { gateway, http } = read("?gateway=wss://b.example", HERE);
+  assert.deepEqual([gateway.href, http.href], ["wss://b.example/", "https://b.example/"]);
+  assert.equal(read("", HERE).http.href, "http://127.0.0.1:8000/");
 });
