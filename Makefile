@@ -17,7 +17,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz soak test-vllm test-node bench train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node bench train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -63,6 +63,11 @@ test-node: $(TEST)
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
 	.venv-vllm/bin/python -m pytest -m vllm tests/engines
+
+# Known vulnerabilities of the dependencies. Says so where the service cannot be reached.
+audit: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group audit
+	$(BIN)/python scripts/audit.py
 
 docs: $(TEST)
 	$(BIN)/python scripts/docs.py

@@ -29,6 +29,14 @@ HANDSHAKE = (
 # --- the handshake ------------------------------------------------------------------------------
 
 
+def test_frames_are_not_compressed_so_that_none_can_be_larger_than_it_weighs() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, compression="deflate") as client:
+            assert client.ws.protocol.extensions == []
+
+    run(main)
+
+
 def test_the_first_frame_is_a_welcome_that_names_limits_and_languages() -> None:
     async def main() -> None:
         async with running() as live, talk(live, "?room=demo&to=de") as client:

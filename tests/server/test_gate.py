@@ -478,3 +478,41 @@ def test_a_client_that_goes_before_it_is_let_in_leaves_nothing_behind() -> None:
             await asyncio.sleep(0)
 
     run(main)
+
+
+# --- resume ---------------------------------------------------------------------------------------
+
+
+def test_a_resume_token_is_proof_of_its_key_for_as_long_as_that_is_good() -> None:
+    async def main() -> None:
+        async with guarded() as (live, _):
+            async with talk(live, "?room=demo", additional_headers=bearer(SPEAKER)) as client:
+                welcome = await client.next()
+            query = f"?resume={welcome['resume']}"
+            async with talk(live, query) as client:
+                assert (await client.next())["session"] == welcome["session"]
+                (session,) = live.hub.sessions.values()
+                assert session.grant.name == "key 1"
+            async with talk(live, query + "&role=moderate") as client:
+                assert await refused(client) == BEYOND
+            async with talk(live, query, additional_headers=bearer(BOARD)) as client:
+                assert await refused(client) == BEYOND  # what is shown counts before it
+            live.server.config.app.state.gate.ring = Keyring.read(VIEWS)
+            async with talk(live, query) as client:
+                assert await refused(client) == UNKNOWN
+            async with talk(live, "?room=demo&resume=nonsense") as client:
+                assert await refused(client) == UNKNOWN
+
+    run(main)
+
+
+def test_a_resume_token_from_before_there_were_keys_is_no_key() -> None:
+    async def main() -> None:
+        async with running() as live:
+            async with talk(live, "?room=demo") as client:
+                resume = (await client.next())["resume"]
+            live.server.config.app.state.gate.ring = Keyring.read(FILE)
+            async with talk(live, f"?resume={resume}") as client:
+                assert await refused(client) == UNKNOWN
+
+    run(main)

@@ -291,6 +291,19 @@ def test_every_answer_carries_the_security_headers() -> None:
                 headers = (await client.get(path)).headers
                 assert headers["content-security-policy"].startswith("default-src 'none'")
                 assert headers["x-content-type-options"] == "nosniff"
+                assert len(headers.get_list("content-security-policy")) == 1
+
+    run(main)
+
+
+def test_the_answer_to_a_fault_of_the_gateway_carries_them_too() -> None:
+    async def main() -> None:
+        async with browse(ScriptedEngine(fault=failing(ValueError("a bug")))) as (client, live):
+            live.server.config.app.state.metrics = None  # a fault outside of any translation
+            answer = await client.get("/metrics")
+            assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert "NoneType" not in answer.text
 
     run(main)
 
