@@ -7,7 +7,8 @@ TEST   := $(VENV)/.test
 PURE   := errors job messages codec limits languages profiles outbox dispatch utterance log member \
           glossary room session guards phrases sentences schema units admission segment \
           cues transcript formats stability flow speech memory history audience booth \
-          floor minutes recall grant token address claims keys origin ticket
+          floor minutes recall grant token address claims keys origin ticket \
+          captions recovery
 REPLAY := recogniser script measure plot
 SOAK   := ledger report
 comma  := ,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import msgspec
 
 from gateway import __version__, keys, languages, schema, settings
-from gateway.client import Captions, Client, NotTranslated, Refused, connect
+from gateway.client import Broken, Captions, Client, NotTranslated, Refused, connect
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
@@ -44,6 +44,7 @@ from gateway.messages import (
     ServerMessage,
     Source,
     View,
+    Welcome,
 )
 from gateway.profiles import Profile
 from gateway.session import clean
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 
 PARTING_S = 120.0
 """Seconds that ``chat`` waits at its end for what is in flight."""
+
+PATIENCE_S = 30.0
+"""Seconds that ``say`` tries to come back to a gateway that is gone."""
 
 BRIEF = 32
 """Columns in which ``chat`` says which line was corrected or taken back."""
@@ -223,7 +227,7 @@ async def _ask(text: str, url: str, source: str | None, out: Captioned) -> None:
     """Let a running gateway translate."""
     captions = Captions()
     left = set(out.targets)
-    async with connect(url, to=out.targets, source=source) as client:
+    async with connect(url, to=out.targets, source=source, patience_s=PATIENCE_S) as client:
         id = await client.say(text)
         async for event in client:
             captions.fold(event)
@@ -300,20 +304,22 @@ async def _profile(settings: Settings) -> Profile:
 
 async def _converse(args: argparse.Namespace) -> None:
     screen = Screen(sys.stdout)
+    tidings = Tidings(screen)
     try:
         async with (
             connect(
                 args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker,
-                answer_s=PARTING_S,
+                answer_s=PARTING_S, notice=tidings.tell,
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
             if screen.live:
                 screen.finish(f"# {client.welcome.engine}. Type a line; Ctrl-D ends.")
-            typing = tasks.create_task(_type(client, screen))
+            name = client.welcome.session
+            typing = tasks.create_task(_type(client, name, screen))
             captions = Captions()
             async for event in client:
-                line = _line(event, client.welcome.session, captions)
+                line = _line(event, name, captions)
                 captions.fold(event)
                 if line is not None:
                     screen.finish(line)
@@ -326,7 +332,27 @@ async def _converse(args: argparse.Namespace) -> None:
         raise expected.exceptions[0] from None
 
 
-async def _type(client: Client, screen: Screen) -> None:
+class Tidings:
+    """What somebody who chats is told of the connection: when it breaks, and when it is back."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._broken = False
+
+    def tell(self, news: Broken | Welcome) -> None:
+        if isinstance(news, Broken):
+            if not self._broken:
+                self._screen.finish(f"# No connection ({news.code}). Trying again; Ctrl-C ends.")
+            self._broken = True
+            return
+        if news.resumed is None or not news.resumed.ok:
+            self._screen.finish("# Connected again; something may have been missed.")
+        elif self._broken:
+            self._screen.finish("# Connected again; nothing was missed.")
+        self._broken = False
+
+
+async def _type(client: Client, name: str, screen: Screen) -> None:
     """Say every line typed, and bye at the end."""
     count = 0
     async with aclosing(lines(sys.stdin.fileno())) as typed:
@@ -335,7 +361,7 @@ async def _type(client: Client, screen: Screen) -> None:
             count += 1
             if line.strip():
                 try:
-                    await _insist(client.say, line, id=f"{client.welcome.session}-{count}")
+                    await _insist(client.say, line, id=f"{name}-{count}")
                 except Refused as exc:
                     screen.finish(f"! {exc}")
     await _insist(client.bye)

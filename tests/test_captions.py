@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.client import Captions
+from gateway.captions import Captions
 from gateway.job import Chunk
 from gateway.messages import (
     DURABLE,
@@ -22,12 +22,14 @@ from gateway.messages import (
     ServerMessage,
     Snapshot,
     Source,
+    Synced,
     Tick,
     Timing,
 )
 from gateway.outbox import merge
 from gateway.stability import Stability
 from gateway.utterance import Caption
+from tests.test_recovery import welcome
 
 MS = Timing(queue=0, first=0, total=0)
 
@@ -253,3 +255,34 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
         else:
             merged.append(event)
     assert folded(*merged)["a", "de"] == shown["a", "de"]
+
+
+# --- another connection -------------------------------------------------------------------------
+
+
+def test_captions_go_on_where_nothing_is_lost_between_two_connections() -> None:
+    synced = Synced(epoch="e", seq=1, ok=True, replayed=0)
+    captions = folded(delta("Guten", n=5), welcome(ok=True), synced, delta(" Tag", n=9))
+    assert captions["a", "de"].text == "Guten Tag" and not captions["a", "de"].gap
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [welcome(), welcome(ok=False), Synced(epoch="e", seq=1, ok=False, replayed=0)],
+)
+def test_what_has_not_ended_is_void_where_something_is_lost(lost: ServerMessage) -> None:
+    before = (final("Ja.", "b"), delta("Guten", draft=" Mo", n=5))
+    captions = folded(*before, lost)
+    assert captions["b", "de"].state == "final"
+    assert (captions["a", "de"].state, captions["a", "de"].text) == ("void", "Guten")
+    assert captions.growing() == []
+    captions.fold(delta("Hallo", n=5))
+    assert (captions["a", "de"].state, captions["a", "de"].text) == ("open", "Hallo")
+    assert folded(*before, lost, final("Tag."))["a", "de"].text == "Tag."
+
+
+def test_captions_that_have_not_ended_are_not_forgotten() -> None:
+    captions = Captions(kept=1)
+    for id in ("a", "b"):
+        captions.fold(Delta(id=id, rev=1, lang="de", add=id, n=1))
+    assert [key for key, _ in captions.growing()] == [("a", "de"), ("b", "de")]

@@ -22,7 +22,9 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from gateway.limits import Limits
 from gateway.settings import Settings
-from tests.live import Live, in_thread, running
+from tests.live import Live, in_thread, running, until
+from tests.proxy import behind
+from tests.test_recovery import welcome
 
 SAY = ("say", "good morning", "--from", "en", "--engine", "scripted", "--scripted-pace", "0")
 
@@ -366,11 +368,45 @@ def test_chat_shows_what_was_corrected_and_what_was_taken_back(
     ]
 
 
-def test_chat_that_loses_its_gateway_fails_with_a_sentence(keyboard: int) -> None:
+def test_chat_that_loses_its_gateway_says_so_and_goes_on(
+    keyboard: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        async with running(lang="en") as live, behind(live) as (proxy, bad):
+            chat = await chatting(bad, "--to", "de", "--room", "club")
+            os.write(keyboard, b"hello\n")
+            await until(lambda: live.hub.rooms["club"].log.seq == 2)
+            proxy.refuse = True
+            proxy.cut()
+            os.write(keyboard, b"goodbye\n")
+            proxy.refuse = False
+            os.close(keyboard)
+            await chat
+
+    asyncio.run(test())
+    out = capsys.readouterr().out.splitlines()
+    assert [line for line in out if line.startswith("#")] == [
+        "# No connection (1006). Trying again; Ctrl-C ends.",
+        "# Connected again; nothing was missed.",
+    ]
+    assert [line for line in out if line.startswith("[")] == [
+        "[de] [de] hello",
+        "[de] [de] goodbye",
+    ]
+
+
+def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    tidings = cli.Tidings(cli.Screen(sys.stdout))
+    for ok in (False, True):  # before a planned restart nothing breaks
+        tidings.tell(welcome(ok=ok))
+    assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"
+
+
+def test_chat_that_is_turned_away_for_good_fails_with_a_sentence(keyboard: int) -> None:
     async def test() -> None:
         async with running(lang="en") as live:
-            chat = await chatting(live)
-            await live.hub.drain(0)
+            chat = await chatting(live, "--room", "demo")
+            await live.hub.forget("demo")
             with pytest.raises(Lost, match="has ended"):
                 await chat
 

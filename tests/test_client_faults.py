@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ import websockets
 from websockets.asyncio.server import ServerConnection
 
 from gateway import client
-from gateway.client import Lost, NotTranslated, Refused, connect
+from gateway.client import Lost, NotTranslated, Refused
 from gateway.errors import CloseCode
 from gateway.messages import Failed, LimitsInfo, Presence, ServerMessage, Tick, Welcome
 from tests.live import Live
@@ -29,6 +30,9 @@ WELCOME = Welcome(
     languages=("de",),
     limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
 )
+
+connect = partial(client.connect, resume=False)
+"""One socket and no other: what comes after one is in ``test_client_resume.py``."""
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 

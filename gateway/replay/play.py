@@ -34,6 +34,9 @@ from gateway.terminal import Screen
 PARTING_S = 120.0
 """Seconds to wait for an answer, and at the end for what is in flight."""
 
+PATIENCE_S = 10.0
+"""Seconds that it tries to come back to a gateway that is gone."""
+
 RETRY_S = 1.0
 """Seconds until a final text that was refused for the moment is said again, where the gateway does
 not say how long."""
@@ -160,7 +163,9 @@ class Player:
         """
         before = await tokens(self.url)
         found: dict[tuple[str, str], str] = {}
-        async with connect(self.url, to=self.to, view="final", answer_s=PARTING_S) as client:
+        async with connect(
+            self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S
+        ) as client:
             for one in self.utterances:
                 try:
                     id = await _insist(client, one)
@@ -180,7 +185,7 @@ class Player:
             for name, lines in _speakers(self.utterances).items():
                 socket = connect(
                     self.url, room=self.room, role="speak", source=lines[0].lang, speaker=name,
-                    answer_s=PARTING_S,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S,
                 )  # fmt: skip
                 speakers.append((await stack.enter_async_context(socket), lines))
             welcome = speakers[0][0].welcome
@@ -190,7 +195,7 @@ class Player:
             for lang, view in self._watches:
                 socket = connect(
                     self.url, room=self.room, role="view", to=(lang,), view=view,
-                    answer_s=PARTING_S,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S,
                 )  # fmt: skip
                 readers.append((await stack.enter_async_context(socket), lang, view))
             self._begun = time.monotonic()

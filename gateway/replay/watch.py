@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.client import Captions
-from gateway.messages import Cancelled, Delta, Failed, Final, ServerMessage, Source
+from gateway.captions import Captions
+from gateway.messages import Cancelled, Delta, Failed, Final, ServerMessage, Snapshot, Source
 from gateway.replay.script import Shown
 
 
@@ -35,6 +35,10 @@ class Watch:
             case Delta():
                 caption = self._captions[event.id, event.lang]
                 self._add(event.id, event.lang, Shown(at, caption.stable, caption.draft))
+            case Snapshot():  # as it stands after the connection broke
+                for line in event.lines:
+                    if line.lang in self.langs and line.state in ("open", "queued", "running"):
+                        self._add(event.id, line.lang, Shown(at, line.text, line.draft or ""))
             case Final():
                 self._add(event.id, event.lang, Shown(at, event.text, "", True))
             case Failed():

@@ -145,8 +145,9 @@ def test_after_ctrl_c_there_is_a_report_of_what_was_played(
 
 
 def test_a_gateway_that_goes_away_leaves_a_report_too(
-    capsys: pytest.CaptureFixture[str], talk: Path
+    capsys: pytest.CaptureFixture[str], talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gateway.replay.play.PATIENCE_S", 0.0)
     with in_thread(ScriptedEngine(delay=60.0)) as live:
         engine = live.engine
         assert isinstance(engine, ScriptedEngine)

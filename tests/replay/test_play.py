@@ -210,7 +210,9 @@ def test_a_replay_that_is_cancelled_has_what_had_ended() -> None:
     run(main)
 
 
-def test_a_gateway_that_stops_ends_the_replay() -> None:
+def test_a_gateway_that_stops_ends_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "PATIENCE_S", 0.0)
+
     async def main() -> None:
         async with running(ScriptedEngine(delay=60.0), drain_s=0.0) as live:
             replay = player(live, meeting("One."))

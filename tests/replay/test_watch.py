@@ -7,8 +7,10 @@ from gateway.messages import (
     Delta,
     Failed,
     Final,
+    Line,
     Presence,
     ServerMessage,
+    Snapshot,
     Source,
     Timing,
 )
@@ -90,3 +92,15 @@ def test_what_is_forgotten_is_gone() -> None:
     watch.forget("a")
     watch.forget("a")
     assert (watch.sources, watch.history("a", "de"), watch.parts("a")) == ({}, (), [])
+
+
+def test_what_a_snapshot_shows_of_a_growing_caption_is_part_of_its_history() -> None:
+    lines = (
+        Line(lang="de", state="running", text="Guten", draft=" Tag"),
+        Line(lang="fr", state="running", text="Bon"),
+        Line(lang="es", state="final", text="Hola."),
+    )
+    shot = Snapshot(id="a", rev=1, ord=1, lang="en", text="hi", final=False, lines=lines)
+    watch = watched(shot, langs=("de", "es"))
+    assert watch.history("a", "de") == (Shown(1.0, "Guten", " Tag"),)
+    assert watch.history("a", "fr") == watch.history("a", "es") == ()

@@ -165,7 +165,7 @@ async def silent(port: int, room: str) -> socket.socket:
     await loop.sock_connect(sock, ("127.0.0.1", port))
     await loop.sock_sendall(
         sock,
-        f"GET /v1/ws?room={room}&to=de HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+        f"GET /v1/ws?room={room}&to=de HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         "Sec-WebSocket-Version: 13\r\n\r\n".encode(),
     )
@@ -244,7 +244,7 @@ def test_a_process_that_hangs_altogether_is_ended_by_force_and_says_where() -> N
     with gateway("FREE", program=(sys.executable, "-c", HUNG)) as started:
         ask = socket.create_connection(("127.0.0.1", started.port))
         started.ready.clear()
-        ask.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        ask.sendall(b"GET /hang HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert started.ready.wait(20)
         started.popen.terminate()
         assert started.popen.wait(20) == 1
