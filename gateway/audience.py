@@ -112,7 +112,7 @@ class Audience:
             if member.view == "final" or member.backlog is not None:
                 continue
             if member.view == "live" or delta.draft is None:
-                member.outbox.push(live.tagged(tag), now)
+                member.outbox.push(live if tag == delta.lang else live.tagged(tag), now)
             elif delta.add or delta.reset:
                 if stable is None:
                     stable = Envelope(settled(delta))

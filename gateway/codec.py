@@ -35,6 +35,9 @@ class Codec(enum.Enum):
     MSGPACK = "gw.v1.msgpack"
     PLAIN = "plain"
 
+    # `Enum` hashes names, in Python: a frame is looked up by its codec for every reader.
+    __hash__ = object.__hash__
+
     def encode(self, message: ServerMessage) -> str | bytes | None:
         """One frame: `str` goes out as text, `bytes` as binary, None is not shown at all."""
         if self is Codec.JSON:
@@ -102,11 +105,9 @@ class Envelope:
 
     def frame(self, codec: Codec) -> str | bytes | None:
         """The encoded frame; see `Codec.encode`."""
-        try:
-            return self._frames[codec]
-        except KeyError:
-            frame = self._frames[codec] = codec.encode(self.message)
-            return frame
+        if codec not in self._frames:
+            self._frames[codec] = codec.encode(self.message)
+        return self._frames[codec]
 
     def tagged(self, lang: str) -> Envelope:
         """The same for those who call the event's language ``lang``."""

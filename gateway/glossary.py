@@ -28,8 +28,9 @@ def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
 
     Endings that a language puts behind a word are let pass, other forms of it are not.
     """
-    marked = _marked(text)
-    return any(_marked(translation) not in marked for _, translation in terms)
+    sought = [_marked(translation) for _, translation in terms]
+    marked = _marked(text) if sought else ""
+    return any(translation not in marked for translation in sought)
 
 
 def named(names: Iterable[str], text: str) -> list[str]:

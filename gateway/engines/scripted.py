@@ -8,6 +8,7 @@ against the gateway can test with it.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -49,17 +50,37 @@ class Run:
         self.fault = fault
         self.wake()
 
-    async def wait(self, seconds: float | None = None) -> None:
-        """Wait ``seconds`` (None: for ever), or until somebody calls `wake`."""
-        loop = asyncio.get_running_loop()
-        self.waiter = loop.create_future()
-        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+    async def wait(self) -> None:
+        """Wait until somebody calls `wake`."""
+        self.waiter = asyncio.get_running_loop().create_future()
         try:
             await self.waiter
         finally:
             self.waiter = None
-            if timer is not None:
-                timer.cancel()
+
+
+class Clock:
+    """Wakes many runs with few timers: those due in the same millisecond have one together, as a
+    batch steps in a model. A timer for each chunk would cost more than all the rest of it."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, list[Run]] = {}
+
+    def wait(self, run: Run, seconds: float) -> asyncio.Future[None]:
+        """What is done after ``seconds``, or when somebody calls `Run.wake`."""
+        loop = asyncio.get_running_loop()
+        tick = math.ceil((loop.time() + seconds) * 1000)
+        runs = self._due.get(tick)
+        if runs is None:
+            runs = self._due[tick] = []
+            loop.call_at(tick / 1000, self._strike, tick)
+        runs.append(run)
+        run.waiter = loop.create_future()
+        return run.waiter
+
+    def _strike(self, tick: int) -> None:
+        for run in self._due.pop(tick):
+            run.wake()
 
 
 class ScriptedEngine:
@@ -106,6 +127,7 @@ class ScriptedEngine:
         self._held = False
         self._gate: deque[Run] = deque()  # no more entries than there are running jobs
         self._arrival = asyncio.Event()
+        self._clock = Clock()
 
     @property
     def name(self) -> str:
@@ -169,7 +191,7 @@ class ScriptedEngine:
     async def _turn(self, run: Run, seconds: float) -> None:
         """Wait for the clock, then at the gate. Raises the fault of a job that was stopped."""
         if seconds > 0:
-            await run.wait(seconds)
+            await self._clock.wait(run, seconds)
         else:
             await asyncio.sleep(0)
         if self._held and run.fault is None:

@@ -136,7 +136,7 @@ class Connection:
         try:
             async with self._end:
                 outbox.wake = self._wake
-                outbox.post = None if self._writer is None else self._post
+                outbox.post = None if self._writer is None else self._writer.post
                 self._wake()
                 self._tick()
                 await self._read()
@@ -176,13 +176,6 @@ class Connection:
             await asyncio.sleep(0)
         self._left = message.get("code")
 
-    def _post(self, frame: str | bytes) -> int:
-        """Write one frame now, if nothing is before it and the socket has room: see `Outbox`."""
-        assert self._writer is not None, "the outbox was told that there is one"
-        if self._writing is not None or not self._writer.ready:
-            return 0
-        return self._writer.write((frame,))
-
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
@@ -192,6 +185,7 @@ class Connection:
         if len(outbox) and self._writer is not None and self._writer.ready:
             self._writer.write(outbox.take(BATCH))
         if len(outbox):
+            outbox.post = None  # it would overtake what has been taken
             self._writing = self._loop.create_task(self._write())
             self._writing.add_done_callback(self._written)
         elif outbox.closing is not None:
@@ -215,6 +209,8 @@ class Connection:
             return
         fault = None if task.cancelled() else task.exception()
         if fault is None:
+            if self._writer is not None:
+                self._session.outbox.post = self._writer.post
             self._wake()  # there may be more, or a reason to close
             return
         if isinstance(fault, OSError | RuntimeError):

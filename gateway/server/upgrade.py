@@ -49,11 +49,13 @@ class Writer(Protocol):
     def ready(self) -> bool:
         """Whether it is open and has room. False means: not now, ask ``send``."""
 
-    def write(self, frames: Iterable[str | bytes]) -> int:
+    def post(self, frame: str | bytes) -> int:
+        """Write one frame if it is `ready`: its bytes without the head, else 0."""
+
+    def write(self, frames: Iterable[str | bytes]) -> None:
         """Write `str` as text and `bytes` as binary messages, in order, in one piece.
 
-        Only while `ready`. Never raises for a socket that is lost. Returns the bytes of what was
-        written, without the heads of the frames.
+        Only while `ready`. Never raises for a socket that is lost.
         """
 
 
@@ -167,7 +169,8 @@ class Upgrade(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
-        if self.response.status_code == 101:  # the application runs from the next turn on
+        # The application runs from the next turn on. An extension would change frames.
+        if self.response.status_code == 101 and not self.conn.extensions:
             self.scope["extensions"][WRITER] = self  # type: ignore[assignment]  # not by ASGI
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -178,7 +181,7 @@ class Upgrade(WebSocketsSansIOProtocol):
         if self.handshake_initiated and self.response.status_code == 101:
             # Else there would be two cycles for the garbage collector to find: with the extension,
             # and of websockets' generator, which has its owner in its frame.
-            del self.scope["extensions"][WRITER]
+            self.scope["extensions"].pop(WRITER, None)
             self.conn.parser.close()
 
     def start_keepalive(self) -> None:
@@ -190,30 +193,30 @@ class Upgrade(WebSocketsSansIOProtocol):
 
     @property
     def ready(self) -> bool:
-        """See `Writer`. An extension that changes frames makes it False."""
-        return (
-            self.writable.is_set()
-            and self.handshake_complete
-            and not self.close_sent
-            and not self.transport.is_closing()
-            and not self.conn.extensions
-        )
+        """See `Writer`. The handshake is over: nobody has a writer before."""
+        return not self.close_sent and self.writable.is_set() and not self.transport.is_closing()
 
-    def write(self, frames: Iterable[str | bytes]) -> int:
+    def post(self, frame: str | bytes) -> int:
+        """See `Writer`. Every delta to every reader comes along here."""
+        if not self.ready:
+            return 0
+        head, payload = _framed(frame)
+        self.transport.write(head + payload)
+        return len(payload)
+
+    def write(self, frames: Iterable[str | bytes]) -> None:
         """See `Writer`. websockets' own framing costs as much as all the rest of the way here."""
-        size = 0
-        parts = []
-        for frame in frames:
-            if isinstance(frame, str):
-                payload, heads, opcode = frame.encode(), _TEXT, 0x81
-            else:
-                payload, heads, opcode = frame, _BINARY, 0x82
-            length = len(payload)
-            size += length
-            parts.append(heads[length] if length < 126 else _head(opcode, length))
-            parts.append(payload)
-        self.transport.write(b"".join(parts))
-        return size
+        self.transport.write(b"".join(part for frame in frames for part in _framed(frame)))
+
+
+def _framed(frame: str | bytes) -> tuple[bytes, bytes]:
+    """Head and payload."""
+    if isinstance(frame, str):
+        payload = frame.encode()
+        length = len(payload)
+        return (_TEXT[length] if length < 126 else _head(0x81, length)), payload
+    length = len(frame)
+    return (_BINARY[length] if length < 126 else _head(0x82, length)), frame
 
 
 def _head(opcode: int, length: int) -> bytes:
