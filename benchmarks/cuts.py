@@ -1,0 +1,183 @@
+"""What a thousand cuts cost the readers of a meeting, and how soon they are back.
+
+    python -m benchmarks.cuts [--cuts 1000] [--readers 20] [--rate 10] [--speed 2] [--meeting FILE]
+
+A meeting of a file is replayed, again and again, with the updates of a recogniser, into a gateway
+in a process of its own on the scripted engine. The speaker and all readers but one come through a
+proxy that cuts one of them at a time: by RST, by FIN, in the middle of a frame, or so that only the
+client learns of it. Everybody resumes by the protocol. A cut counts when its client has come back.
+In the end every durable event that anybody was told is compared with what each reader was told:
+lost, told twice, or told differently.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from gateway.replay import play, script
+from gateway.soak.child import Child
+from gateway.soak.guest import Guest, Tally
+from gateway.soak.ledger import Faults, Reader, Room, conclude
+from gateway.soak.proxy import End, Proxy, State, Wire
+from gateway.soak.proxy import Faults as Network
+from gateway.soak.report import Quantiles
+
+LANGS = ("de", "fr", "es")
+MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"
+QUIET_S = 30.0
+"""Seconds, after the last cut, in which everybody has to be told everything."""
+TARGET_MS = 300.0
+"""From the beginning of a new connection to the last event that is replayed."""
+
+
+def reset(wire: Wire, chance: Random) -> None:
+    wire.cut()
+
+
+def end(wire: Wire, chance: Random) -> None:
+    wire.cut(reset=False)
+
+
+def lift(wire: Wire, chance: Random) -> None:
+    """The server is not told."""
+    wire.cut(end=End.CLIENT)
+
+
+def inside(wire: Wire, chance: Random) -> None:
+    """After some bytes more, wherever frames begin and end."""
+    wire.down.faults = Network(cut_at=wire.down.passed + chance.randint(1, 500))
+
+
+KINDS = (reset, end, lift, inside)
+
+
+async def until(condition: Callable[[], bool]) -> bool:
+    """Wait for it, `QUIET_S` at most; whether it came."""
+    try:
+        async with asyncio.timeout(QUIET_S):
+            while not condition():  # noqa: ASYNC110  # what is waited for knows no event
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def speak(guest: Guest, said: list[script.Utterance], over: asyncio.Event) -> int:
+    """Replay the meeting until it is over; how many utterances were said."""
+    loop = asyncio.get_running_loop()
+    count = 0
+    while True:
+        begun = loop.time()
+        for one in said:
+            if over.is_set():
+                return count
+            count += 1
+            id = f"{one.id}-{count}"
+            steps = [(update.at, update.text, False) for update in one.updates if update.text]
+            for rev, (at, text, final) in enumerate([*steps, (one.t1, one.text, True)], 1):
+                await asyncio.sleep(max(0.0, begun + at - loop.time()))
+                await guest.say(id, rev, text, final=final)
+
+
+async def run(args: argparse.Namespace, folder: Path) -> int:
+    chance = Random(args.seed)
+    faults, tally, kinds = Faults(), Tally(), Counter[str]()
+    room = Room("meeting", faults)
+    said = script.faster(play.load(args.meeting, seed=args.seed, langs=(), source=None), args.speed)
+    flags = ("--engine", "scripted", "--scripted-pace", "0.02", "--log-level", "warning")
+    child = Child(flags, folder / "gateway.log")
+    await child.start()
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    try:
+        async with Proxy("127.0.0.1", child.port, seed=args.seed) as proxy:
+
+            def come(n: int, langs: tuple[str, ...], port: int, role: str = "view") -> Guest:
+                reader = Reader(f"reader {n}", room, langs, faults)
+                address = f"ws://127.0.0.1:{port}"
+                luck = Random(f"{args.seed}/{n}")
+                return Guest(reader, "meeting", langs, tally, luck, address, role=role)
+
+            whole = come(0, LANGS, child.port)  # nobody cuts this one
+            speaker = come(1, LANGS[:1], proxy.port, "speak")
+            others = [
+                come(n, tuple(chance.sample(LANGS, chance.randint(1, 2))), proxy.port)
+                for n in range(2, args.readers + 2)
+            ]
+            guests = [whole, speaker, *others]
+            stays = [asyncio.create_task(guest.stay()) for guest in guests]
+            await until(lambda: all(guest.connected for guest in guests))
+            speaking = asyncio.create_task(speak(speaker, said, over))
+            begun = loop.time()
+            first = tally.opened
+            while tally.opened - first < args.cuts:
+                await asyncio.sleep(chance.expovariate(args.rate))
+                wires = [w for w in proxy.wires.values() if w.state is State.OPEN]
+                if wires:
+                    kind = chance.choice(KINDS)
+                    kind(chance.choice(wires), chance)
+                    kinds[kind.__name__] += 1
+            seconds = loop.time() - begun
+            over.set()
+            count = await speaking
+            quiet = await until(
+                lambda: (
+                    not speaker.unheard
+                    and all(guest.connected and not guest.reader.behind for guest in guests)
+                )
+            )
+            for guest in guests:
+                guest.reader.catch_up()
+            await asyncio.gather(*(guest.leave() for guest in guests))
+            await asyncio.gather(*stays)
+    finally:
+        await child.stop()
+    conclude(room, LANGS, [guest.reader for guest in guests])
+    back = Quantiles.of(tally.caught_up)
+    times = ", ".join(f"{name} {kinds[name]}" for name in sorted(kinds))
+    print(f"{args.cuts} cuts in {seconds:.0f} s ({times}; some hit a wire twice)")
+    print(f"{count} utterances, {len(others) + 2} sockets, {tally.events} durable events read")
+    print(
+        f"{tally.opened} sockets opened, {tally.resumed} resumed whole, {tally.told} told of a gap"
+    )
+    print(f"lost {faults.lost}, told twice {faults.duplicated}, differently {faults.contradicted}")
+    print(f"ended twice {faults.ended_twice}, never ended {faults.unended}")
+    print(f"connected and caught up: p50 {back.p50} ms, p95 {back.p95} ms, max {back.max} ms")
+    for line in (*faults.examples, *(f"{what}: {n}" for what, n in tally.unexpected.items())):
+        print("  " + line)
+    held = (
+        quiet
+        and not faults
+        and not tally.unexpected
+        and not tally.told
+        and "Traceback" not in child.text
+    )
+    fast = back.max <= TARGET_MS
+    print("Nothing was lost." if held else "A promise was BROKEN.")
+    print(
+        f"All were back within {TARGET_MS:g} ms." if fast else f"Not all within {TARGET_MS:g} ms."
+    )
+    return 0 if held and fast else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuts")
+    parser.add_argument("--cuts", type=int, default=1000)
+    parser.add_argument("--readers", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=10.0, help="cuts a second")
+    parser.add_argument("--speed", type=float, default=2.0, help="times as fast as people speak")
+    parser.add_argument("--meeting", type=Path, default=MEETING)
+    parser.add_argument("--seed", type=int, default=0)
+    with tempfile.TemporaryDirectory(prefix="gateway-cuts-") as folder:
+        return asyncio.run(run(parser.parse_args(), Path(folder)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
