@@ -227,7 +227,9 @@ async def _ask(text: str, url: str, source: str | None, out: Captioned) -> None:
     """Let a running gateway translate."""
     captions = Captions()
     left = set(out.targets)
-    async with connect(url, to=out.targets, source=source, patience_s=PATIENCE_S) as client:
+    async with connect(
+        url, to=out.targets, source=source, patience_s=PATIENCE_S, key=_shown()
+    ) as client:
         id = await client.say(text)
         async for event in client:
             captions.fold(event)
@@ -309,7 +311,7 @@ async def _converse(args: argparse.Namespace) -> None:
         async with (
             connect(
                 args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker,
-                answer_s=PARTING_S, notice=tidings.tell,
+                answer_s=PARTING_S, notice=tidings.tell, key=_shown(),
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
@@ -427,8 +429,9 @@ def _replay(args: argparse.Namespace) -> int:
         raise SettingsError(f"{args.file} names no languages to read: say e.g. --to de,fr.")
     to = tuple(languages.normalise(tag) for tag in to)
     player = play.Player(
-        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout)
-    )
+        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout),
+        key=_shown(),
+    )  # fmt: skip
     status = 0
     try:
         asyncio.run(_perform(player, args.offline))
@@ -473,7 +476,7 @@ def _record(args: argparse.Namespace) -> int:
         recorder = Recorder(langs, write)
         was = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            asyncio.run(record(args.url, args.room, langs, recorder, said))
+            asyncio.run(record(args.url, args.room, langs, recorder, said, _shown()))
         except KeyboardInterrupt:
             pass  # how a recording is ended
         finally:
@@ -636,6 +639,11 @@ def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "--to", type=_tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
     )
     parser.add_argument("--from", dest="source", metavar="LANG", help="language of what is said")
+
+
+def _shown() -> str | None:
+    """The key that a running gateway is shown. No flag: other users of the machine read those."""
+    return os.environ.get(settings.KEY) or None
 
 
 def _tags(text: str) -> tuple[str, ...]:

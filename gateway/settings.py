@@ -33,6 +33,8 @@ from gateway.stability import Stability
 PREFIX = "GATEWAY_"
 CONFIG = "GATEWAY_CONFIG"
 """Names the TOML file, as ``--config`` does."""
+KEY = "GATEWAY_KEY"
+"""What clients of a gateway show it, of the command line too. Not a setting of a gateway."""
 
 _UNBOUNDED = 2**31 - 1
 """A bound that only says that there is one: what fits everywhere."""
@@ -273,7 +275,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
     for name in sorted(environ):
         if name in variables and environ[name]:
             given[variables[name]] = (environ[name], name)
-        elif name.startswith(PREFIX) and name not in variables and name != CONFIG:
+        elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
             warnings.append(f"{name} is set, but is no setting.{near(name, variables)}")
     given |= {
         name: (value, settings[name].flag) for name, value in flags.items() if name in settings

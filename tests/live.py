@@ -95,7 +95,9 @@ async def running(
 
 
 @contextlib.contextmanager
-def in_thread(engine: Engine | None = None, limits: Limits | None = None) -> Iterator[Live]:
+def in_thread(
+    engine: Engine | None = None, limits: Limits | None = None, *, gate: Gate | None = None
+) -> Iterator[Live]:
     """The same for tests that are not coroutines, such as those that run another program."""
     ready: Future[Live] = Future()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -103,7 +105,7 @@ def in_thread(engine: Engine | None = None, limits: Limits | None = None) -> Ite
     async def main() -> None:
         done = asyncio.Event()
         try:
-            async with running(engine, limits) as live:
+            async with running(engine, limits, gate=gate) as live:
                 stop.append((live.loop, done))
                 ready.set_result(live)
                 await done.wait()

@@ -11,7 +11,10 @@ import pytest
 from gateway.cli import main
 from gateway.grant import Quota
 from gateway.keys import Keyring
+from gateway.limits import Limits
 from gateway.member import Role
+from gateway.server.gate import Gate
+from tests.live import in_thread
 
 
 @pytest.fixture
@@ -81,3 +84,17 @@ def test_a_file_that_is_broken_is_not_written_to(
     assert main(["key", "a", "--keys", str(file)]) == 1
     assert "cannot be read" in capsys.readouterr().err
     assert file.read_text() == "not TOML"
+
+
+def test_a_client_on_the_command_line_shows_the_key_in_its_variable(
+    capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = made(capsys, file, "a")
+    gate = Gate(Limits(), ring=Keyring.read(file.read_text()))
+    say = ["say", "good morning", "--from", "en", "--to", "de", "--url"]
+    with in_thread(gate=gate) as live:
+        assert main([*say, live.ws]) == 1
+        assert "No key was presented." in capsys.readouterr().err
+        monkeypatch.setenv("GATEWAY_KEY", token)
+        assert main([*say, live.ws]) == 0
+        assert capsys.readouterr().out == "[de] good morning\n"

@@ -168,7 +168,8 @@ def test_a_file_that_is_not_toml_is_told_where(tmp_path: Path) -> None:
 
 
 def test_an_unknown_variable_is_a_warning_that_names_the_nearest() -> None:
-    loaded = load({}, {"GATEWAY_MODLE": "x", "GATEWAY_ZZZZZZZZ": "x", "PATH": "x"})
+    mine = {"PATH": "x", "GATEWAY_KEY": "x"}  # the latter is of clients
+    loaded = load({}, {"GATEWAY_MODLE": "x", "GATEWAY_ZZZZZZZZ": "x", **mine})
     assert loaded.warnings == (
         "GATEWAY_MODLE is set, but is no setting. Did you mean GATEWAY_MODEL?",
         "GATEWAY_ZZZZZZZZ is set, but is no setting.",

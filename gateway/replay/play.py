@@ -80,6 +80,7 @@ class Player:
     :param utterances: what is said, at the pace at which it is to be said
     :param to: canonical tags to read, each in every one of ``views``
     :param screen: where captions are shown while they grow; None shows nothing
+    :param key: what the gateway asks for
     """
 
     def __init__(
@@ -91,8 +92,10 @@ class Player:
         views: Sequence[View],
         room: str | None = None,
         screen: Screen | None = None,
+        key: str | None = None,
     ) -> None:
         self.url = url
+        self._key = key
         self.utterances = utterances
         self.to = to
         self.views = views
@@ -142,10 +145,10 @@ class Player:
         Raises `ValueError` for a language that the gateway does not have, `Refused`, and
         `ConnectionError`. Cancelling ends it at once.
         """
-        before = await tokens(self.url)
+        before = await tokens(self.url, self._key)
         try:
             await self._play()
-            self.tokens = _since(before, await tokens(self.url))
+            self.tokens = _since(before, await tokens(self.url, self._key))
         except ExceptionGroup as group:
             fault: Exception | None = group.subgroup((OSError, Refused))
             if fault is None:
@@ -161,11 +164,12 @@ class Player:
 
         One after the other, in a room of their own.
         """
-        before = await tokens(self.url)
+        before = await tokens(self.url, self._key)
         found: dict[tuple[str, str], str] = {}
         async with connect(
-            self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S
-        ) as client:
+            self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S,
+            key=self._key,
+        ) as client:  # fmt: skip
             for one in self.utterances:
                 try:
                     id = await _insist(client, one)
@@ -176,7 +180,7 @@ class Player:
                         found[one.id, lang] = (await client.caption(id, lang)).text
                     except NotTranslated:
                         found[one.id, lang] = ""
-        self.tokens_offline = _since(before, await tokens(self.url))
+        self.tokens_offline = _since(before, await tokens(self.url, self._key))
         self.offline = found
 
     async def _play(self) -> None:
@@ -185,7 +189,7 @@ class Player:
             for name, lines in _speakers(self.utterances).items():
                 socket = connect(
                     self.url, room=self.room, role="speak", source=lines[0].lang, speaker=name,
-                    answer_s=PARTING_S, patience_s=PATIENCE_S,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
                 )  # fmt: skip
                 speakers.append((await stack.enter_async_context(socket), lines))
             welcome = speakers[0][0].welcome
@@ -195,7 +199,7 @@ class Player:
             for lang, view in self._watches:
                 socket = connect(
                     self.url, room=self.room, role="view", to=(lang,), view=view,
-                    answer_s=PARTING_S, patience_s=PATIENCE_S,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
                 )  # fmt: skip
                 readers.append((await stack.enter_async_context(socket), lang, view))
             self._begun = time.monotonic()
@@ -326,7 +330,7 @@ async def _insist(client: Client, line: Utterance, id: str | None = None) -> str
             await asyncio.sleep(RETRY_S if ms is None else ms / 1000)
 
 
-async def tokens(url: str) -> float | None:
+async def tokens(url: str, key: str | None = None) -> float | None:
     """Tokens that the gateway's engine has made so far, or None where it does not tell."""
     scheme, place, path, _, _ = urlsplit(url if "://" in url else f"ws://{url}")
     scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
@@ -334,7 +338,8 @@ async def tokens(url: str) -> float | None:
     where = urlunsplit((scheme, place, path, "", ""))
     try:
         async with httpx2.AsyncClient(timeout=METRICS_S) as http:
-            answer = await http.get(where)
+            shown = {} if key is None else {"authorization": f"Bearer {key}"}
+            answer = await http.get(where, headers=shown)
     except httpx2.HTTPError:
         return None
     counter = re.search(r"^gateway_tokens_total ([\d.e+]+)$", answer.text, re.MULTILINE)

@@ -109,14 +109,16 @@ async def record(
     langs: Sequence[str],
     recorder: Recorder,
     said: Callable[[Source], None] = lambda _: None,
+    key: str | None = None,
 ) -> None:
     """Read a room from now until its gateway ends it or this is cancelled.
 
-    ``said`` hears every original. What was said before has no times any more and is left out.
+    ``said`` hears every original, ``key`` is what the gateway asks for. What was said before has no
+    times any more and is left out.
 
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
     """
-    async with connect(url, room=room, role="view", view="live") as client:
+    async with connect(url, room=room, role="view", view="live", key=key) as client:
         offered(langs, client.welcome.languages)
         await client.want(*langs, backfill=0)
         begun = time.monotonic()

@@ -208,11 +208,11 @@ class Caller:
         :param token: a key that stood in the body
         """
         gate = self._gate
-        shown = self.shown() or token
+        shown = self._shown() or token if gate.asks else self._ticket()
         if shown is None and before is not None and (gate.asks or not before.key):
             return gate.confirm(before)
-        if not gate.asks and (shown is None or shown.count(".") != 1):
-            return EVERYTHING  # nobody is asked, but a ticket is believed
+        if shown is None and not gate.asks:
+            return EVERYTHING
         if shown is None:
             gate.refused[ErrorCode.UNAUTHENTICATED.value] += 1
             raise ClientFault(
@@ -241,7 +241,7 @@ class Caller:
                 gate.addresses.failed(self.address, gate.now())
             raise
 
-    def shown(self) -> str | None:
+    def _shown(self) -> str | None:
         """The first token there is: header, sub-protocol, ticket."""
         scheme, _, token = self._headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token.strip():
@@ -249,6 +249,10 @@ class Caller:
         for offered in self._scope.get("subprotocols", ()):
             if offered.startswith(BEARER):
                 return str(offered.removeprefix(BEARER))
+        return self._ticket()
+
+    def _ticket(self) -> str | None:
+        """It is believed where nobody is asked, too: it says where its bearer is meant to go."""
         return QueryParams(self._scope.get("query_string", b"")).get("ticket")
 
 

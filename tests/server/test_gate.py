@@ -287,6 +287,7 @@ LIBRE = {"q": "good morning", "source": "en", "target": "de"}
         ("POST", "/detect", {"q": "x"}),
         ("POST", "/v1/tickets", {"room": "demo"}),
         ("GET", "/v1/rooms/demo/transcript.txt", None),
+        ("GET", "/v1/rooms/demo/events?to=de", None),
         ("DELETE", "/v1/rooms/demo", None),
         ("GET", "/metrics", None),
     ],
