@@ -88,6 +88,8 @@ class Booth:
         self, room: Room, name: str, dispatch: Dispatch, profile: Profile, rules: Stability
     ) -> None:
         self.brief = Brief()
+        self.tenant = ""
+        """Whose turn at the engine its jobs wait for."""
         self.jobs: dict[str, tuple[Utterance, Caption]] = {}
         self._revised: dict[str, str] = {}  # of the jobs that translate a corrected original
         self._room = room
@@ -264,7 +266,8 @@ class Booth:
         if job is None:
             self._pass(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
             return
-        if not self._dispatch.admits(1):  # `say` has asked; `want` and a late revision have not
+        # `say` has asked for finals; `want` and a late revision have not, and partials can wait.
+        if not self._dispatch.admits(1, job.priority):
             self._pass(utterance, caption, ErrorCode.BUSY, now)
             return
         if priority is Priority.BACKFILL:
@@ -313,6 +316,7 @@ class Booth:
         return Job(
             id=self._dispatch.name(self._name),
             room=self._name,
+            tenant=self.tenant,
             text=utterance.text,
             source=source,
             target=target,

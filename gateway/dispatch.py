@@ -3,9 +3,10 @@
 Owns: the queue of jobs, the set of running ones, and the only place where either changes. Decides
 synchronously; the hub carries out what `actions` returns. Must not know: engines, rooms' insides.
 
-Order: finals before partials before backfill; within one priority the rooms take turns, and each
-room's jobs keep their order. Bound: ``depth`` waiting jobs, answered by ``busy`` before anything of
-an utterance is accepted. Gauges: ``queued``, ``running``.
+Order: finals before partials before backfill; within one priority the tenants take turns, then the
+rooms of a tenant, and each room's jobs keep their order. Bound: ``depth`` waiting jobs, answered by
+``busy`` before anything of an utterance is accepted; and fewer where the engine does not keep up,
+see `gateway.load`. Gauges: ``queued``, ``finals``, ``running``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.job import Job, Priority
+from gateway.load import Load
 
 
 class Stage(enum.Enum):
@@ -38,17 +40,55 @@ class Stop(msgspec.Struct, frozen=True):
     job_id: str
 
 
+class Turns:
+    """Ids of waiting jobs of one priority, in the order in which they are to run."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, OrderedDict[str, deque[str]]] = OrderedDict()
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for rooms in self._tenants.values() for ids in rooms.values() for id in ids)
+
+    def add(self, job: Job) -> None:
+        """It waits behind those of its room."""
+        rooms = self._tenants.setdefault(job.tenant, OrderedDict())
+        rooms.setdefault(job.room, deque()).append(job.id)
+
+    def remove(self, job: Job) -> None:
+        """It waits no longer."""
+        rooms = self._tenants[job.tenant]
+        rooms[job.room].remove(job.id)
+        if not rooms[job.room]:
+            del rooms[job.room]
+        if not rooms:
+            del self._tenants[job.tenant]
+
+    def next(self) -> str | None:
+        """Take out the one whose turn it is; its room and its tenant come last then."""
+        if not self._tenants:
+            return None
+        tenant, rooms = self._tenants.popitem(last=False)
+        room, ids = rooms.popitem(last=False)
+        id = ids.popleft()
+        if ids:
+            rooms[room] = ids
+        if rooms:
+            self._tenants[tenant] = rooms
+        return id
+
+
 class Dispatch:
     """The queue in front of one engine, shared by all rooms."""
 
-    def __init__(self, *, capacity: int, depth: int) -> None:
+    def __init__(self, *, capacity: int, depth: int, load: Load | None = None) -> None:
         self.capacity = capacity
         self.depth = depth
+        self.load = load or Load()
+        self.finals = 0
+        """Finals that wait."""
         self._waiting: dict[str, tuple[Job, float]] = {}
-        self._order: dict[Priority, OrderedDict[str, deque[str]]] = {
-            priority: OrderedDict() for priority in Priority
-        }
-        self._running: set[str] = set()
+        self._turns = {priority: Turns() for priority in Priority}
+        self._running: dict[str, tuple[Job, float]] = {}
         self._stops: list[Stop] = []
         self._named = 0
 
@@ -70,14 +110,27 @@ class Dispatch:
         return f"{room}.{self._named}"
 
     def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
-        """Whether so many more jobs may be submitted. Backfill leaves half of the queue free."""
+        """Whether so many more jobs may be submitted. Backfill leaves half of the queue free; where
+        the engine does not keep up, there are only finals."""
+        if self.load.overloaded and priority is not Priority.FINAL:
+            return False
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
         return self.queued + jobs <= depth + max(0, self.capacity - self.running)
+
+    def admit(self, room: str, tenant: str, jobs: int, now: float) -> float:
+        """0 where something new that takes so many jobs may be said in a room, else the seconds
+        after which to try again."""
+        if not self.admits(jobs):
+            return self.load.full(self.queued, self.capacity, now)
+        return self.load.admit(room, tenant, self.finals, self.capacity, now)
 
     def submit(self, job: Job, now: float) -> None:
         """Queue a job. The caller has asked `admits`; nothing is refused here."""
         self._waiting[job.id] = (job, now)
-        self._order[job.priority].setdefault(job.room, deque()).append(job.id)
+        self._turns[job.priority].add(job)
+        if job.priority is Priority.FINAL:
+            self.finals += 1
+            self.load.asked()
 
     def waits(self, job_id: str) -> bool:
         """Whether a job has not been given to the engine yet."""
@@ -86,22 +139,36 @@ class Dispatch:
     def update(self, job: Job) -> None:
         """Put a newer text in the place of a waiting job of the same id, room and priority."""
         old, since = self._waiting[job.id]
-        assert (old.room, old.priority) == (job.room, job.priority), "it would lose its place"
+        place = (job.tenant, job.room, job.priority)
+        assert (old.tenant, old.room, old.priority) == place, "it would lose its place"
         self._waiting[job.id] = (job, since)
 
     def abort(self, job_id: str) -> Stage | None:
         """Take a job back. None if it is neither queued nor running (any more)."""
         if job_id in self._waiting:
-            self._forget(self._waiting.pop(job_id)[0])
+            self._forget(self._waiting[job_id][0])
             return Stage.QUEUED
         if job_id in self._running:
             self._stops.append(Stop(job_id))
             return Stage.RUNNING
         return None
 
+    def begun(self, job_id: str, now: float) -> None:
+        """The engine has taken a job up."""
+        job, since = self._running[job_id]
+        if job.priority is Priority.FINAL:
+            alone = len(self._running) <= max(1, self.capacity // 8)
+            self.load.begun(job_id, len(job.text.encode()), now - since, now, alone=alone)
+
+    def made(self, job_id: str, now: float) -> None:
+        """The engine has done a job to its end."""
+        if job_id in self._running and self._running[job_id][0].priority is Priority.FINAL:
+            self.load.made(job_id, now)
+
     def done(self, job_id: str) -> None:
         """A running job has ended, however it ended: its slot is free, nothing is left to stop."""
-        self._running.discard(job_id)
+        self._running.pop(job_id, None)
+        self.load.dropped(job_id)
         if self._stops:
             self._stops = [stop for stop in self._stops if stop.job_id != job_id]
 
@@ -109,35 +176,35 @@ class Dispatch:
         """Jobs that have waited longer than ``patience`` seconds; they leave the queue."""
         late = [job for job, since in self._waiting.values() if now - since > patience]
         for job in late:
-            del self._waiting[job.id]
             self._forget(job)
         return late
+
+    def look(self, now: float) -> list[Job]:
+        """Decide anew whether the engine keeps up. Partials that need not be made any more leave
+        the queue."""
+        finals = (since for job, since in self._waiting.values() if job.priority is Priority.FINAL)
+        self.load.look(now - next(finals, now), now)
+        if not self.load.overloaded:
+            return []
+        spared = [self._waiting[id][0] for id in self._turns[Priority.PARTIAL]]
+        for job in spared:
+            self._forget(job)
+        return spared
 
     def actions(self) -> list[Start | Stop]:
         """What the engine has to do now: stops first, then as many starts as there are slots."""
         actions: list[Start | Stop] = list(self._stops)
         self._stops.clear()
         if self._waiting and len(self._running) < self.capacity:
-            for job in self._turns():
-                self._running.add(job.id)
-                actions.append(Start(job))
-                if len(self._running) >= self.capacity:
-                    break
+            for turns in self._turns.values():
+                while len(self._running) < self.capacity and (id := turns.next()) is not None:
+                    job, since = self._waiting.pop(id)
+                    self.finals -= job.priority is Priority.FINAL
+                    self._running[id] = (job, since)
+                    actions.append(Start(job))
         return actions
 
-    def _turns(self) -> Iterator[Job]:
-        for rooms in self._order.values():
-            while rooms:
-                room, ids = next(iter(rooms.items()))
-                job, _ = self._waiting.pop(ids.popleft())
-                if ids:
-                    rooms.move_to_end(room)
-                else:
-                    del rooms[room]
-                yield job
-
     def _forget(self, job: Job) -> None:
-        rooms = self._order[job.priority]
-        rooms[job.room].remove(job.id)
-        if not rooms[job.room]:
-            del rooms[job.room]
+        del self._waiting[job.id]
+        self.finals -= job.priority is Priority.FINAL
+        self._turns[job.priority].remove(job)

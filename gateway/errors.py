@@ -101,7 +101,20 @@ class GatewayError(Exception):
 
 
 class ClientFault(GatewayError):
-    """What the caller sent cannot be done. The socket stays open."""
+    """What the caller sent cannot be done. The socket stays open.
+
+    ``retry_ms`` is after how long it may work; by default a second, where that is a matter of time.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        hint: str | None = None,
+        retry_ms: int | None = None,
+    ) -> None:
+        super().__init__(code, message, hint)
+        self.retry_ms = 1000 if retry_ms is None and code is ErrorCode.BUSY else retry_ms
 
 
 class EngineFault(GatewayError):

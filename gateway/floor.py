@@ -6,8 +6,10 @@ been said to its end. Must not know: readers, the log. What it decides its `Room
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
+from gateway import languages
 from gateway.booth import Booth
 from gateway.dispatch import Dispatch
 from gateway.errors import ClientFault, ErrorCode
@@ -41,8 +43,11 @@ class Room(Protocol):
 class Floor:
     """What the members of one room say."""
 
-    def __init__(self, room: Room, memory: Memory, booth: Booth, dispatch: Dispatch) -> None:
+    def __init__(
+        self, room: Room, name: str, memory: Memory, booth: Booth, dispatch: Dispatch
+    ) -> None:
         self._room = room
+        self._name = name
         self._memory = memory
         self._booth = booth
         self._dispatch = dispatch
@@ -68,13 +73,21 @@ class Floor:
         else:
             _goes_on(speech, rev)
         queued = [c for c in speech.open.active if c.state is State.QUEUED] if speech else ()
-        if not self._dispatch.admits(len(self._room.wanted) - len(queued)):
+        jobs = sum(not languages.same(tag, lang) for tag in self._room.wanted) - len(queued)
+        if speech is None:
+            wait = self._dispatch.admit(self._name, self._booth.tenant, jobs, now) if jobs else 0
+            if wait:
+                raise ClientFault(
+                    ErrorCode.BUSY,
+                    "The engine has more to do than it can; say it again in a moment.",
+                    retry_ms=math.ceil(wait * 1000),
+                )
+            speech = self._memory.begin(say.id, member.id, now)
+            member.inflight.add(speech.id)
+        elif not self._dispatch.admits(jobs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
             )
-        if speech is None:
-            speech = self._memory.begin(say.id, member.id, now)
-            member.inflight.add(speech.id)
         speech.rev, speech.text, speech.final = rev, text, say.final
         if say.speaker is not None:
             self._booth.brief.meet(say.speaker)

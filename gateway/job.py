@@ -23,7 +23,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One source text into one target language.
 
     ``id``       unique in this process; `Engine.abort` takes it
-    ``room``     fairness key of the dispatcher; engines ignore it
+    ``room``     fairness key of the dispatcher, as is ``tenant``; engines ignore both
     ``text``     the whole source so far, NFC
     ``source``   canonical BCP 47 tag, and so is ``target``
     ``partial``  the source is still growing: do not invent its end
@@ -42,6 +42,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     target: str
     room: str = ""
+    tenant: str = ""
     partial: bool = False
     prefix: str = ""
     prefix_ids: tuple[int, ...] = ()

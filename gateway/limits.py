@@ -52,6 +52,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two ``presence`` events of a room, at least."""
     queue: int = 256
     """Jobs waiting for the engine, over all rooms; more answers ``busy``."""
+    stretch: float = 2.0
+    """Times its unloaded duration that a final may take before partials are left out and rooms
+    refused. More serves more rooms, each later."""
+    soon_s: float = 0.5
+    """Seconds within which a final comes soon enough, however fast the engine could be."""
     job_s: float = 30.0
     """Seconds from submission to the end of one translation; then ``failed`` with ``timeout``."""
     address_sockets: int = 1_000

@@ -95,7 +95,7 @@ class Room:
         self._announced = False
         self._announce_at: float | None = None
         self.memory = Memory(name, self._flow, limits.utterances)
-        self.floor = Floor(here, self.memory, self.booth, dispatch)
+        self.floor = Floor(here, name, self.memory, self.booth, dispatch)
         for utterance in history.utterances(log, self._flow):
             self.memory.restore(utterance)
         history.brief(log, self.booth.brief, settings)
@@ -114,6 +114,15 @@ class Room:
     def wanted(self) -> set[str]:
         """The languages that captions are made in."""
         return self.audience.wanted
+
+    @property
+    def tenant(self) -> str:
+        """Whose share of the engine it uses."""
+        return self.booth.tenant
+
+    @tenant.setter
+    def tenant(self, tenant: str) -> None:
+        self.booth.tenant = tenant
 
     # --- members ------------------------------------------------------------------------------
 

@@ -364,9 +364,8 @@ class Session(Member):
         try:
             self._do(message, now)
         except ClientFault as fault:
-            retry_ms = 1000 if fault.code is ErrorCode.BUSY else None
             id = getattr(message, "id", None)
-            self._refuse(fault, now, ref=message.ref, id=id, retry_ms=retry_ms)
+            self._refuse(fault, now, ref=message.ref, id=id, retry_ms=fault.retry_ms)
 
     def _do(self, message: ClientMessage, now: float) -> None:
         if self.state is State.DISMISSED and isinstance(message, Say | Want | Set | Edit | Retract):

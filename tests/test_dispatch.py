@@ -188,3 +188,72 @@ def test_jobs_that_waited_too_long_leave_the_queue() -> None:
 def test_no_two_jobs_have_the_same_id_though_their_rooms_have_the_same_name() -> None:
     dispatch = Dispatch(capacity=1, depth=10)
     assert [dispatch.name(room) for room in ("a", "b", "a")] == ["a.1", "b.2", "a.3"]
+
+
+def test_tenants_take_turns_and_the_rooms_of_each_among_themselves() -> None:
+    dispatch = Dispatch(capacity=10, depth=20)
+    many = [replace(job(f"{room}{n}", room), tenant="many") for room in "ab" for n in range(2)]
+    queue(dispatch, *many, *(replace(job(f"o{n}", "o"), tenant="one") for n in range(3)))
+    assert started(dispatch) == ["a0", "o0", "b0", "o1", "a1", "o2", "b1"]
+
+
+def test_a_job_taken_back_leaves_the_turns_of_the_others_as_they_were() -> None:
+    dispatch = Dispatch(capacity=10, depth=20)
+    queue(dispatch, *(replace(job(f"{t}{n}", t), tenant=t) for t in "ab" for n in range(2)))
+    assert dispatch.finals == 4
+    dispatch.abort("a0")
+    dispatch.abort("b0")
+    dispatch.abort("b1")
+    assert dispatch.finals == 1
+    assert started(dispatch) == ["a1"]
+    assert dispatch.finals == 0
+
+
+def overloaded(dispatch: Dispatch) -> None:
+    """Two rooms speak, and their finals wait much longer than they take."""
+    assert dispatch.admit("a", "", 1, NOW) == dispatch.admit("b", "", 1, NOW) == 0
+    for now in (NOW, NOW + 5):
+        queue(dispatch, job(f"f{now}", "b"), now=now - 4)
+        dispatch.actions()
+        dispatch.begun(f"f{now}", now - 1)
+        dispatch.made(f"f{now}", now)
+        dispatch.done(f"f{now}")
+        dispatch.look(now)
+    assert dispatch.load.overloaded
+
+
+def test_an_engine_that_does_not_keep_up_is_given_finals_alone() -> None:
+    dispatch = Dispatch(capacity=1, depth=20)
+    queue(dispatch, job("partial 1", "a", Priority.PARTIAL), job("final"))
+    assert dispatch.admits(1, Priority.PARTIAL)
+    assert dispatch.look(NOW) == []
+    assert started(dispatch) == ["final"]
+    dispatch.done("final")
+    dispatch.begun(*started(dispatch), NOW)
+    dispatch.made("partial 1", NOW)
+    dispatch.done("partial 1")
+    overloaded(dispatch)
+    queue(dispatch, job("partial 2", "a", Priority.PARTIAL), job("rest", "a", Priority.BACKFILL))
+    assert not dispatch.admits(1, Priority.PARTIAL)
+    assert not dispatch.admits(1, Priority.BACKFILL)
+    assert dispatch.admits(1)
+    assert [spared.id for spared in dispatch.look(NOW + 5)] == ["partial 2"]
+    assert started(dispatch) == ["rest"]
+
+
+def test_something_new_is_refused_where_the_queue_or_the_engine_is_full() -> None:
+    dispatch = Dispatch(capacity=1, depth=2)
+    assert dispatch.admit("a", "", 4, NOW) == 1.0
+    overloaded(dispatch)
+    assert dispatch.admit("a", "", 1, NOW + 6) == 0
+    assert dispatch.admit("new", "", 1, NOW + 6) > 0
+
+
+def test_a_job_that_was_stopped_is_not_counted_as_made() -> None:
+    dispatch = Dispatch(capacity=1, depth=2)
+    queue(dispatch, job("1"))
+    dispatch.actions()
+    dispatch.begun("1", NOW)
+    dispatch.done("1")
+    dispatch.made("1", NOW + 1)
+    assert dispatch.load.alone == 0

@@ -26,6 +26,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "dial",
         "engines.orphan",
         "glossary",
+        "load",
         "lock",
         "origin",
         "phrases",
@@ -76,7 +77,7 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 
 PURE = (
     *("errors", "job", "limits", "messages", "codec", "languages", "profiles", "sentences"),
-    *("dispatch", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
+    *("dispatch", "load", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
     *("guards", "phrases", "schema", "engines.completions"),
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *("audience", "booth", "floor", "grant", "minutes", "recall", "token"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import mimetypes
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -236,7 +237,8 @@ def refusal(fault: GatewayError) -> Response:
     """The answer to what cannot be done."""
     headers = {}
     if fault.code.retry:
-        headers["retry-after"] = "1"
+        retry_ms = fault.retry_ms if isinstance(fault, ClientFault) else None
+        headers["retry-after"] = str(math.ceil((retry_ms or 1000) / 1000))
     if fault.code is ErrorCode.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
     return reply(_fault(fault), STATUS.get(fault.code, 400), headers)

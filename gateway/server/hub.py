@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import aclosing
 from functools import partial
+from typing import Literal
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -31,6 +32,7 @@ from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
 from gateway.job import Job
 from gateway.limits import Limits
+from gateway.load import Load
 from gateway.log import Log, Point
 from gateway.member import Role
 from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings, View
@@ -138,7 +140,8 @@ class Hub:
         self.phase = Phase.OPEN
         self.rooms: dict[str, Room] = {}
         self.sessions: dict[str, Session] = {}
-        self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue)
+        self.load = Load(limits.stretch, limits.soon_s)
+        self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue, load=self.load)
         self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
         self.detect = detect
         self.flow = flow
@@ -198,6 +201,8 @@ class Hub:
         profile = self.engine.profile
         lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
         room = self._room(seat.room)
+        if not room.members:
+            room.tenant = seat.grant.tenant
         room.fleeting = seat.once
         if before is not None:
             before.close(self.now(), lost=True)
@@ -310,6 +315,8 @@ class Hub:
     def receive(self, session: Session, frame: str | bytes) -> None:
         """One frame from a client: everything it causes is done or under way on return."""
         session.receive(frame, self.now())
+        if self.load.overloaded != (self.degraded.partials == "off"):
+            self.heed()
         self.act()
 
     def leave(self, session: Session, *, lost: bool = False) -> None:
@@ -420,6 +427,7 @@ class Hub:
         room.end()
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
+            self.load.vacate(room.name)
             if self.store is not None:
                 self.store.end(room.name)
 
@@ -440,7 +448,9 @@ class Hub:
 
     async def _run(self, job: Job, room: Room) -> None:
         """One job from its start to its end, whatever the end is."""
-        room.started(job.id, self.now())
+        now = self.now()
+        self.dispatch.begun(job.id, now)
+        room.started(job.id, now)
         try:
             async with (
                 asyncio.timeout(self.limits.job_s),
@@ -461,7 +471,9 @@ class Hub:
             log.exception("job %s failed by a fault of the gateway", job.id)
             room.failed(job.id, ErrorCode.INTERNAL, self.now())
         else:
-            room.finished(job.id, self.now())
+            now = self.now()
+            self.dispatch.made(job.id, now)
+            room.finished(job.id, now)
 
     def _ended(self, job: Job, room: Room, task: asyncio.Task[None]) -> None:
         # A callback and not a `finally` in _run, which a task cancelled before its first step never
@@ -479,13 +491,20 @@ class Hub:
 
     def heed(self) -> None:
         """Follow the engine: what it can do, and what readers are told of it."""
+        now = self.now()
         self.dispatch.capacity = self.engine.capacity
         substitute = self.engine.substitute if isinstance(self.engine, Substituted) else None
-        how = Degraded(partials="on", engine=substitute)
+        if substitute != self.degraded.engine:
+            self.load.renew()
+        for job in self.dispatch.look(now):
+            self.rooms[job.room].failed(job.id, ErrorCode.BUSY, now)
+        partials: Literal["on", "off"] = "off" if self.load.overloaded else "on"
+        how = Degraded(partials=partials, engine=substitute)
         if how != self.degraded:
             self.degraded = how
+            log.warning("degraded: partials %s, fallback %s", partials, substitute)
             for room in self.rooms.values():
-                room.degrade(how, self.now())
+                room.degrade(how, now)
 
     async def keep(self) -> None:
         """Housekeeping, for as long as the gateway lives."""

@@ -108,6 +108,12 @@ class _Gauges:
             "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
             "gateway_log_bytes": ("Bytes of what was decided, over all rooms.", hub.log_bytes),
             "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
+            "gateway_finals_queued": ("Finals among the jobs that wait.", hub.dispatch.finals),
+            "gateway_overloaded": (
+                "1 while the engine has more to do than it can: partials are off.",
+                hub.load.overloaded,
+            ),
+            "gateway_rooms_seated": ("Rooms in which something was said of late.", hub.load.seats),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
             "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
             "gateway_fallback": (
@@ -142,6 +148,12 @@ class _Gauges:
         for ok in (True, False):
             resumed.add_metric([str(ok).lower()], hub.resumed[ok])
         yield resumed
+        refused = CounterMetricFamily(
+            "gateway_refused", "Utterances answered by busy, by what was missing.", labels=["why"]
+        )
+        for why, count in sorted(hub.load.refused.copy().items()):
+            refused.add_metric([why], count)
+        yield refused
         yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(

@@ -177,7 +177,7 @@ class OneShot:
         for frame in self._session.outbox.take():
             event = _decode(frame)
             if isinstance(event, Error):
-                refused = ClientFault(ErrorCode(event.code), event.msg, event.hint)
+                refused = ClientFault(ErrorCode(event.code), event.msg, event.hint, event.retry_ms)
             else:
                 self._heard.append(event)
         if refused is not None:

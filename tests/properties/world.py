@@ -419,9 +419,7 @@ class World:
         waiting = set(meeting.dispatch._waiting)
         assert set(self.room.booth.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
         assert set(self.room.booth._revised) <= set(self.room.booth.jobs)
-        queued = [
-            id for rooms in meeting.dispatch._order.values() for ids in rooms.values() for id in ids
-        ]
+        queued = [id for turns in meeting.dispatch._turns.values() for id in turns]
         assert sorted(queued) == sorted(waiting)
         for utterance in memory.utterances.values():
             if utterance.retracted:

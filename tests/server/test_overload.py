@@ -1,0 +1,85 @@
+"""An engine with more to do than it can, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2 as httpx
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
+from tests.live import Live, running, until
+from tests.talk import run, talk
+
+
+def strain(live: Live) -> None:
+    """Two other rooms spoke, and the engine does not keep up; this is as the hub would find it."""
+    load, now = live.hub.load, live.hub.now()
+    load.admit("other", "", 0, 1, now)
+    load.begun("a", 1, 0.0, now - 1.0, alone=True)
+    load.made("a", now)
+    load.look(0.0, now)
+    load.begun("b", 1, 60.0, now - 1.0, alone=False)
+    load.made("b", now)
+    load.look(0.0, now + 1.0)
+
+
+def test_rooms_are_told_who_has_no_place_is_refused_and_what_was_taken_is_made() -> None:
+    async def main() -> None:
+        async with (
+            running(ScriptedEngine(), Limits(presence_s=60.0)) as live,
+            talk(live, "?room=r&from=en&to=de") as peer,
+            talk(live, "?room=s&from=en&to=de") as late,
+        ):
+            await peer.until("welcome")
+            await late.until("welcome")
+            await peer.send("good morning")
+            await peer.until("final")
+            strain(live)
+            await peer.send({"type": "say", "id": "u", "text": "we met", "final": False})
+            off = (await peer.until("degraded"))[-1]
+            assert off == {"type": "degraded", "partials": "off"}
+            await peer.send({"type": "say", "id": "u", "text": "we met in March"})
+            events = await peer.until("final")
+            assert events[-1]["text"] == "[de] we met in March"
+            assert await late.until("degraded") == [off]
+            await late.send("hello")
+            error = (await late.until("error"))[-1]
+            assert (error["code"], error["retry"], error["retry_ms"]) == ("busy", True, 5000)
+            async with httpx.AsyncClient(base_url=live.http) as client:
+                text = {"text": "hello", "source_lang": "en", "target_lang": "de"}
+                answer = await client.post("/v1/translate", json=text)
+                assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+                assert (await client.get("/readyz")).json()["partials"] == "off"
+                scraped = (await client.get("/metrics")).text
+            assert "gateway_overloaded 1.0" in scraped
+            assert 'gateway_refused_total{why="seat"} 2.0' in scraped
+            live.hub.load.overloaded = False
+            live.hub.sweep()
+            assert await late.until("degraded") == [{"type": "degraded", "partials": "on"}]
+
+    run(main)
+
+
+def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine(capacity=1)
+        async with running(engine) as live, talk(live, "?room=r&from=en&to=de") as peer:
+            await peer.until("welcome")
+            engine.hold()
+            await peer.send("good morning")
+            await until(lambda: engine.unfinished == 1)
+            await peer.send({"type": "say", "id": "u", "text": "we met in", "final": False})
+            await peer.send({"type": "say", "id": "u", "text": "we met in May", "final": False})
+            await until(lambda: live.hub.dispatch.queued == 1)
+            live.hub.load.admit("r", "", 0, 1, live.hub.now())
+            strain(live)
+            live.hub.sweep()
+            assert live.hub.dispatch.queued == 0
+            engine.release()
+            await peer.until("final")
+            await peer.send({"type": "say", "id": "u", "text": "we met in May"})
+            assert (await peer.until("final"))[-1]["id"] == "u"
+            await asyncio.sleep(0)
+
+    run(main)
