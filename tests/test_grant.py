@@ -82,3 +82,27 @@ def test_within_another_grant_the_smaller_of_everything_holds() -> None:
     assert Grant().within(theirs).langs == ("de", "ja")
     assert mine.within(Grant()).langs == ("de", "fr")
     assert mine.within(Grant()).until == 9.0
+
+
+@pytest.mark.parametrize(
+    ("most", "usual"),
+    [(Role.VIEW, Role.VIEW), (Role.SPEAK, Role.SPEAK), (Role.MODERATE, Role.SPEAK)],
+)
+def test_who_names_no_role_speaks_where_that_is_allowed(most: Role, usual: Role) -> None:
+    assert Grant(role=most).usual is usual
+
+
+@pytest.mark.parametrize(
+    ("rooms", "home"),
+    [
+        (("board",), "board"),
+        (("board", "x"), None),
+        (("team-*",), None),
+        (("*",), None),
+        ((), None),
+    ],
+)
+def test_who_names_no_room_is_in_the_one_that_the_grant_is_for(
+    rooms: tuple[str, ...], home: str | None
+) -> None:
+    assert Grant(rooms=rooms).home == home

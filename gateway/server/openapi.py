@@ -162,6 +162,7 @@ def _paths() -> Json:
                 "The QR code of the page on which one joins the room.",
                 {"image/svg+xml": TEXT},
                 faults=(404,),
+                asks=False,
             ),
         },
         "/v1/rooms/{room}": {
