@@ -50,12 +50,16 @@ class Host:
 
 
 @contextlib.contextmanager
-def gateway(*options: str, core: int | None = None) -> Iterator[Host]:
-    """``gateway serve --engine scripted`` with more options, ready."""
+def gateway(*options: str, core: int | None = None, plain: bool = False) -> Iterator[Host]:
+    """``gateway serve --engine scripted`` with more options, ready.
+
+    :param plain: with the garbage collector as CPython has it, see `benchmarks.plain`
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "gateway", "serve", "--engine", "scripted"]
+    module = "benchmarks.plain" if plain else "gateway"
+    command = [sys.executable, "-m", module, "serve", "--engine", "scripted"]
     with _running([*command, "--port", str(port), *options], port, "/readyz", core) as host:
         yield host
 

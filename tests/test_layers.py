@@ -33,6 +33,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "recovery",
         "sentences",
         "server",
+        "server.garbage",
         "server.inbound",
         "terminal",
     ),

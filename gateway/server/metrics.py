@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
 from prometheus_client import Counter as Count
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from gateway.engines.base import Engine, Health
 from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.outbox import Tally
+from gateway.server.garbage import STEPS_S, Garbage
 from gateway.server.gate import Gate
 from gateway.server.hub import Hub
 from gateway.store import Store
@@ -84,6 +91,10 @@ class Metrics:
     def keep(self, store: Store) -> None:
         """Read the store's gauges at every scrape."""
         self.registry.register(_Kept(store))
+
+    def collect(self, garbage: Garbage) -> None:
+        """Read how long collections took at every scrape."""
+        self.registry.register(_Pauses(garbage))
 
     def expose(self) -> bytes:
         """The text format. Takes milliseconds: call it off the event loop."""
@@ -210,6 +221,25 @@ class _Kept:
         )
         yield CounterMetricFamily(
             "gateway_store_lost", "Events that could not be written in time.", self._store.lost
+        )
+
+
+class _Pauses:
+    def __init__(self, garbage: Garbage) -> None:
+        self._garbage = garbage
+
+    def collect(self) -> Iterator[Metric]:
+        counts = list(accumulate(self._garbage.pauses))
+        yield HistogramMetricFamily(
+            "gateway_gc_pause_seconds",
+            "What the garbage collector took, while nothing else happened.",
+            buckets=[*zip(map(str, STEPS_S), counts, strict=False), ("+Inf", counts[-1])],
+            sum_value=self._garbage.seconds,
+        )
+        yield GaugeMetricFamily(
+            "gateway_gc_pause_longest_seconds",
+            "The longest since the engine was ready, or nobody was there.",
+            value=self._garbage.longest,
         )
 
 

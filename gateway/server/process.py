@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
-import gc
 import logging
 import os
 import socket
@@ -35,6 +34,7 @@ from gateway.engines.base import Engine
 from gateway.errors import GatewayError
 from gateway.limits import Limits
 from gateway.server.app import create_app
+from gateway.server.garbage import Garbage
 from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
 from gateway.server.inbound import HEAD_BYTES, SPARE, inbound
@@ -145,6 +145,8 @@ def serve(settings: Settings) -> int:
         signing_key=settings.signing_key,
         gate=build_gate(settings),
     )
+    collector = Garbage(lambda: not app.state.hub.sessions)
+    app.state.metrics.collect(collector)
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
     watch.daemon = True
     server = Server(
@@ -156,7 +158,7 @@ def serve(settings: Settings) -> int:
     )
     try:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-            return runner.run(_serve(server, engine, listener, settings, store))
+            return runner.run(_serve(server, engine, listener, settings, store, collector))
     finally:
         watch.cancel()
 
@@ -271,8 +273,12 @@ async def _serve(
     listener: socket.socket,
     settings: Settings,
     store: Store | None = None,
+    collector: Garbage | None = None,
 ) -> int:
+    collector = collector or Garbage(lambda: False)
     async with contextlib.AsyncExitStack() as stack:
+        collector.start()
+        stack.callback(collector.stop)
         stack.push_async_callback(engine.aclose)
         if store is not None:  # before anybody is let in
             await store.open()
@@ -287,8 +293,7 @@ async def _serve(
             if starting.done():
                 starting.result()
                 if not server.should_exit:  # else it became ready for nobody
-                    gc.collect()
-                    gc.freeze()  # the model's objects are here to stay: collections leave them out
+                    collector.thaw()  # of a model's start much is garbage, and the rest stays
                     _announce(engine, listener)
             await serving
         except GatewayError:

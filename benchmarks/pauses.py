@@ -1,0 +1,112 @@
+"""How long the garbage collector stops everything.
+
+    python -m benchmarks.pauses [--sessions 5000] [--speaking 200] [--seconds 20]
+
+Two gateways with the scripted engine: one as it is, one whose collector is CPython's own. To each
+so many clients connect, and stay; then some of them speak, and read fifty deltas a second each. A
+pause is what the gateway itself tells in ``gateway_gc_pause_seconds``, of the clock on the wall:
+another process that takes the core meanwhile makes it longer. Ends with status 1 where a goal is
+missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import re
+import sys
+
+import uvloop
+
+from benchmarks import host
+from benchmarks.active import Speaker
+from benchmarks.idle import connect
+
+GOAL_RAMP_MS = 20.0
+GOAL_STEADY_MS = 5.0
+PACE = "0.02"
+BUCKET = re.compile(r'gateway_gc_pause_seconds_bucket\{le="(.+)"\}')
+
+
+class Pauses:
+    """What the metrics say, and what they say more than before."""
+
+    def __init__(self, samples: dict[str, float]) -> None:
+        self.longest = 1000 * samples["gateway_gc_pause_longest_seconds"]
+        self.total = 1000 * samples["gateway_gc_pause_seconds_sum"]
+        found = ((BUCKET.fullmatch(name), count) for name, count in samples.items())
+        self.upto = {1000 * float(match[1]): count for match, count in found if match}
+
+    def most(self, before: Pauses) -> float:
+        """The longest since ``before``, or the next step of the histogram above it."""
+        if self.longest > before.longest:
+            return self.longest
+        steps = sorted(self.upto)
+        new = [self.upto[step] - before.upto[step] for step in steps]
+        return steps[new.index(new[-1])] if new[-1] else 0.0
+
+    def count(self, before: Pauses) -> int:
+        return round(max(self.upto.values()) - max(before.upto.values()))
+
+
+async def measure(server: host.Host, options: argparse.Namespace) -> tuple[float, float]:
+    """Print a line; the longest pause in milliseconds while clients connect, and afterwards."""
+    loop = asyncio.get_running_loop()
+    start = Pauses(server.metrics())
+    crowd = await connect(server.port, ["from=en&to=de"] * (options.sessions - options.speaking))
+    speakers = []
+    for _ in range(options.speaking):
+        _, speaker = await loop.create_connection(Speaker, "127.0.0.1", server.port)
+        await speaker.open
+        speakers.append(speaker)
+    there = Pauses(server.metrics())
+    for speaker in speakers:
+        speaker.begin()
+        await asyncio.sleep(1 / options.speaking)
+    begun = Pauses(server.metrics())
+    await asyncio.sleep(options.seconds)
+    end = Pauses(server.metrics())
+    ramp, steady = there.most(start), end.most(begun)
+    print(
+        f"  {options.sessions} connect: {there.count(start)} pauses of"
+        f" {there.total - start.total:.0f} ms in all, at most {ramp:.1f} ms\n"
+        f"  {options.speaking} speak for {options.seconds:g} s: {end.count(begun)} pauses of"
+        f" {end.total - begun.total:.0f} ms in all, at most {steady:.1f} ms",
+        flush=True,
+    )
+    for socket in (*crowd, *speakers):
+        socket.close()
+    return ramp, steady
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sessions", type=int, default=5000)
+    parser.add_argument("--speaking", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=20)
+    options = parser.parse_args()
+    host.files(options.sessions + 500)
+    first, last = host.cores()
+    if last is not None:
+        os.sched_setaffinity(0, {last})
+    slots = str(2 * options.speaking)
+    engine = ("--scripted-pace", PACE, "--scripted-delay", PACE)
+    size = ("--max-num-seqs", slots, "--limit-queue", slots, *host.ROOMY)
+    gc.freeze()
+    for name, own in (("CPython's own collector", True), ("as it is", False)):
+        print(name)
+        with (
+            host.gateway(*engine, *size, core=first, plain=own) as server,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            ramp, steady = runner.run(measure(server, options))
+    met = ramp <= GOAL_RAMP_MS and steady <= GOAL_STEADY_MS
+    goal = f"at most {GOAL_RAMP_MS:g} ms while clients connect, {GOAL_STEADY_MS:g} ms afterwards"
+    print("met" if met else "NOT MET", goal, sep=": ")
+    sys.exit(not met)
+
+
+if __name__ == "__main__":
+    main()
