@@ -82,6 +82,7 @@ class Floor:
                     "The engine has more to do than it can; say it again in a moment.",
                     retry_ms=math.ceil(wait * 1000),
                 )
+            member.allow(now)
             speech = self._memory.begin(say.id, member.id, now)
             member.inflight.add(speech.id)
         elif not self._dispatch.admits(jobs):

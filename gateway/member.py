@@ -99,5 +99,8 @@ class Member:
                 self.cancelled += 1
         self.outbox.push(envelope, now)
 
+    def allow(self, now: float) -> None:
+        """It begins something new. Raises `ClientFault` (``busy``) beyond its quota."""
+
     def ended(self, now: float) -> None:
         """An utterance of this member has ended."""

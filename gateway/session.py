@@ -55,6 +55,7 @@ from gateway.messages import (
 )
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
+from gateway.quota import Account
 from gateway.room import Room
 
 log = logging.getLogger("gateway.session")
@@ -102,6 +103,7 @@ class Session(Member):
         "_limits",
         "_opened",
         "_profile",
+        "account",
         "errors",
         "frames_in",
         "grant",
@@ -134,6 +136,8 @@ class Session(Member):
         super().__init__(id, role, outbox)
         self.room = room
         self.grant = grant
+        self.account: Account | None = None
+        """What its tenant uses, where that is counted."""
         self.renew = renew
         self.lang = lang
         self.speaker = clean(speaker or "") or None
@@ -318,6 +322,10 @@ class Session(Member):
         """The room has been let go: from now on nothing changes it here."""
         if self.state in (State.OPEN, State.DRAINING):
             self._enter(State.DISMISSED)
+
+    def allow(self, now: float) -> None:
+        if self.account is not None:
+            self.account.begin(self.grant.quota, now)
 
     def ended(self, now: float) -> None:
         if self.state is State.LEAVING and not self.inflight and self.backlog is None:

@@ -37,6 +37,7 @@ from gateway.log import Log, Point
 from gateway.member import Role
 from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings, View
 from gateway.outbox import Outbox, Tally
+from gateway.quota import Ledger
 from gateway.room import Room
 from gateway.session import AUTO, Renew, Session, State, speakable
 from gateway.store import Store
@@ -140,6 +141,7 @@ class Hub:
         self.phase = Phase.OPEN
         self.rooms: dict[str, Room] = {}
         self.sessions: dict[str, Session] = {}
+        self.ledger = Ledger()
         self.load = Load(limits.stretch, limits.soon_s)
         self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue, load=self.load)
         self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
@@ -198,6 +200,7 @@ class Hub:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
+        self.ledger.check(seat.grant, instead=before)
         profile = self.engine.profile
         lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
         room = self._room(seat.room)
@@ -225,6 +228,7 @@ class Hub:
             renew=seat.renew,
         )
         self.sessions[session.id] = session
+        session.account = self.ledger.enter(session, seat.grant)
         token = None if seat.once else self._token(session, seat)
         resumed = session.open(seat.targets, self.now(), since=seat.since, token=token)
         if resumed is not None:
@@ -336,6 +340,8 @@ class Hub:
     def close(self, session: Session) -> None:
         """The client's socket is closed: forget it. Idempotent."""
         self.leave(session)
+        if session.account is not None:
+            session.account.leave(session, self.now())
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
 
@@ -526,6 +532,7 @@ class Hub:
                 self._drop(room)
         self._shed()
         self._expire(now)
+        self.ledger.sweep(now)
         self.act()
 
     def _expire(self, now: float) -> None:

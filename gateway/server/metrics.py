@@ -159,6 +159,7 @@ class _Gauges:
         for ok in (True, False):
             resumed.add_metric([str(ok).lower()], hub.resumed[ok])
         yield resumed
+        yield from _tenants(hub)
         refused = CounterMetricFamily(
             "gateway_refused", "Utterances answered by busy, by what was missing.", labels=["why"]
         )
@@ -209,6 +210,30 @@ class _Gate:
         for code, count in sorted(self._gate.refused.items()):
             refused.add_metric([code], count)
         yield refused
+
+
+TENANTS = 50
+"""Tenants with gauges of their own: those with most sockets. The others are told together."""
+
+
+def _tenants(hub: Hub) -> Iterator[Metric]:
+    accounts = sorted(
+        hub.ledger.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
+    )
+    sockets = GaugeMetricFamily(
+        "gateway_tenant_sessions", "Open sockets of a tenant.", labels=["tenant"]
+    )
+    inflight = GaugeMetricFamily(
+        "gateway_tenant_inflight", "Utterances of a tenant that have not ended.", labels=["tenant"]
+    )
+    for name, account in accounts[:TENANTS]:
+        sockets.add_metric([name], len(account.members))
+        inflight.add_metric([name], account.inflight)
+    if rest := [account for _, account in accounts[TENANTS:]]:
+        sockets.add_metric(["(others)"], sum(len(account.members) for account in rest))
+        inflight.add_metric(["(others)"], sum(account.inflight for account in rest))
+    yield sockets
+    yield inflight
 
 
 class _Kept:

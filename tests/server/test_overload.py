@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import httpx2 as httpx
+import pytest
 
 from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import ClientFault
+from gateway.grant import Grant, Quota
 from gateway.limits import Limits
+from gateway.server.hub import Hub, Seat
+from gateway.server.metrics import TENANTS, Metrics
 from tests.live import Live, running, until
 from tests.talk import run, talk
 
@@ -81,5 +87,32 @@ def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> None:
             await peer.send({"type": "say", "id": "u", "text": "we met in May"})
             assert (await peer.until("final"))[-1]["id"] == "u"
             await asyncio.sleep(0)
+
+    run(main)
+
+
+def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_business() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        await engine.start()
+        hub = Hub(engine, Limits())
+        acme = Grant(tenant="acme", quota=Quota(sessions=1))
+        peer = hub.open(Seat(room="r", targets=("de",), grant=acme))
+        with pytest.raises(ClientFault, match="may have 1 sockets"):
+            hub.open(Seat(room="s", grant=acme))
+        assert hub.rooms["r"].tenant == "acme"
+        for n in range(60):
+            hub.open(Seat(room="r", grant=Grant(tenant=f"t{n:02}")))
+        metrics = Metrics()
+        metrics.watch(hub, Counter())
+        scraped = metrics.expose().decode()
+        assert 'gateway_tenant_sessions{tenant="acme"} 1.0' in scraped
+        assert 'gateway_tenant_inflight{tenant="(others)"} 0.0' in scraped
+        assert scraped.count("gateway_tenant_sessions{") == TENANTS + 1
+        hub.close(peer)
+        hub.close(peer)
+        hub.close(hub.open(Seat(room="s", grant=acme)))
+        for session in list(hub.sessions.values()):
+            hub.close(session)
 
     run(main)
