@@ -13,6 +13,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -100,6 +101,12 @@ class Upgrade(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         if not self.disconnected:
             reset(self.transport)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """A close frame does not wait for room: who reads again within `CLOSE_S` shall see why."""
+        if message["type"] == "websocket.close":
+            self.writable.set()
+        await super().send(message)
 
     def resume_writing(self) -> None:
         super().resume_writing()

@@ -61,7 +61,8 @@ async def closing(client: Client) -> int | None:
     data = await client.read()
     if data.endswith(b"[reset]"):
         return None
-    at = data.rindex(b"\x88", 0, -len(b"[end]"))
+    data = data.removesuffix(b"[end]")
+    at = data.rindex(b"\x88")
     return int.from_bytes(data[at + 2 : at + 4])
 
 
@@ -238,6 +239,22 @@ def test_a_close_that_is_never_answered_is_not_waited_for(monkeypatch: pytest.Mo
             await client.read(b"\x88")
             await until(lambda: not live.server.server_state.connections)
             assert (await client.read()).endswith(b"[reset]")
+
+    run(main)
+
+
+def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed() -> None:
+    async def main() -> None:
+        limits = Limits(outbox_bytes=100_000)
+        async with (
+            running(limits=limits, settings=CALM) as live,
+            dial(port(live), receive=SMALL) as client,
+        ):
+            await enter(live, client)
+            flood(live, 400_000)
+            await until(lambda: not live.hub.sessions)
+            data = await client.read(CloseCode.TOO_SLOW.to_bytes(2))
+            assert not data.endswith((b"[end]", b"[reset]")), "it ended without a word"
 
     run(main)
 
