@@ -91,7 +91,12 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
                     most["kernel"] = max(most["kernel"], held(transport))
 
     def obey() -> None:
-        if pipe.recv() == "ask":
+        try:
+            asked = pipe.recv()
+        except EOFError:  # whoever measures has gone
+            asyncio.get_running_loop().remove_reader(pipe.fileno())
+            asked = "stop"
+        if asked == "ask":
             pipe.send({**most, "sockets": len(hub.sessions), "rss": rss()})
         else:
             server.should_exit = True
@@ -273,8 +278,9 @@ async def speak(gateway: Gateway, room: str, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await ws.send("a line that is said")
-            while json.loads(await ws.recv())["type"] != "final":
+            while (event := json.loads(await ws.recv()))["type"] not in ("final", "error"):
                 pass
+            await asyncio.sleep(event.get("retry_ms", 0) / 1000)  # where the engine has too much
 
 
 async def meet(gateway: Gateway, room: str, seconds: float, speakers: int = SPEAKERS) -> None:
