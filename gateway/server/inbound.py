@@ -209,6 +209,11 @@ else:
                 if self._raw > HEAD_BYTES:
                     self._refuse(431, LARGE)
 
+        def handle_websocket_upgrade(self, *event: Any) -> None:
+            super().handle_websocket_upgrade(*event)
+            # Or a cycle would keep both, and the transport.
+            self.parser = None  # type: ignore[assignment]
+
         def on_message_begin(self) -> None:
             self._bytes = self._raw = 0
             super().on_message_begin()
