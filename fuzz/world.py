@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.properties.world import World
+from tests.properties.torn import TornWorld
 
 
 def one(data: bytes) -> None:
     """Play one input."""
-    World(data).run()
+    TornWorld(data).run()

@@ -223,7 +223,8 @@ class Meeting:
 
     def act(self) -> None:
         """Do what the dispatcher says, until it says nothing, and a page for who is behind."""
-        behind, self.behind = self.behind, []
+        behind = list(self.behind)
+        self.behind.clear()  # sessions know this very list
         for session in behind:
             session.catch_up(self.now)
         while actions := self.dispatch.actions():

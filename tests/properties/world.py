@@ -6,7 +6,7 @@ tape that has run out chooses 0. So hypothesis shortens a failure to the steps t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -120,15 +120,7 @@ class World:
 
     def run(self) -> None:
         """Play the tape to its end, and bring the meeting to its own."""
-        steps = (
-            *(self.speak, self.speak, self.speak, self.grow, self.grow),
-            *(self.keep_up, self.keep_up, self.keep_up),
-            *(self.begin, self.begin, self.begin, self.feed, self.feed, self.feed),
-            *(self.finish, self.finish, self.answer, self.answer, self.answer, self.fail),
-            *(self.cancel, self.want, self.look, self.come, self.go, self.junk),
-            *(self.set, self.reap, self.haunt, self.wait, self.wait, self.drain),
-            *(self.edit, self.retract, self.wake),
-        )
+        steps = self.steps()
         while self.left > 0:
             step = steps[self.pick(len(steps))]
             self.trace.append(step.__name__)
@@ -137,6 +129,18 @@ class World:
             self.meeting.act()
             self.check(before)
         self.end()
+
+    def steps(self) -> tuple[Callable[[], None], ...]:
+        """What may happen next; what is here twice is likelier."""
+        return (
+            *(self.speak, self.speak, self.speak, self.grow, self.grow),
+            *(self.keep_up, self.keep_up, self.keep_up),
+            *(self.begin, self.begin, self.begin, self.feed, self.feed, self.feed),
+            *(self.finish, self.finish, self.answer, self.answer, self.answer, self.fail),
+            *(self.cancel, self.want, self.look, self.come, self.go, self.junk),
+            *(self.set, self.reap, self.haunt, self.wait, self.wait, self.drain),
+            *(self.edit, self.retract, self.wake),
+        )
 
     def pick(self, n: int) -> int:
         self.left -= 1
@@ -437,6 +441,7 @@ class World:
             self.meeting.act()
         self.meeting.finish_all()
         self.meeting.wait(100.0)
+        self.meeting.finish_all()
         assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
         assert self.room.settled
         for utterance in self.room.memory.utterances.values():
