@@ -112,10 +112,10 @@ class Gate:
 
     def continues(self, text: str, lang: str) -> bool:
         """Whether the text that an utterance has in the end continues what was admitted of it."""
+        if not self._admitted:
+            return True
         keys, _ = units.keyed(text, units.spaced(lang))
-        return not self._admitted or (
-            languages.same(lang, self._spoken) and _begins(keys, self._admitted)
-        )
+        return languages.same(lang, self._spoken) and _begins(keys, self._admitted)
 
     def offer(self, text: str, lang: str, now: float) -> None:
         """Take the newest partial: the whole text so far."""
