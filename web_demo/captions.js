@@ -26,13 +26,13 @@ const ENDED = ["final", "failed", "cancelled"];
 export function reduce(state, event) {
   switch (event.type) {
     case "welcome":
-      return welcomed(interrupted(state), event);
+      return welcomed(state, event);
     case "broken":
       return interrupted(state);
     case "say":
       return said(state, event);
     case "ack":
-      return change(state, open(state, event.id), (u) => ({ ...u, ord: event.ord }));
+      return acknowledged(state, event);
     case "source":
       return change(state, event, (u) => ({
         ...u,
@@ -74,8 +74,11 @@ export function inOrder(state) {
   return there.sort((a, b) => a.era - b.era || a.ord - b.ord);
 }
 
-function welcomed(state, { epoch }) {
-  return epoch === state.epoch ? state : { ...state, epoch, era: state.era + 1 };
+/** Another socket. Where it goes on where the last one ended, nothing was missed. */
+function welcomed(state, { epoch, resumed }) {
+  if (resumed?.ok) return { ...state, epoch };
+  const before = interrupted(state);
+  return epoch === state.epoch ? before : { ...before, epoch, era: state.era + 1 };
 }
 
 /** What this page says is shown at once, in the part that it belongs to. */
@@ -84,6 +87,13 @@ function said(state, event) {
   return change(state, { id }, (u) => ({
     ...u, text, lang: event.lang, speaker: event.speaker ?? u.speaker,
   }));
+}
+
+/** The place of the part that grows. Where it comes late, after it was said again, all is known. */
+function acknowledged(state, { id, ord }) {
+  const part = open(state, id);
+  const late = [...state.utterances.values()].some((u) => u.ord === ord && u.era === state.era && u.final);
+  return late ? state : change(state, part, (u) => ({ ...u, ord }));
 }
 
 /** The part of an utterance that has not been said to its end, and what of `text` it has. */

@@ -39,8 +39,12 @@ export class Lines {
     });
   }
 
+  /** Nothing more can be said under an id. */
+  ended(id) {
+    if (this.#typed?.id === id) this.#typed = null;
+  }
+
   welcome({ text }) {
-    this.#typed = null;
     this.#line.maxLength = text;
   }
 

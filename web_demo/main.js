@@ -40,7 +40,6 @@ const from = $("#from");
 let state = EMPTY;
 let drawing = 0;
 let welcomed = false;
-const unheard = new Map(); // id -> what was said to its end, until its `source` comes
 
 const socket = new Connection(() => address("/v1/ws", here.gateway), {
   onEvent: (event) => hearSocket(event),
@@ -76,14 +75,11 @@ function onEvent(event) {
       tell("");
       break;
     case "error":
-      if (event.code === "busy" && unheard.has(event.id)) again(event);
+      if (event.code === "stale") lines.ended(event.id);
       else tell([event.msg, event.hint].filter(Boolean).join(" "));
       break;
-    case "source":
-      unheard.delete(event.id);
-      break;
-    case "goaway":
-      tell(event.why);
+    case "cancelled":
+      if (event.seq && !event.lang) lines.ended(event.id);
       break;
     case "presence":
       present(event);
@@ -100,7 +96,7 @@ function onState(name, detail) {
   const words = { connecting: "Connecting", open: "Connected", waiting, closed: `Closed: ${detail}` };
   $("#state").dataset.state = name;
   $("#state").textContent = words[name];
-  lines.connected(name === "open");
+  lines.connected(name !== "closed");
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
   if (name === "waiting" && !welcomed && ++refusals === PATIENCE) readOverHttp();
 }
@@ -161,17 +157,11 @@ function draw() {
 function say(message) {
   if (!connection.send({ type: "say", ...message })) return false;
   dispatch({ type: "say", lang: from.value, ...message });
-  if (message.final) unheard.set(message.id, message);
   return true;
 }
 
 function cancel(id) {
   connection.send({ type: "cancel", id });
-}
-
-/** The gateway has too much to do: what was said to its end is said again. */
-function again({ id, retry_ms }) {
-  setTimeout(() => connection.send({ type: "say", ...unheard.get(id) }), retry_ms ?? 1000);
 }
 
 function onColumns(langs) {

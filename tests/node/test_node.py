@@ -77,7 +77,7 @@ def run(node: str, *tests: Path, **env: str) -> None:
 def test_a_client_written_for_node_gets_what_the_protocol_promises(
     node: str, gateway: Live
 ) -> None:
-    run(node, HERE / "gateway.test.js", GATEWAY_URL=gateway.ws)
+    run(node, *sorted(HERE.glob("*.test.js")), GATEWAY_URL=gateway.ws)
 
 
 def test_the_demo_page_makes_captions_of_events(node: str) -> None:

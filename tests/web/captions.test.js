@@ -145,6 +145,19 @@ test("what grew when the connection broke goes on where the room goes on", () =>
                    { stable: "hallo", draft: " du", status: "growing", code: null });
 });
 
+test("where the next socket goes on, nothing ends that grows, and ids are the same ones", () => {
+  const resumed = { ...WELCOME, epoch: "f", resumed: { ok: true, replayed: 0 } };
+  const state = after(delta({ add: "hal" }), resumed, delta({ add: "lo" }));
+  assert.equal(only(state).captions.de.stable, "hallo");
+  const lost = { ...WELCOME, resumed: { ok: false, replayed: 0 } };
+  assert.equal(only(after(delta({ add: "hal" }), lost)).captions.de.status, "interrupted");
+});
+
+test("what is acknowledged again after it was said to its end is no new utterance", () => {
+  const state = after(source("a", 1));
+  assert.equal(reduce(state, { type: "ack", id: "a", rev: 1, ord: 1 }), state);
+});
+
 test("who comes late is shown what was said before", () => {
   const state = after(source("a", 1), final({}), source("b", 2));
   assert.deepEqual(inOrder(state).map(({ captions }) => captions.de?.stable), ["hallo", undefined]);

@@ -1,0 +1,48 @@
+// The demo page's connection on real sockets, which break.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import WebSocket from "ws";
+
+Math.random = () => 0; // do not wait
+const room = `page-${Date.now()}`;
+const sockets = [];
+globalThis.WebSocket = class extends WebSocket {
+  constructor(...args) {
+    super(...args);
+    this.on("error", () => {}); // of one that is cut before it is open
+    sockets.push(this);
+  }
+};
+globalThis.addEventListener = () => {};
+globalThis.document = { addEventListener() {} };
+
+const { Connection } = await import("../../web_demo/connection.js");
+const { EMPTY, inOrder, reduce } = await import("../../web_demo/captions.js");
+
+test("through any number of cuts the page reads each caption once", async () => {
+  const events = [];
+  let arrived = () => {};
+  const connection = new Connection(
+    () => `${process.env.GATEWAY_URL}/v1/ws?room=${room}&from=en&to=de`,
+    { onEvent: (event) => { events.push(event); arrived(); }, onState() {} },
+  );
+  const until = async (done) => {
+    while (!done()) await new Promise((resolve) => (arrived = resolve));
+  };
+  connection.open();
+  for (let n = 1; n <= 8; n++) {
+    connection.send({ type: "say", id: `u${n}`, text: `line`, final: false });
+    if (n % 2) sockets.at(-1).terminate();
+    connection.send({ type: "say", id: `u${n}`, text: `line ${n}`, final: true });
+    if (n % 3) sockets.at(-1).terminate();
+    await until(() => events.some(({ type, id }) => type === "final" && id === `u${n}`));
+  }
+  const seqs = events.filter(({ seq, type }) => seq && !["welcome", "tick"].includes(type)).map(({ seq }) => seq);
+  assert.deepEqual(seqs, Array.from({ length: 16 }, (_, i) => i + 1));
+  const shown = inOrder(events.reduce(reduce, EMPTY)).map(({ captions }) => captions.de.stable);
+  assert.deepEqual(shown, Array.from({ length: 8 }, (_, i) => `[de] line ${i + 1}`));
+  assert.ok(sockets.length > 5);
+  connection.close();
+});
