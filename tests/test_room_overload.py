@@ -66,6 +66,14 @@ def test_readers_of_the_speakers_own_language_see_it_grow_all_the_same() -> None
     assert reader.screen["u", "en"].draft == "" and "delta" in names(reader.events())
 
 
+def test_a_revision_waits_for_a_place_in_the_queue_as_a_new_utterance_does() -> None:
+    room = Meeting(capacity=1, limits=Limits(queue=1))
+    peer = room.enter("de", "fr")
+    peer.say("we met", id="u", final=False)
+    peer.send("want", langs=["de", "fr", "es", "en"])
+    assert_error(peer.say("we met in March", id="u")[-1:], ErrorCode.BUSY)
+
+
 def test_a_room_without_a_seat_is_told_when_to_try_again() -> None:
     room, peer = overloaded()
     burden(room)

@@ -30,7 +30,7 @@ from starlette.applications import Starlette
 
 from gateway import sqlite
 from gateway.engines import build
-from gateway.engines.base import Engine
+from gateway.engines.base import Engine, Substituted
 from gateway.errors import GatewayError
 from gateway.limits import Limits
 from gateway.server.app import create_app
@@ -331,8 +331,12 @@ def _announce(engine: Engine, listener: socket.socket) -> None:
     profile = engine.profile
     source = usual(profile)
     targets = [t for t in profile.targets if profile.supports(source, t) and t != source][:2]
+    substitute = engine.substitute if isinstance(engine, Substituted) else None
+    ready = f"{engine.name} is ready."
+    if substitute is not None:
+        ready = f"{substitute} is ready, and does the work until {engine.name} is."
     sys.stderr.write(
-        f"{engine.name} is ready.\n"
+        f"{ready}\n"
         f"  Open   http://{place}/\n"
         f"  or     wscat -c 'ws://{place}/v1/ws?from={source}&to={','.join(targets)}'"
         "   and type a line\n"

@@ -139,7 +139,7 @@ class World:
             *(self.finish, self.finish, self.answer, self.answer, self.answer, self.fail),
             *(self.cancel, self.want, self.look, self.come, self.go, self.junk),
             *(self.set, self.reap, self.haunt, self.wait, self.wait, self.drain),
-            *(self.edit, self.retract, self.wake),
+            *(self.edit, self.retract, self.wake, self.strain),
         )
 
     def pick(self, n: int) -> int:
@@ -351,6 +351,19 @@ class World:
             self.meeting.wait(seconds)
         for job in self.meeting.dispatch.overdue(self.meeting.now, PATIENCE):
             self.room.failed(job.id, ErrorCode.TIMEOUT, self.meeting.now)
+
+    def strain(self) -> None:
+        """The engine has too much to do, or no longer."""
+        load, dispatch = self.meeting.dispatch.load, self.meeting.dispatch
+        if load.overloaded:
+            load.overloaded = False
+            return
+        if self.pick(2):  # somebody else has the only seat
+            load.vacate(self.room.name)
+            load.admit("other", "", 0, 1, self.meeting.now)
+        load._enter(self.meeting.now)
+        for job in dispatch.look(self.meeting.now):
+            self.room.failed(job.id, ErrorCode.BUSY, self.meeting.now)
 
     def wake(self) -> None:
         """A room may be woken before there is anything to do."""
