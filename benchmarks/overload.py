@@ -250,7 +250,8 @@ async def run(kind: str, loads: list[float], seconds: float) -> list[Figures]:
     print(
         f"{kind}: {rate:.1f} finals/s at most, which is {fits:.1f} rooms at {room:g} finals/s each"
     )
-    found = [await measure(kind, 1, seconds, "unloaded")]
+    # Two, so that there is more than a handful to count: they seldom speak at once.
+    found = [await measure(kind, 2, max(seconds, 30.0), "unloaded")]
     show(found[0], found[0])
     for load in loads:
         found.append(await measure(kind, max(1, round(load * fits)), seconds, f"{load:g}x"))
