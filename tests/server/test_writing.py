@@ -28,7 +28,7 @@ from tests.talk import DEADLINE_S, Talk, run, talk
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Our protocol class, and uvicorn's own, which has no writer."""
     if request.param == "stock":
-        monkeypatch.setattr(process, "Upgrade", WebSocketsSansIOProtocol)
+        monkeypatch.setattr(process, "upgrade", lambda _: WebSocketsSansIOProtocol)
     yield request.param
 
 
