@@ -7,8 +7,9 @@ Three runs, each against a gateway process of its own, over loopback; the client
 
 others      prompt readers of a lively room: alone, with some more of their kind, and with as many
             that read nothing, in turn. The engine writes the time into each piece of text, and a
-            reader compares it with its own when the text is there. Then the most that one client that reads nothing held meanwhile: what waits for it,
-            its transport's buffer, and what the kernel counts (SO_MEMINFO; Linux).
+            reader compares it with its own when the text is there. Then the most that one client
+            that reads nothing held meanwhile: what waits for it, its transport's buffer, and what
+            the kernel counts (SO_MEMINFO; Linux).
 reaped      one that never reads again: seconds from the last ping that it could answer.
 text        one that reads nothing for ``--stall`` seconds (600 is the ten minutes of the target) at
             the pace of a meeting, then reads on; and one in a room so lively that it is closed with

@@ -505,6 +505,18 @@ def test_so_much_is_taken_as_was_asked_for_and_the_rest_stays_in_order() -> None
     ]
 
 
+def test_more_is_asked_for_when_everything_has_been_taken() -> None:
+    box = outbox()
+    asked: list[int] = []
+    box.refill = lambda: asked.append(len(box))
+    push(box, Tick(seq=1), final("a"))
+    box.take(1)
+    assert asked == []
+    box.take()
+    assert asked == [0]
+    assert box.take() == [] and asked == [0]
+
+
 def test_a_delta_that_was_taken_is_merged_with_no_later_one() -> None:
     box = outbox()
     push(box, delta("a"), delta("b", lang="fr"), delta("c", id="u2"))
