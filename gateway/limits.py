@@ -31,12 +31,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     outbox_s: float = 60.0
     """Seconds that what was decided may wait before the reader is closed with 4008."""
     log: int = 50_000
-    """Durable events kept per room: two hours of ten speakers who are read in twenty languages."""
+    """Durable events kept per room. Two hours of talk in twenty languages are 32,000."""
     log_bytes: int = 16_777_216
-    """Bytes of durable events kept per room."""
+    """Memory of the durable events kept per room: some 30,000 of them."""
     memory_bytes: int = 268_435_456
-    """Bytes of durable events in all rooms together. Beyond it rooms that have been empty longest
-    are given up, then the longest logs lose their beginning."""
+    """Memory of the durable events of all rooms together. Beyond it the rooms that have been empty
+    longest are given up, then the longest logs lose their beginning."""
     utterances: int = 1_000
     """Utterances a room remembers for ``get``, ``cancel`` and late revisions."""
     backfill: int = 20

@@ -10,8 +10,9 @@ than is left is told so, and never given a part as the whole.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import chain, islice
+from sys import getsizeof
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,8 +23,8 @@ from gateway.messages import Cancelled, Edited, Failed, Final, Retracted, Settin
 Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 """Events that carry a ``seq``."""
 
-EVENT_BYTES = 256
-"""What an event costs beside its text, roughly."""
+EVENT_BYTES = 400
+"""Memory of an event beside its text (``tests/test_log.py`` measures it)."""
 
 
 class Entry(NamedTuple):
@@ -44,12 +45,13 @@ class Log:
     """The durable events of one room. ``epoch`` names this history: another one begins anew.
 
     ``before``: up to where it is the same as one that ended in a crash; who has come no further in
-    that may go on here. ``bytes``: what its events cost.
+    that may go on here. ``bytes``: what its events cost. ``originals``: the numbers of those that
+    corrected what was said, and not a caption.
 
     :param began: when the history began, in seconds of the clock that `append` is told
     """
 
-    __slots__ = ("_entries", "_limits", "began", "before", "bytes", "epoch", "seq")
+    __slots__ = ("_entries", "_limits", "began", "before", "bytes", "epoch", "originals", "seq")
 
     def __init__(self, epoch: str, limits: Limits, *, began: float = 0.0) -> None:
         self.epoch = epoch
@@ -58,6 +60,7 @@ class Log:
         self.seq = 0
         self._limits = limits
         self._entries: deque[Entry] = deque()
+        self.originals: set[int] = set()
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -89,9 +92,16 @@ class Log:
     def restore(self, entries: Iterable[Entry]) -> None:
         """Begin with what an earlier process decided: events in order, without holes."""
         assert self.seq == 0, "a log that has begun is not restored"
+        spoken: dict[int, str] = {}
         for entry in entries:
-            assert entry.event.seq is not None
-            self.seq = entry.event.seq
+            event = entry.event
+            assert event.seq is not None
+            self.seq = event.seq
+            if isinstance(event, Source):
+                spoken[event.ord] = event.lang
+            elif isinstance(event, Edited) and event.by == "human":
+                if event.lang == spoken.get(event.ord):
+                    self.originals.add(event.seq)
             self._keep(entry)
 
     def since(self, seq: int, most: int | None = None) -> list[Durable] | None:
@@ -121,18 +131,6 @@ class Log:
                 ids.add(entry.event.id)
         return [event for event in reversed(kept) if getattr(event, "id", None) in ids]
 
-    def spoken(self, ords: Collection[int]) -> dict[int, str]:
-        """The languages in which the utterances at these positions were said."""
-        left = set(ords)
-        found = {}
-        for entry in reversed(self._entries):
-            if not left:
-                break
-            if isinstance(entry.event, Source) and entry.event.ord in left:
-                left.discard(entry.event.ord)
-                found[entry.event.ord] = entry.event.lang
-        return found
-
     def shed(self, size: int) -> None:
         """Forget the oldest events, until so many bytes are free that were not."""
         least = max(0, self.bytes - size)
@@ -146,8 +144,9 @@ class Log:
         """
         for n, (event, at) in enumerate(self._entries):
             if isinstance(event, Source | Final | Edited) and event.ord == ord and event.text:
-                self.bytes -= len(event.text)
-                self._entries[n] = Entry(replace(event, text=""), at)
+                erased = replace(event, text="")
+                self.bytes -= _cost(event) - _cost(erased)
+                self._entries[n] = Entry(erased, at)
 
     def _keep(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -156,15 +155,17 @@ class Log:
             self._pop()
 
     def _pop(self) -> None:
-        self.bytes -= _cost(self._entries.popleft().event)
+        event = self._entries.popleft().event
+        self.bytes -= _cost(event)
+        self.originals.discard(event.seq or 0)
 
 
 def _cost(event: Durable) -> int:
     match event:
         case Source() | Final() | Edited():
-            return EVENT_BYTES + len(event.text)
+            return EVENT_BYTES + getsizeof(event.text)
         case Settings():
             terms = (event.glossary or {}).items()
-            return EVENT_BYTES + len(event.context or "") + sum(map(len, chain(*terms)))
+            return EVENT_BYTES + sum(map(getsizeof, chain((event.context or "",), *terms)))
         case _:
             return EVENT_BYTES

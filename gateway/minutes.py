@@ -117,7 +117,9 @@ class Minutes:
 
     def original(self, u: Utterance, now: float, *, to: Member, ref: str | None) -> None:
         """The original was corrected: that is for everybody."""
-        self._keep(self._edited(u, u.lang, u.text, "human"), None, now, to=to, ref=ref)
+        event = self._edited(u, u.lang, u.text, "human")
+        self._log.originals.add(event.seq)
+        self._keep(event, None, now, to=to, ref=ref)
 
     def edited(
         self,

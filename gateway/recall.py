@@ -5,13 +5,13 @@ Owns: which events, texts and drafts that is. Must not know: members, outboxes, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
 from gateway.codec import Envelope
 from gateway.log import Durable, Log
-from gateway.messages import Delta, Edited, Line, Retracted, Settings, Snapshot, Source, View
+from gateway.messages import Delta, Line, Retracted, Settings, Snapshot, Source, View
 from gateway.utterance import Caption, Utterance
 
 
@@ -23,12 +23,11 @@ def decided(log: Log, tags: Iterable[tuple[str, str]], most: int) -> list[Envelo
     tagged = list(tags)
     events = log.last(most)
     retracted = {event.id for event in events if isinstance(event, Retracted)}
-    spoken = {event.ord: event.lang for event in events if isinstance(event, Source)}
     told = []
     for event in events:
         if isinstance(event, Retracted | Settings) or event.id in retracted:
             continue
-        lang = _concerned(event, spoken)
+        lang = _concerned(event, log)
         envelope = Envelope(event)
         if lang is None:
             told.append(envelope)
@@ -51,10 +50,9 @@ def missed(
     under: dict[str, list[str]] = {}
     for tag, served in tags:
         under.setdefault(served, []).append(tag)
-    spoken = _spoken(log, events)
     told = []
     for event in events:
-        lang = _concerned(event, spoken)
+        lang = _concerned(event, log)
         envelope = Envelope(event)
         envelopes = (
             [envelope] if lang is None else [envelope.tagged(tag) for tag in under.get(lang, ())]
@@ -69,9 +67,7 @@ def count(log: Log, tags: Iterable[tuple[str, str]], seq: int) -> int:
     readers: dict[str, int] = {}
     for _, served in tags:
         readers[served] = readers.get(served, 0) + 1
-    events = log.since(seq) or []
-    spoken = _spoken(log, events)
-    langs = (_concerned(event, spoken) for event in events)
+    langs = (_concerned(event, log) for event in log.since(seq) or ())
     return sum(1 if lang is None else readers.get(lang, 0) for lang in langs)
 
 
@@ -134,15 +130,8 @@ def _line(tag: str, caption: Caption, view: View) -> Line:
     )
 
 
-def _spoken(log: Log, events: Iterable[Durable]) -> dict[int, str]:
-    """The languages of the utterances that people have corrected, by their positions."""
-    return log.spoken({e.ord for e in events if isinstance(e, Edited) and e.by == "human"})
-
-
-def _concerned(event: Durable, spoken: Mapping[int, str]) -> str | None:
+def _concerned(event: Durable, log: Log) -> str | None:
     """The language whose readers an event is for; None: it is for everybody."""
-    if isinstance(event, Source | Retracted | Settings):
+    if isinstance(event, Source | Retracted | Settings) or event.seq in log.originals:
         return None
-    if isinstance(event, Edited) and event.by == "human" and event.lang == spoken.get(event.ord):
-        return None  # the original was corrected
     return event.lang

@@ -34,6 +34,7 @@ from gateway.messages import (
     ServerMessage,
     Snapshot,
     Source,
+    Synced,
     View,
     Welcome,
 )
@@ -335,9 +336,13 @@ class Screen:
     def show(self, event: ServerMessage) -> None:
         seq = getattr(event, "seq", None)
         if seq is not None:
-            assert isinstance(event, Welcome) or seq >= self.seq, "the log runs backwards"
+            assert isinstance(event, Welcome | Synced) or seq >= self.seq, "the log runs backwards"
             self.seq = seq
         match event:
+            case Synced(seq=seq):
+                for caption in self.captions.values():  # their ends come again
+                    if caption.end is not None and (caption.end.seq or 0) > seq:
+                        caption.end = None
             case Source():
                 self.originals[event.id] = event
                 self.gone.discard(event.id)  # the room has forgotten another of this id
@@ -393,6 +398,12 @@ class Screen:
         end = self[event.id, event.lang].end
         assert end is None, f"{event} after {end}"
         assert event.rev > self.void.get(event.id, 0), f"{event} after its cancel"
+
+
+def blank(event: ServerMessage) -> ServerMessage:
+    """An event as the log has it when what it tells has been taken back."""
+    assert isinstance(event, Source | Final | Edited)
+    return msgspec.structs.replace(event, text="")
 
 
 def only(kind: type[E], events: Sequence[object]) -> list[E]:

@@ -54,6 +54,7 @@ async def running(
     lang: str | None = None,
     flow: Flow | None = None,
     store: Store | None = None,
+    signing_key: str | None = None,
     drain_s: float = 5.0,
     gate: Gate | None = None,
     settings: Settings | None = None,
@@ -68,7 +69,15 @@ async def running(
     listener = listen("127.0.0.1", 0, settings=settings)
     port = listener.getsockname()[1]
     gate = gate if gate is not None else Gate(limits, names=Names(["x"]))
-    app = create_app(engine, limits, lang=lang, flow=flow, store=store, gate=gate)
+    app = create_app(
+        engine,
+        limits,
+        lang=lang,
+        flow=flow,
+        store=store,
+        signing_key=signing_key,
+        gate=gate,
+    )
     server = Server(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
         await store.open()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from sys import getsizeof
+
 import pytest
 
 from gateway.limits import Limits
-from gateway.log import EVENT_BYTES, Log
-from gateway.messages import Cancelled, Retracted, Settings, Source
+from gateway.log import EVENT_BYTES, Log, Point
+from gateway.messages import Cancelled, Edited, Final, Retracted, Settings, Source, Timing
 
 
 def log(events: int, limits: Limits | None = None) -> Log:
@@ -41,15 +45,39 @@ def test_a_number_from_the_future_is_of_another_history() -> None:
 
 
 def test_the_bytes_of_texts_and_settings_are_bounded_too() -> None:
-    limits = Limits(log_bytes=10 * (EVENT_BYTES + 100))
+    limits = Limits(log_bytes=10 * (EVENT_BYTES + getsizeof("x" * 100)))
     full = log(50, limits)
     assert len(full) == 10
     full.append(
-        Settings(seq=full.next(), version=1, context="c" * 500, glossary={"a" * 100: "b" * 100}),
+        Settings(seq=full.next(), version=1, context="c" * 600, glossary={"a" * 100: "b" * 100}),
         50.0,
     )
     full.append(Cancelled(seq=full.next(), id="u1", rev=1, was="queued"), 51.0)
     assert len(full) == 8
+
+
+def test_what_events_are_said_to_cost_is_what_they_cost() -> None:
+    def spoken(made: Log, n: int) -> None:
+        id, at = f"u{n}", 0.5 + n
+        made.append(
+            Source(seq=made.next(), id=id, rev=1, ord=n, lang="en", text="x" * 80 + id, t0=at), at
+        )
+        for lang, text in (("de", "ü" * 80), ("ja", "字" * 40), ("fr", "é" * 80)):
+            ms = Timing(queue=n + 300, first=n + 400, total=n + 500)
+            told = Final(
+                seq=made.next(), id=id, rev=1, ord=n, lang=lang, text=text + id, by="mt", ms=ms
+            )
+            made.append(told, at + 0.25)
+
+    made = Log("e", Limits())
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for n in range(1_000, 3_000):
+        spoken(made, n)
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert 0.8 * used < made.bytes < 1.2 * used
 
 
 def test_an_event_is_appended_under_its_own_number() -> None:
@@ -94,6 +122,58 @@ def test_an_erased_utterance_leaves_its_events_without_their_text() -> None:
     assert [getattr(event, "text", None) for event in events] == ["x" * 100, "", "x" * 100]
     assert [event.seq for event in events] == [1, 2, 3]
     assert made.bytes == cost - 100
+
+
+# --- how far it reaches back --------------------------------------------------------------------
+
+
+def test_the_oldest_is_the_first_that_is_left_or_the_next_where_none_is() -> None:
+    assert log(0).oldest == 1
+    assert log(5).oldest == 1
+    assert log(5, Limits(log=2)).oldest == 4
+
+
+def test_it_reaches_back_to_a_number_of_its_own_epoch_after_which_nothing_is_gone() -> None:
+    short = log(5, Limits(log=2))
+    assert [short.reaches("e", seq) for seq in range(7)] == [False] * 3 + [True] * 3 + [False]
+    assert not short.reaches("f", 5)
+
+
+def test_after_a_crash_it_reaches_back_to_what_it_shares_with_the_history_before() -> None:
+    made = log(5)
+    made.before = Point("old", 3)
+    assert [made.reaches("old", seq) for seq in (0, 3, 4)] == [True, True, False]
+    assert made.reaches("e", 4) and not made.reaches("older", 3)
+
+
+def test_a_page_is_so_many_events_after_a_number() -> None:
+    made = log(5)
+    pages = [made.since(seq, 2) or [] for seq in (0, 2, 4, 5)]
+    assert [[event.seq for event in page] for page in pages] == [[1, 2], [3, 4], [5], []]
+    assert log(5, Limits(log=2)).since(2, 2) is None
+
+
+def test_it_knows_which_edits_corrected_an_original_as_long_as_they_are_there() -> None:
+    made = log(2, Limits(log=4))
+    for lang, by in (("en", "human"), ("de", "human"), ("en", "same")):
+        edit = Edited(seq=made.next(), id="u1", rev=1, ord=2, lang=lang, text="x", by=by)
+        made.append(edit, 3.0)
+    assert made.originals == set()  # who appends them says so
+    again = Log("e", Limits(log=4))
+    again.restore(made.entries())
+    assert again.originals == {3}
+    for _ in range(3):
+        again.append(Retracted(seq=again.next(), id="u1", ord=1), 4.0)
+    assert again.originals == set()
+
+
+def test_what_it_sheds_are_the_oldest_events() -> None:
+    made = log(10)
+    each = made.bytes // 10
+    made.shed(2 * each + 1)
+    assert (made.oldest, len(made), made.bytes) == (4, 7, 7 * each)
+    made.shed(100 * each)
+    assert (made.oldest, len(made), made.bytes) == (11, 0, 0)
 
 
 # --- the last utterances ------------------------------------------------------------------------

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import socket as sockets
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2 as httpx
+import pytest
+
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
+from gateway.server.hub import Seat
 from gateway.sqlite import SqliteStore
+from gateway.store import StoreFault
 from tests.live import Live, running, until
 from tests.talk import Talk, run, talk
 
@@ -278,3 +285,111 @@ def test_after_a_planned_restart_a_client_goes_on_where_it_was(tmp_path: Path) -
                 assert (await client.next())["type"] == "ack"
 
     run(main)
+
+
+def test_after_a_crash_who_had_no_more_than_was_written_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "rooms.db"
+        kept = SqliteStore(path, Limits())
+        async with running(store=kept) as live:
+            async with talk(live, "?room=a&to=de") as client:
+                welcome = await client.next()
+                await client.send("one")
+                seen = numbers(await client.until("final"))
+            await kept.flush()
+            shutil.copy(path, tmp_path / "crashed.db")  # as a process leaves it that is killed
+            shutil.copy(f"{path}-wal", tmp_path / "crashed.db-wal")
+        async with running(store=SqliteStore(tmp_path / "crashed.db", Limits())) as live:
+            for seq, ok in ((seen[0], True), (seen[-1], True), (seen[-1] + 1, False)):
+                async with talk(live, back(welcome, seq)) as client:
+                    hello = await client.next()
+                    assert hello["epoch"] != welcome["epoch"]
+                    assert hello["resumed"]["ok"] is ok
+                    if ok:
+                        assert (hello["seq"], hello["resumed"]["replayed"]) == (seq, 2 - seq)
+
+    run(main)
+
+
+def test_processes_with_one_key_believe_each_others_tokens() -> None:
+    async def main() -> None:
+        key = "0123456789abcdef" * 2
+        async with running(signing_key=key) as live, talk(live, "?room=a") as client:
+            welcome = await client.next()
+        async with running(signing_key=key) as live, talk(live, back(welcome, 0)) as client:
+            hello = await client.next()
+            assert hello["session"] == welcome["session"]
+            assert hello["resumed"]["ok"] is False  # it is another history
+
+    run(main)
+
+
+def test_a_store_that_cannot_keep_the_key_leaves_tokens_good_for_this_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Keyless(SqliteStore):
+        async def key(self) -> bytes:
+            raise StoreFault("The disk is full.")
+
+    async def main() -> None:
+        async with running(store=Keyless(tmp_path / "rooms.db", Limits())) as live:
+            async with talk(live, "?room=a") as client:
+                welcome = await client.next()
+            async with talk(live, back(welcome)) as client:
+                assert (await client.next())["session"] == welcome["session"]
+        assert "will not outlive this process: The disk is full." in caplog.text
+
+    run(main)
+
+
+def test_the_socket_of_before_is_closed_though_it_does_not_read() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?room=a&to=en") as first:
+            welcome = await first.next()
+            (session,) = live.hub.sessions.values()
+            first.ws.transport.pause_reading()
+            speaker = live.hub.open(Seat(room="a"))
+            while not session.outbox.bytes:  # until the kernel takes no more
+                live.hub.receive(speaker, "words " * 300)
+                speaker.outbox.take()
+                speaker.inflight.clear()
+                await asyncio.sleep(0)
+            async with talk(live, back(welcome)) as second:
+                assert (await second.next())["session"] == welcome["session"]
+                first.ws.transport.resume_reading()
+                assert (await first.closed())[0] == CloseCode.REPLACED
+            live.hub.close(speaker)
+
+    run(main)
+
+
+def test_operators_see_who_is_away_how_many_came_back_and_what_logs_take() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with running(engine) as live:
+            async with talk(live, "?room=a&to=de") as client:
+                welcome = await client.next()
+                await client.send("one")
+                await client.until("source")
+                await reset(live, client)
+            assert value(await metrics(live), "gateway_sessions_away") == 1
+            assert value(await metrics(live), "gateway_log_bytes") > 300
+            async with talk(live, back(welcome, 0)) as client:
+                await client.next()
+                page = await metrics(live)
+                assert value(page, "gateway_sessions_away") == 0
+                assert value(page, 'gateway_resumed_total{ok="true"}') == 1
+                assert value(page, 'gateway_resumed_total{ok="false"}') == 0
+
+    run(main)
+
+
+async def metrics(live: Live) -> str:
+    async with httpx.AsyncClient(base_url=live.http) as client:
+        return (await client.get("/metrics")).text
+
+
+def value(page: str, name: str) -> float:
+    (line,) = (line for line in page.splitlines() if line.startswith(name + " "))
+    return float(line.split()[-1])
