@@ -18,7 +18,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node bench train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node test-browser bench train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -55,10 +55,14 @@ pure: $(TEST)
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)
-	$(BIN)/pytest -m 'not vllm and not node and not external'
+	$(BIN)/pytest -m 'not vllm and not node and not browser and not external'
 
 test-node: $(TEST)
 	$(BIN)/pytest -m node
+
+# The demo page in Chromium. Pictures of its screens are left in build/browser.
+test-browser: $(TEST)
+	$(BIN)/pytest -m browser
 
 # vLLM for real, on the CPU: its own environment, since it brings PyTorch.
 test-vllm:

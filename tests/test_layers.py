@@ -34,6 +34,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "sentences",
         "server",
         "server.garbage",
+        "server.page",
         "server.inbound",
         "terminal",
     ),

@@ -12,6 +12,11 @@ export function newId() {
   return `${author}-${++said}`;
 }
 
+/** Whether this page said it, or the part of it that has this id. */
+export function isOwn(id) {
+  return id.startsWith(`${author}-`);
+}
+
 export class Lines {
   #line = document.querySelector("#line");
   #send = document.querySelector("#send");

@@ -5,15 +5,19 @@ import { keepAwake } from "./awake.js";
 import { EMPTY, reduce } from "./captions.js";
 import { Columns } from "./columns.js";
 import { Connection } from "./connection.js";
+import { Deeds } from "./deeds.js";
 import { Demo } from "./demo.js";
 import { Display } from "./display.js";
+import { Drawer } from "./drawer.js";
 import { Events } from "./events.js";
 import { Follow } from "./follow.js";
+import { Insight } from "./insight.js";
 import { fillMenu, nameOf } from "./languages.js";
 import { Lines } from "./lines.js";
 import { Microphone } from "./mic.js";
 import { Paste } from "./paste.js";
 import { Share } from "./share.js";
+import { Steer } from "./steer.js";
 import { View } from "./view.js";
 
 const PATIENCE = 2; // sockets that fail before something else is tried
@@ -52,6 +56,12 @@ const lines = new Lines({
 });
 const microphone = new Microphone({ say, lang: () => from.value });
 const demo = new Demo({ say, begin: beginDemo, cancel });
+const steer = new Steer(here, { send: (message) => connection.send(message) });
+const insight = new Insight(here);
+const drawer = new Drawer();
+drawer.add($("#steer"), steer.section, { onOpen: () => steer.offer(columns.langs) });
+drawer.add($("#insight"), insight.section, { onOpen: () => insight.open(), onClose: () => insight.close() });
+new Deeds(view, { role: () => document.body.dataset.role, send: (message) => connection.send(message) });
 new Share(here, () => columns.langs);
 new Paste((said, lang) => demo.play(said, lang, "Transcript"));
 let pairs = []; // what can be translated into what: [{ tag, targets }]
@@ -81,6 +91,9 @@ function onEvent(event) {
     case "cancelled":
       if (event.seq && !event.lang) lines.ended(event.id);
       break;
+    case "settings":
+      steer.hear(event);
+      break;
     case "presence":
       present(event);
       break;
@@ -88,6 +101,7 @@ function onEvent(event) {
     case "edited":
       if (event.lang === columns.langs[0]) view.announce(event.text, event.lang);
   }
+  insight.hear(event);
   dispatch(event);
 }
 
@@ -169,6 +183,7 @@ function onColumns(langs) {
   const url = new URL(location);
   url.searchParams.set("to", langs.join());
   history.replaceState(null, "", url);
+  steer.offer(langs);
   draw();
 }
 

@@ -10,14 +10,13 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.detect import Detector
@@ -26,7 +25,7 @@ from gateway.errors import ClientFault
 from gateway.flow import Flow
 from gateway.limits import Limits
 from gateway.origin import Pages
-from gateway.server import events, http, join, libretranslate, rooms, tickets
+from gateway.server import events, http, join, libretranslate, page, rooms, tickets
 from gateway.server.connection import Endpoint
 from gateway.server.gate import Gate
 from gateway.server.hub import Hub
@@ -64,9 +63,6 @@ SOCKET = "/v1/ws"
 
 OPEN = frozenset(("/healthz", "/readyz"))
 """Paths for machines that know the gateway by any name, and learn nothing there."""
-
-PAGE = frozenset((".html", ".css", ".js", ".svg", ".txt"))
-"""Files of the demo page that are served."""
 
 
 def create_app(
@@ -132,7 +128,7 @@ def create_app(
         *tickets.ROUTES,
         *events.ROUTES,
         *join.ROUTES,
-        *(_demo() or [Route("/", http.index)]),
+        *page.routes(),
     ]
     app = _Application(
         endpoint,
@@ -237,20 +233,3 @@ def _detector(engine: Engine) -> Detector | None:
         return Detector(engine.profile.sources)
     except (ImportError, ValueError):
         return None
-
-
-def _demo() -> list[Route]:
-    """A route for each file of the demo page: beside the package in a checkout, else inside it.
-
-    Not a mount at "/": that would answer for every path and method that nothing else serves.
-    """
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package.parent / "web_demo", package / "web_demo"):
-        if (folder / "index.html").is_file():
-            files = sorted(path for path in folder.rglob("*") if path.suffix in PAGE)
-            names = [path.relative_to(folder).as_posix() for path in files]
-            return [
-                Route("/" if name == "index.html" else f"/{name}", http.page(path))
-                for name, path in zip(names, files, strict=True)
-            ]
-    return []

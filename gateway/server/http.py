@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import mimetypes
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -206,25 +204,6 @@ async def metrics(request: Request) -> Response:
     await allowed(request, Role.MODERATE)
     text = await asyncio.to_thread(request.app.state.metrics.expose)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def page(path: Path) -> Callable[[Request], Awaitable[Response]]:
-    """Serve one file of the demo page, always as it is now."""
-
-    kind, _ = mimetypes.guess_type(path)  # now: it reads the system's tables the first time
-
-    async def serve(request: Request) -> Response:
-        return FileResponse(path, headers={"cache-control": "no-cache"}, media_type=kind)
-
-    return serve
-
-
-async def index(request: Request) -> Response:
-    """Where the demo page was not installed."""
-    return PlainTextResponse(
-        "This is a translation gateway without its demo page.\n"
-        f"Try: wscat -c 'ws://{request.url.netloc}/v1/ws?from=en&to=de'\n"
-    )
 
 
 async def on_fault(request: Request, exc: Exception) -> Response:

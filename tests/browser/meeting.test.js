@@ -1,0 +1,239 @@
+// Meetings as people have them: typing, speaking, the demo, telephones, broken lines.
+
+import assert from "node:assert/strict";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { captions, connected, gateway, open, picture, reads, room, stage, type } from "./stage.js";
+
+const there = stage();
+
+test("a line that is typed is read in two languages, and what it contains stays text", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de,ar`));
+  const text = 'good <b>morning</b> <img src=x onerror="throw 1">';
+  await type(page, text);
+  await reads(page, "de", `[de] ${text}`);
+  await reads(page, "ar", `[ar] ${text}`);
+  assert.equal(await page.locator(".caption img, .caption b").count(), 0);
+  const arabic = page.locator('.caption[data-lang="ar"]');
+  assert.deepEqual([await arabic.getAttribute("lang"), await arabic.getAttribute("dir")], ["ar", "rtl"]);
+  await picture(page, "typed");
+  assert.deepEqual(page.faults, []);
+});
+
+test("the demo is two clicks away, and read in three languages on three pages at once", async () => {
+  const name = room();
+  const page = await connected(await open(there, `/?room=${name}&to=de`));
+  const readers = await Promise.all(["fr", "ja", "en"].map(async (lang) =>
+    [lang, await connected(await open(there, `/?room=${name}&role=view&to=${lang}`))]));
+  await page.getByRole("button", { name: "Demo", exact: true }).click();
+  await page.click("#pace");
+  await page.click("#pace");
+  await page.click("#pace");
+  await reads(page, "de", "Can everyone see my screen?");
+  for (const [lang, reader] of readers) {
+    const text = `${lang === "en" ? "" : `[${lang}] `}Can everyone see my screen?`;
+    await reads(reader, lang, text);
+    assert.equal(await reader.locator(`.caption:not([data-lang="${lang}"])`).count(), 0);
+    assert.match(await reader.locator(".who").allInnerTexts().then((names) => names.join()), /Nora.*Jonas.*Peter/s);
+    assert.deepEqual(reader.faults, []);
+  }
+  await picture(page, "demo");
+  await picture(readers[1][1], "demo-japanese");
+  assert.deepEqual(page.faults, []);
+});
+
+test("a row that grows never gets lower, and what stands above it never moves", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+  await page.evaluate(() => {
+    window.jumps = [];
+    const last = new Map();
+    const look = () => {
+      for (const row of document.querySelectorAll(".row")) {
+        const [top, height] = [row.offsetTop, row.offsetHeight];
+        const before = last.get(row);
+        if (before && (before[0] !== top || before[1] > height)) window.jumps.push([row.textContent, before, [top, height]]);
+        last.set(row, [top, height]);
+      }
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+  await page.getByRole("button", { name: "Demo", exact: true }).click();
+  for (let n = 0; n < 3; n++) await page.click("#pace");
+  await reads(page, "fr", "Who is taking notes today?");
+  assert.deepEqual(await page.evaluate(() => window.jumps), []);
+});
+
+test("whoever scrolls back stays there, and is offered the way to what is new", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+  for (let n = 0; n < 30; n++) {
+    await type(page, `line ${n}`);
+    await reads(page, "de", `[de] line ${n}`);
+  }
+  const reader = page.locator("#reader");
+  await reader.hover();
+  await page.mouse.wheel(0, -2000);
+  await page.locator("#live").waitFor();
+  const top = await reader.evaluate((node) => node.scrollTop);
+  await type(page, "one more");
+  await page.getByRole("button", { name: "Jump to live, 1 new" }).waitFor();
+  assert.equal(await reader.evaluate((node) => node.scrollTop), top);
+  await picture(page, "scrolled-back");
+  await page.click("#live");
+  await page.locator("#live").waitFor({ state: "hidden" });
+});
+
+test("a telephone joins by the code's page, chooses a language, and only reads", async () => {
+  const name = room();
+  const page = await connected(await open(there, `/?room=${name}`));
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.waitForFunction(() => document.querySelector("#qr").naturalWidth > 0);
+  const address = await page.inputValue("#link-read");
+  await picture(page, "share");
+  const phone = await open({ ...there, address: "" }, address, { phone: true, dark: true, locale: "fr-FR" });
+  const first = phone.locator("#languages a").first();
+  assert.match(await first.innerText(), /Français/);
+  await picture(phone, "join");
+  await first.click();
+  await connected(phone);
+  await page.keyboard.press("Escape");
+  await type(page, "can everybody read this");
+  await reads(phone, "fr", "[fr] can everybody read this");
+  assert.equal(await phone.locator("#line").isVisible(), false);
+  assert.equal(await phone.evaluate(() => document.documentElement.scrollWidth), 390);
+  await picture(phone, "telephone");
+  assert.deepEqual([...page.faults, ...phone.faults], []);
+});
+
+test("what is spoken is read while it is spoken, and to its end", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de`, {
+    prepare: (fresh) => fresh.addInitScript(() => {
+      const recorded = ["we", "we meet", "we meet again", "we meet again on", "we meet again on Thursday"];
+      window.SpeechRecognition = class {
+        start() {
+          this.onstart();
+          recorded.forEach((text, i) => setTimeout(() => this.hear(text, false), 150 * i));
+          setTimeout(() => this.hear("We meet again on Thursday.", true), 900);
+        }
+        hear(transcript, isFinal) {
+          this.onresult({ results: [Object.assign([{ transcript }], { isFinal })] });
+        }
+        stop() { this.onend(); }
+      };
+    }),
+  }));
+  await page.getByRole("button", { name: "Speak" }).click();
+  await page.getByText("Listening, in English").waitFor();
+  await picture(page, "speaking");
+  await reads(page, "de", "[de] We meet again on Thursday.");
+  await page.getByRole("button", { name: "Mute" }).click();
+  await page.getByText("Muted. Nothing is heard.").waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test("a browser that cannot recognise speech says what to do instead", async () => {
+  const page = await connected(await open(there, `/?room=${room()}`, {
+    prepare: (fresh) => fresh.addInitScript(() => {
+      delete window.SpeechRecognition;
+      delete window.webkitSpeechRecognition;
+    }),
+  }));
+  await page.getByRole("button", { name: "Speak" }).click();
+  await page.getByText("This browser has no speech recognition").waitFor();
+});
+
+test("a transcript that is pasted is said line by line, with its names", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+  await page.getByRole("button", { name: "Paste a transcript" }).click();
+  await page.fill("#pasted", "Ann: good morning\nBen: hello");
+  await page.getByRole("button", { name: "Say it" }).click();
+  await reads(page, "de", "[de] hello");
+  assert.deepEqual(await page.locator(".who").allInnerTexts(), ["Ann", "Ben"]);
+});
+
+test("a moderator corrects, takes back, sets terms and downloads", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de`));
+  await type(page, "first");
+  await reads(page, "de", "[de] first");
+  await type(page, "second");
+  await reads(page, "de", "[de] second");
+  await page.locator(".row").first().hover();
+  await page.getByRole("button", { name: "Correct" }).click();
+  await page.getByLabel("Deutsch", { exact: true }).fill("Erstens");
+  await page.keyboard.press("Enter");
+  await page.locator(".caption", { hasText: "Erstens" }).getByText("Edited").waitFor();
+  await page.locator(".row").last().hover();
+  await page.getByRole("button", { name: "Take back" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".row").length === 1);
+  await page.getByRole("button", { name: "Steer" }).click();
+  await page.getByLabel("Term", { exact: true }).fill("standup");
+  await page.getByLabel("Translation", { exact: true }).fill("Stehung");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "VTT" }).click()]);
+  assert.match(download.suggestedFilename(), /\.de\.vtt$/);
+  await picture(page, "steer");
+  await page.getByRole("button", { name: "End the meeting" }).click();
+  await page.getByRole("button", { name: /Press again/ }).click();
+  await page.locator('#state[data-state="closed"]').waitFor();
+  assert.deepEqual(page.faults, []);
+});
+
+test("where no WebSocket comes through, the page reads over HTTP", async () => {
+  const name = room();
+  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  const page = await connected(await open(there, `/?room=${name}&to=fr`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
+  }));
+  await page.getByText("you can read, but not speak").waitFor();
+  await type(speaker, "good morning");
+  await reads(page, "fr", "[fr] good morning");
+  assert.equal(await page.getAttribute("body", "data-role"), "view");
+  assert.deepEqual(page.faults, []);
+});
+
+test("a line that breaks comes back by itself, and nothing is read twice", async () => {
+  let cut;
+  const page = await connected(await open(there, `/?room=${room()}&to=de`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
+      socket.connectToServer();
+      cut = () => socket.close({ code: 1012 });
+    }),
+  }));
+  await type(page, "before");
+  await reads(page, "de", "[de] before");
+  await cut();
+  await page.locator('#state:not([data-state="open"])').waitFor();
+  await connected(page);
+  await type(page, "after");
+  await reads(page, "de", "[de] after");
+  assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
+});
+
+test("a gateway that is killed in mid-meeting and started again loses nothing that was finished", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
+  const options = ["--store", `sqlite:${file}`];
+  const first = await gateway({ options });
+  const page = await connected(await open(there, `/?room=${room()}&to=de`, { at: first.address }));
+  for (const text of ["one", "two", "three"]) {
+    await type(page, text);
+    await reads(page, "de", `[de] ${text}`);
+  }
+  await page.waitForTimeout(1500); // the store writes once a second
+  await first.kill();
+  await page.locator('#state:not([data-state="open"])').waitFor();
+  await picture(page, "no-connection");
+  const second = await gateway({ port: first.port, options });
+  try {
+    await connected(page);
+    await type(page, "four");
+    await reads(page, "de", "[de] four");
+    const texts = (await captions(page)).map(([, text]) => text);
+    for (const text of ["one", "two", "three", "four"]) assert.ok(texts.includes(`[de] ${text}`), texts.join());
+  } finally {
+    await second.stop();
+  }
+});

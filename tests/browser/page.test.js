@@ -1,0 +1,136 @@
+// The page itself: for everybody, by keyboard alone, at both sizes and in both themes, and light.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { test } from "node:test";
+
+import { connected, open, picture, reads, room, stage, type } from "./stage.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const COLD_BYTES = 150_000;
+
+const there = stage();
+
+/** What axe-core finds wrong with what is shown now. */
+async function violations(page) {
+  await page.evaluate(AXE); // the page's policy lets no script in; the debugger's way is not asked
+  const found = await page.evaluate((values) => axe.run({ runOnly: { type: "tag", values } }), WITHIN);
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(" | ")}`);
+}
+
+for (const dark of [false, true]) {
+  for (const phone of [false, true]) {
+    const look = `${phone ? "telephone" : "desk"}-${dark ? "dark" : "light"}`;
+
+    test(`axe finds nothing wrong with any screen, ${look}`, async () => {
+      const name = room();
+      const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de,ja`, { phone, dark }));
+      const seen = async (screen) => {
+        await picture(page, `${look}-${screen}`);
+        assert.deepEqual(await violations(page), [], screen);
+      };
+      await seen("start");
+      await type(page, "good morning everybody");
+      await reads(page, "ja", "[ja] good morning everybody");
+      await page.locator(".row").first().hover();
+      await seen("meeting");
+      for (const [button, panel] of [["#steer", "steer"], ["#insight", "insight"]]) {
+        await page.click(button);
+        await seen(panel);
+        await page.keyboard.press("Escape");
+      }
+      for (const button of ["#share", "#display", "#paste"]) {
+        await page.click(button);
+        await seen(button.slice(1));
+        await page.keyboard.press("Escape");
+      }
+      if (!phone) {
+        await page.click("#audience");
+        await seen("audience");
+      }
+      for (const path of [`/join.html?room=${name}`, `/overlay.html?room=${name}&to=de`]) {
+        await page.goto(there.address + path);
+        await page.locator("#languages a, .window").first().waitFor();
+        await seen(path.slice(1, 5));
+      }
+      assert.deepEqual(page.faults, []);
+    });
+  }
+}
+
+test("everything is done by keyboard alone", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de,fr`));
+  const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.className);
+  const reached = [];
+  for (let n = 0; n < 20; n++) {
+    await page.keyboard.press("Tab");
+    reached.push(await focused());
+  }
+  for (const id of ["share", "display", "steer", "insight", "audience", "reader", "demo", "demo-lang", "mic", "line", "from", "paste"]) {
+    assert.ok(reached.includes(id), `${id} is not among ${reached}`);
+  }
+  await page.focus("#line");
+  await page.keyboard.type("good morning");
+  await page.keyboard.press("Enter");
+  await reads(page, "de", "[de] good morning");
+  await page.focus("#reader");
+  await page.keyboard.press("Enter");
+  assert.equal(await focused(), "row");
+  await page.keyboard.press("Tab");
+  assert.equal(await focused(), "Correct");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("Guten Morgen");
+  await page.keyboard.press("Enter");
+  await reads(page, "de", "Guten Morgen");
+  await page.keyboard.press("Escape");
+  assert.equal(await focused(), "reader");
+});
+
+test("screen readers are told finished captions, whole, in the first language", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+  await type(page, "good morning everybody");
+  await reads(page, "fr", "[fr] good morning everybody");
+  assert.deepEqual(await page.locator("#finals p").allTextContents(), ["[de] good morning everybody"]);
+  assert.equal(await page.getAttribute("#finals", "aria-live"), "polite");
+});
+
+test("a cold cache loads no more than 150 KB, and nothing from elsewhere", async () => {
+  const sizes = [];
+  const page = await open(there, `/?room=${room()}`, {
+    prepare: (fresh) => fresh.on("requestfinished", async (request) => {
+      const { responseBodySize, responseHeadersSize } = await request.sizes();
+      sizes.push([request.url(), responseBodySize + responseHeadersSize]);
+    }),
+  });
+  await connected(page);
+  await page.waitForLoadState("networkidle");
+  const bytes = sizes.reduce((sum, [, size]) => sum + size, 0);
+  console.log(`# ${sizes.length} files, ${bytes} bytes`);
+  assert.ok(bytes <= COLD_BYTES, `${bytes} bytes`);
+  assert.deepEqual(sizes.filter(([url]) => !url.startsWith(there.address)), []);
+});
+
+test("two columns change places, a third is added, and the address remembers them", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+  await type(page, "good morning");
+  await reads(page, "fr", "[fr] good morning");
+  await page.getByLabel("Language of column 1").selectOption("fr");
+  assert.equal(new URL(page.url()).searchParams.get("to"), "fr,de");
+  await page.getByRole("button", { name: "Read another language" }).click();
+  await page.getByLabel("Language of column 3").selectOption("ja");
+  await reads(page, "ja", "[ja] good morning");
+  assert.equal(await page.getByRole("button", { name: "Read another language" }).count(), 0);
+});
+
+test("captions lie over a picture, on a page that has no background", async () => {
+  const name = room();
+  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  const page = await open(there, `/overlay.html?room=${name}&to=de&lines=2`);
+  await type(speaker, "good morning everybody");
+  await page.locator(".window", { hasText: "[de] good morning everybody" }).waitFor();
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgba(0, 0, 0, 0)");
+  await picture(page, "overlay");
+});
