@@ -10,13 +10,15 @@ import sys
 
 import msgspec
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.messages import Final, Timing
 from gateway.server import process
 from gateway.server import upgrade as module
-from gateway.server.inbound import SPARE
+from gateway.server.inbound import SPARE, Plain, inbound
 from gateway.server.process import listen
 from gateway.server.upgrade import FLOOD, FRAGMENTS, SLICE, WRITE_BYTES, Upgrade, quiet
 from gateway.settings import Settings
@@ -338,6 +340,22 @@ def test_there_are_no_more_connections_than_files(
     assert files[0] == 5_000 + SPARE + process.FILES and not caplog.records
     assert process.descriptors(Limits(sessions=50_000)) == 10_000 - process.FILES
     assert "10000 files" in caplog.text
+
+
+def test_where_httptools_is_missing_sockets_are_served_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "inbound", lambda limits, most: inbound(limits, most, Plain))
+
+    async def main() -> None:
+        async with running() as live, talk(live, "?to=de") as client:
+            await client.send("hello")
+            assert (await client.until("final"))[-1]["text"] == "[de] hello"
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(live.socket, additional_headers={"Cookie": "x" * 20_000})
+            assert refused.value.response.status_code == 431
+
+    run(main)
 
 
 @pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
