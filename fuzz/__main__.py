@@ -1,9 +1,10 @@
 """Search: ``python -m fuzz --seconds 60``, or ``python -m fuzz frames`` for ever.
 
-Every target runs in a process of its own, under atheris (libFuzzer for Python), for its part of the
-seconds. What it learns stays in ``build/fuzz/NAME``, so that the next run goes on from there; an
-input that breaks a promise is written to ``build/fuzz/NAME-crash-...`` and the status is 1. Put the
-input into ``fuzz/found/NAME`` with the fix: `tests/test_fuzz.py` plays it from then on.
+Every target runs in a process of its own for its part of the seconds: ``http`` under schemathesis,
+the others under atheris (libFuzzer for Python). What these learn stays in ``build/fuzz/NAME``, so
+that the next run goes on from there; an input that breaks a promise is written to
+``build/fuzz/NAME-crash-...`` and the status is 1. Put the input into ``fuzz/found/NAME`` with the
+fix: `tests/test_fuzz.py` plays it from then on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-TARGETS = ("frames", "stream", "world")
+from fuzz import http
+
+TARGETS = ("frames", "stream", "world", "http")
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "fuzz" / "found"
@@ -55,6 +58,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=0, help="in all; 0: for ever (one target)")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.inside and args.target == "http":
+        return http.search(args.seconds or 3600)
     if args.inside:
         search(args.target, args.seconds)
         raise AssertionError("libFuzzer ends the process")

@@ -24,6 +24,14 @@ PATH = "schema/openapi.json"
 """Below ``docs/``."""
 
 TEXT: Json = {"type": "string"}
+EVENTS: Json = {}
+"""OpenAPI 3.1 has no words for a stream of events: the description has."""
+EXAMPLES: dict[str, Json] = {
+    "Translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
+    "Query": {"q": ["Good morning."], "source": "en", "target": "de"},
+    "Sample": {"q": "Guten Morgen"},
+    "Wanted": {"room": "demo"},
+}
 LIST: Json = {"type": "array", "items": TEXT}
 NAME: Json = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
 
@@ -64,7 +72,7 @@ def render() -> str:
 
 
 def _paths() -> Json:
-    room = {"name": "room", "in": "path", "required": True, "schema": NAME}
+    room = {"name": "room", "in": "path", "required": True, "schema": NAME, "example": "demo"}
     kind = {"type": "string", "enum": [str(kind) for kind in Format]}
     tag = _object("A language.", code=TEXT, name=TEXT, targets=LIST)
     row = _object("A language.", tag=TEXT, name=TEXT, endonym=TEXT, targets=LIST)
@@ -81,7 +89,7 @@ def _paths() -> Json:
             "post": _operation(
                 "translate",
                 "One text into one language; with `stream` as server-sent events.",
-                {"application/json": whole, "text/event-stream": TEXT},
+                {"application/json": whole, "text/event-stream": EVENTS},
                 body="Translate",
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
@@ -146,7 +154,7 @@ def _paths() -> Json:
             "get": _operation(
                 "events",
                 "A room as server-sent events, without an end.",
-                {"text/event-stream": TEXT},
+                {"text/event-stream": EVENTS},
                 query={
                     "to": {**TEXT, "description": "BCP 47 tags, separated by commas."},
                     "view": {"type": "string", "enum": list(get_args(View))},
@@ -243,7 +251,10 @@ def _operation(
             {"name": key, "in": "query", "schema": schema} for key, schema in query.items()
         ]
     if body is not None:
-        shape = {"schema": {"$ref": f"#/components/schemas/{body}"}}
+        shape = {
+            "schema": {"$ref": f"#/components/schemas/{body}"},
+            "example": EXAMPLES[body],
+        }
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": shape, "application/x-www-form-urlencoded": shape},

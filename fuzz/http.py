@@ -1,0 +1,75 @@
+"""Requests that an OpenAPI document allows, and some that it does not, to a gateway that lives.
+
+Promises: no answer says 500, each is one that ``docs/schema/openapi.json`` describes, and the log
+has no traceback. schemathesis makes the requests. Meanwhile somebody speaks in the room ``demo``.
+A room's events are left out: they have no end, and schemathesis waits for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from gateway.soak.child import Child
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+)
+
+
+async def speak(port: int) -> None:
+    """Keep the room there, though it is deleted again and again."""
+    while True:
+        with contextlib.suppress(OSError, WebSocketException):
+            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room=demo&to=de") as socket:
+                await socket.send("Good morning")
+                async for _ in socket:
+                    pass
+        await asyncio.sleep(0.05)
+
+
+async def run(seconds: int) -> int:
+    """Try requests for so long; the exit status."""
+    with tempfile.TemporaryDirectory(prefix="gateway-fuzz-") as folder:
+        flags = ("--engine", "scripted", "--scripted-pace", "0", "--log-level", "warning")
+        child = Child(flags, Path(folder) / "gateway.log")
+        await child.start()
+        speaking = asyncio.create_task(speak(child.port))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "schemathesis.cli", "run", "docs/schema/openapi.json"),
+                *("--url", f"http://127.0.0.1:{child.port}", "--max-time", str(seconds)),
+                *(
+                    "--exclude-operation-id",
+                    "events",
+                    "--checks",
+                    ",".join(CHECKS),
+                    "--no-color",
+                    "--warnings",
+                    "off",
+                ),
+                cwd=ROOT,
+            )
+            status = await process.wait()
+        finally:
+            speaking.cancel()
+            ended = await child.stop()
+        broken = "Traceback" in child.text
+        if broken:
+            print(child.text)
+        return 1 if status or ended or broken else 0
+
+
+def search(seconds: int) -> int:
+    """`run`, from where nothing runs."""
+    return asyncio.run(run(seconds))
