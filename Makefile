@@ -77,15 +77,25 @@ audit: $(TEST)
 docs: $(TEST)
 	$(BIN)/python scripts/docs.py
 
-# Inputs that a fuzzer makes up: frames, byte streams, whole meetings. What it learns stays in build/fuzz.
+# Inputs that a fuzzer makes up: frames, byte streams, whole meetings, HTTP. What it learns stays in
+# build/fuzz.
 SECONDS ?= 60
 fuzz: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	$(BIN)/python -m fuzz --seconds $(SECONDS)
 
+# RFC 6455 by the Autobahn test-suite, which needs Python 2.7.
+PYTHON2 ?= python2.7
+autobahn: $(TEST)
+	$(BIN)/python -m fuzz.autobahn --python2 $(PYTHON2)
+
 # Everybody's network breaks, the gateway is killed, and nothing may be lost: 60 s, or ARGS="--seconds 600".
 soak: $(RUN)
 	$(BIN)/gateway soak $(ARGS)
+
+# A replayed meeting whose sockets are cut a thousand times.
+cuts: $(RUN)
+	$(BIN)/python -m benchmarks.cuts $(ARGS)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta
