@@ -102,7 +102,7 @@ class Socket(asyncio.Protocol):
 
     def _frame(self, data: bytes, at: int, now: int) -> None:
         kind = data[at + _KIND]
-        if kind == 0x64:  # delta
+        if kind == 0x64 and data.startswith(b"delta", at + _KIND):
             self.deltas += 1
             if self._first:
                 self._first = False

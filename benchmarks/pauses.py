@@ -4,9 +4,8 @@
 
 Two gateways with the scripted engine: one as it is, one whose collector is CPython's own. To each
 so many clients connect, and stay; then some of them speak, and read fifty deltas a second each. A
-pause is what the gateway itself tells in ``gateway_gc_pause_seconds``, of the clock on the wall:
-another process that takes the core meanwhile makes it longer. Ends with status 1 where a goal is
-missed.
+pause is what the gateway itself tells in ``gateway_gc_pause_seconds``, of its CPU time. Ends with
+status 1 where a goal is missed.
 """
 
 from __future__ import annotations

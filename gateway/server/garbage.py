@@ -19,11 +19,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-YOUNG = 1_000
-"""New objects after which those are looked through: some 0.4 ms."""
+YOUNG = 250
+"""Objects more than at the last look, after which those that have come are looked through. Others
+have gone meanwhile, so that several times as many have come."""
 SETTLE = 4
-"""Looks at new objects after which all that survived them is looked through once more and settled:
-5,000 objects at most, some 2 ms."""
+"""Looks at what has come, after which all that survived them is looked through once more and
+settled."""
 NEVER = 1_000_000_000
 """Looks after which CPython itself would go further: `SETTLE` comes before."""
 THAW_S = 600.0
@@ -36,10 +37,11 @@ class Garbage:
     """The collector of this process, from `start` to `stop`; there is one such at a time.
 
     :param idle: whether nobody is there whom a pause would disturb
+    :param clock: of the CPU, or a busy neighbour would be taken for garbage
     """
 
     def __init__(
-        self, idle: Callable[[], bool], *, clock: Callable[[], float] = time.perf_counter
+        self, idle: Callable[[], bool], *, clock: Callable[[], float] = time.thread_time
     ) -> None:
         self.pauses = [0] * (len(STEPS_S) + 1)
         """How many took at most as long as each of `STEPS_S`, and longer than the one before."""

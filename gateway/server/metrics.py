@@ -257,7 +257,7 @@ class _Pauses:
         counts = list(accumulate(self._garbage.pauses))
         yield HistogramMetricFamily(
             "gateway_gc_pause_seconds",
-            "What the garbage collector took, while nothing else happened.",
+            "CPU time of the garbage collector, while nothing else happened.",
             buckets=[*zip(map(str, STEPS_S), counts, strict=False), ("+Inf", counts[-1])],
             sum_value=self._garbage.seconds,
         )

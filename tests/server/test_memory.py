@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 
+from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
 from gateway.server.connection import Connection
 from gateway.server.upgrade import Upgrade
 from gateway.session import Session
@@ -37,6 +39,31 @@ def test_a_session_that_has_ended_is_freed_without_the_garbage_collector() -> No
                     assert set((alive() - before).keys()) == KINDS
                 await until(lambda: not live.server.server_state.connections)
                 await until(lambda: not live.hub.rooms)
+                await until(lambda: not alive() - before)
+            finally:
+                gc.enable()
+
+    run(main)
+
+
+def test_so_is_one_whose_captions_were_cancelled_and_cut_off() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with running(engine, Limits(grace_s=0.01, room_s=0.01)) as live:
+            gc.collect()
+            gc.disable()
+            try:
+                before = alive()
+                async with talk(live, "?to=de,fr") as client:
+                    await client.send({"type": "say", "id": "a", "text": "one two three"})
+                    await until(lambda: engine.unfinished == 2)
+                    await client.send({"type": "cancel", "id": "a"})
+                    await client.until("cancelled")
+                    await client.send("four five six")
+                    await until(lambda: engine.unfinished == 2)
+                    client.ws.transport.abort()
+                await until(lambda: engine.unfinished == 0 and not live.hub.rooms)
                 await until(lambda: not alive() - before)
             finally:
                 gc.enable()
