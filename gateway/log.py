@@ -142,11 +142,13 @@ class Log:
 
         By its position: its id may have been that of another before.
         """
-        for n, (event, at) in enumerate(self._entries):
-            if isinstance(event, Source | Final | Edited) and event.ord == ord and event.text:
+        for n, (event, at) in enumerate(reversed(self._entries), 1):
+            if isinstance(event, _TEXTS) and event.ord == ord:
                 erased = replace(event, text="")
                 self.bytes -= _cost(event) - _cost(erased)
-                self._entries[n] = Entry(erased, at)
+                self._entries[-n] = Entry(erased, at)
+                if isinstance(event, Source):
+                    return  # nothing was said of it before
 
     def _keep(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -158,6 +160,9 @@ class Log:
         event = self._entries.popleft().event
         self.bytes -= _cost(event)
         self.originals.discard(event.seq or 0)
+
+
+_TEXTS = (Source, Final, Edited)
 
 
 def _cost(event: Durable) -> int:

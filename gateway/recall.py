@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gateway.codec import Envelope
 from gateway.log import Durable, Log
-from gateway.messages import Delta, Line, Retracted, Settings, Snapshot, Source, View
+from gateway.messages import Delta, Final, Line, Retracted, Settings, Snapshot, Source, View
 from gateway.utterance import Caption, Utterance
 
 
@@ -67,8 +67,14 @@ def count(log: Log, tags: Iterable[tuple[str, str]], seq: int) -> int:
     readers: dict[str, int] = {}
     for _, served in tags:
         readers[served] = readers.get(served, 0) + 1
-    langs = (_concerned(event, log) for event in log.since(seq) or ())
-    return sum(1 if lang is None else readers.get(lang, 0) for lang in langs)
+    found = 0
+    for event in log.since(seq) or ():
+        if type(event) is Final:  # nearly all of a long log, which is counted in one go
+            found += readers.get(event.lang, 0)
+        else:
+            lang = _concerned(event, log)
+            found += 1 if lang is None else readers.get(lang, 0)
+    return found
 
 
 def under_way(utterances: Iterable[Utterance], lang: str) -> list[Delta]:
@@ -130,8 +136,12 @@ def _line(tag: str, caption: Caption, view: View) -> Line:
     )
 
 
+_EVERYBODY = (Source, Retracted, Settings)
+"""A union would be built anew at each call, and there are many."""
+
+
 def _concerned(event: Durable, log: Log) -> str | None:
     """The language whose readers an event is for; None: it is for everybody."""
-    if isinstance(event, Source | Retracted | Settings) or event.seq in log.originals:
+    if isinstance(event, _EVERYBODY) or event.seq in log.originals:
         return None
     return event.lang

@@ -417,6 +417,8 @@ class Room:
         if u.ended and author is not None and u.id in author.inflight:
             author.inflight.discard(u.id)
             author.ended(now)
+            if not author.inflight:
+                self._back(author.id)  # there is nothing to come back for
 
     def context(self, u: Utterance, lang: str) -> Pairs:
         """What was said shortly before it in its language, with the translations, oldest first."""

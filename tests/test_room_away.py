@@ -83,6 +83,16 @@ def test_what_ended_while_its_speaker_was_away_is_in_flight_no_more() -> None:
     assert names(again.say("two"))[-2:] == ["ack", "source"]
 
 
+def test_a_room_is_empty_when_what_it_waited_for_has_ended() -> None:
+    room, peer = meeting("de", grace_s=10.0)
+    peer.say("one")
+    peer.cut()
+    room.finish_all()
+    assert not room.room.away and room.room.settled
+    room.wait(10.0)
+    assert room.room.empty_since == room.now
+
+
 def test_another_speaker_cannot_take_over_what_it_said() -> None:
     room, peer = meeting("de")
     peer.say("one", id="x", final=False)

@@ -193,6 +193,14 @@ def test_any_other_address_is_served_to_those_who_show_a_key(given: str) -> None
     refuse_exposure(Settings(**{"host": "0.0.0.0", given: "x"}))  # type: ignore[arg-type]
 
 
+def test_a_signing_key_that_can_be_guessed_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({}, {"GATEWAY_SIGNING_KEY": "secret"})
+    assert "it is text of at least 32 characters" in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert load({}, {"GATEWAY_SIGNING_KEY": "s" * 32}).settings.signing_key == "s" * 32
+
+
 def test_the_listing_shows_values_and_origins_and_no_secret() -> None:
     listing = settings.listing(
         load(

@@ -330,6 +330,8 @@ class Hub:
         """
         if session.state is State.CLOSED:
             return
+        if lost and self.stopping():  # it comes back to the next process
+            session.room.hush(session, self.now())
         session.close(self.now(), lost=lost)
         room = session.room
         if room.empty_since is not None and room.name.startswith(PRIVATE):
@@ -580,6 +582,9 @@ class Hub:
         for session in list(self.sessions.values()):
             session.outbox.send(goaway, begun)
             session.drain()
+        for room in self.rooms.values():
+            for speaker in list(room.away.values()):  # who cannot go on speaking here
+                room.hush(speaker, begun)
         settled = await self._settle(begun + min(OVERLAP_S, seconds), begun + seconds)
         busy = self.rooms.keys() - settled
         for name in busy:
