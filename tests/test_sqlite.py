@@ -149,6 +149,23 @@ def test_a_store_of_another_kind_is_told_at_once(name: str) -> None:
 # --- a restart ------------------------------------------------------------------------------------
 
 
+def test_all_processes_of_a_file_sign_with_one_key_that_another_file_does_not_have(
+    disk: Disk, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with disk.open() as first, disk.open() as second:
+            keys = {await first.key(), await second.key(), await first.key()}
+        async with disk.open() as later:
+            keys.add(await later.key())
+        (tmp_path / "other").mkdir()
+        async with Disk(tmp_path / "other").open() as other:
+            strange = await other.key()
+        (key,) = keys
+        assert len(key) == len(strange) == 32 and key != strange
+
+    run(main())
+
+
 def test_a_room_goes_on_after_a_restart_where_it_was(disk: Disk) -> None:
     async def main() -> None:
         async with disk.open() as store:
