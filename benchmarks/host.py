@@ -21,8 +21,9 @@ from pathlib import Path
 
 START_S = 60.0
 """Seconds a server may take until it is ready."""
-ROOMY = ("--limit-sessions", "30000", "--limit-rooms", "30000")
-"""Settings of a gateway that takes more sockets than one usually lets in."""
+ROOMY = ("--limit-sessions", "30000", "--limit-rooms", "30000", "--max-num-seqs", "4000")
+"""Settings of a gateway that takes more sockets than one usually lets in, and whose engine is never
+the one that is waited for."""
 
 
 class Host:

@@ -4,7 +4,8 @@
 
 Rows: a bare Starlette socket; a gateway whose sockets sit in so many rooms; one in which each has a
 room of its own. For each: bytes a socket when all are connected and still; after each has read a
-caption; and after all have gone and as many others have come. The kernel's
+caption; and after all have gone and as many others have come, who in the last row pay for the rooms
+of the first too: what was said there can be come back to for two hours. The kernel's
 own some 9 KB a socket are in none of it. Ends with status 1 where the goal is missed.
 """
 

@@ -90,14 +90,12 @@ def main() -> None:
     first, last = host.cores()
     if last is not None:
         os.sched_setaffinity(0, {last})
-    slots = str(2 * options.speaking)
     engine = ("--scripted-pace", PACE, "--scripted-delay", PACE)
-    size = ("--max-num-seqs", slots, "--limit-queue", slots, *host.ROOMY)
     gc.freeze()
     for name, own in (("CPython's own collector", True), ("as it is", False)):
         print(name)
         with (
-            host.gateway(*engine, *size, core=first, plain=own) as server,
+            host.gateway(*engine, *host.ROOMY, core=first, plain=own) as server,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             ramp, steady = runner.run(measure(server, options))
