@@ -1,6 +1,6 @@
 // The heads of the columns: which languages are read, one to three. Knows the document.
 
-import { element, fillMenu, iconButton, inLanguage, nameOf } from "./languages.js";
+import { direction, element, fillMenu, iconButton, inLanguage, nameOf } from "./languages.js";
 
 export const MOST = 3;
 
@@ -58,6 +58,7 @@ export class Columns {
 
   #head(tag, i) {
     const head = element("div", "head");
+    head.dir = direction(tag); // over its text, also where that is read from the right
     const menu = element("select");
     menu.setAttribute("aria-label", `Language of column ${i + 1}`);
     fillMenu(menu, this.#offered, tag);

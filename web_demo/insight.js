@@ -24,15 +24,17 @@ const CARDS = [
 export class Insight {
   section = document.querySelector("#insight-panel");
   #place;
+  #key;
   #figures = NONE;
   #engine = { tokens: [], load: [], queue: [] };
   #last = null; // { at, tokens } of the last look at the engine
   #cards = new Map();
   #timer = 0;
 
-  /** `place` is { http }. */
-  constructor(place) {
+  /** `place` is { http }, `key` what it may ask for. */
+  constructor(place, key) {
     this.#place = place;
+    this.#key = key;
     for (const card of CARDS) {
       const node = element("section", "card");
       const [name, value, more, canvas] = ["h3", "output", "p", "canvas"].map((tag) => element(tag));
@@ -60,7 +62,7 @@ export class Insight {
 
   async #look() {
     this.#draw();
-    const answer = await fetch(new URL("/metrics", this.#place.http)).catch(() => null);
+    const answer = await fetch(new URL("/metrics", this.#place.http), { headers: this.#key.headers }).catch(() => null);
     if (!answer?.ok) return;
     const found = readMetrics(await answer.text());
     const now = { at: performance.now() / 1000, tokens: found.gateway_tokens_total };

@@ -26,7 +26,7 @@ function sorted(tags) {
 function choice(tag, i) {
   const anchor = element("a", i ? "button" : "button primary", nameOf(tag));
   inLanguage(anchor, tag);
-  anchor.href = link(location.href, "./", here, { role: "view", to: tag });
+  anchor.href = link(location.href, "./", here, { role: "view", to: tag }) + location.hash; // it may have a key
   const known = new Intl.DisplayNames("en", { type: "language" }).of(tag);
   if (known !== nameOf(tag)) anchor.append(inLanguage(element("small", "", known), "en"));
   const item = element("li");

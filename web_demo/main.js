@@ -12,7 +12,8 @@ import { Drawer } from "./drawer.js";
 import { Events } from "./events.js";
 import { Follow } from "./follow.js";
 import { Insight } from "./insight.js";
-import { fillMenu, nameOf } from "./languages.js";
+import { Key } from "./key.js";
+import { element, fillMenu, nameOf } from "./languages.js";
 import { Lines } from "./lines.js";
 import { Microphone } from "./mic.js";
 import { Paste } from "./paste.js";
@@ -20,6 +21,7 @@ import { Share } from "./share.js";
 import { Steer } from "./steer.js";
 import { View } from "./view.js";
 
+const TOLD_MS = 12_000; // that something is told
 const PATIENCE = 2; // sockets that fail before something else is tried
 
 const $ = (selector) => document.querySelector(selector);
@@ -44,6 +46,10 @@ const from = $("#from");
 let state = EMPTY;
 let drawing = 0;
 let welcomed = false;
+let ticket = null; // where the gateway asks for keys
+let people = "";
+let quality = "";
+let quiet = 0;
 
 const socket = new Connection(() => address("/v1/ws", here.gateway), {
   onEvent: (event) => hearSocket(event),
@@ -51,13 +57,12 @@ const socket = new Connection(() => address("/v1/ws", here.gateway), {
 });
 let connection = socket; // or events over HTTP, while no socket comes through
 let refusals = 0; // of sockets, before the first one was let in
-const lines = new Lines({
-  say, cancel, lang: () => from.value,
-});
+const lines = new Lines({ say, cancel, lang: () => from.value });
 const microphone = new Microphone({ say, lang: () => from.value });
 const demo = new Demo({ say, begin: beginDemo, cancel });
-const steer = new Steer(here, { send: (message) => connection.send(message) });
-const insight = new Insight(here);
+const key = new Key(here);
+const steer = new Steer(here, { key, send: (message) => connection.send(message) });
+const insight = new Insight(here, key);
 const drawer = new Drawer();
 drawer.add($("#steer"), steer.section, { onOpen: () => steer.offer(columns.langs) });
 drawer.add($("#insight"), insight.section, { onOpen: () => insight.open(), onClose: () => insight.close() });
@@ -73,6 +78,8 @@ function address(path, base) {
   if (from.value) url.searchParams.set("from", from.value);
   if (columns.langs.length) url.searchParams.set("to", columns.langs.join());
   if (here.speaker) url.searchParams.set("speaker", here.speaker);
+  if (ticket) url.searchParams.set("ticket", ticket);
+  ticket = null; // good once; from then on there is a token to resume with
   return url;
 }
 
@@ -83,10 +90,16 @@ function onEvent(event) {
       lines.welcome(event.limits);
       if (!columns.offered.length) offer(event.languages);
       tell("");
+      if (event.resumed?.ok === false) missed(event.resumed);
+      break;
+    case "degraded":
+      quality = event.partials === "off" ? "whole sentences only" : event.engine ? "another engine translates" : "";
+      status();
       break;
     case "error":
       if (event.code === "stale") lines.ended(event.id);
-      else tell([event.msg, event.hint].filter(Boolean).join(" "));
+      else if (event.code === "unauthenticated") key.ask(enter); // it has expired
+      else if (event.code !== "busy" || !event.id) tell([event.msg, event.hint].filter(Boolean).join(" "));
       break;
     case "cancelled":
       if (event.seq && !event.lang) lines.ended(event.id);
@@ -111,12 +124,14 @@ function onState(name, detail) {
   $("#state").dataset.state = name;
   $("#state").textContent = words[name];
   lines.connected(name !== "closed");
+  people = quality = "";
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
   if (name === "waiting" && !welcomed && ++refusals === PATIENCE) readOverHttp();
 }
 
 /** This network lets no WebSocket through, as it seems: read without one. */
-function readOverHttp() {
+async function readOverHttp() {
+  ticket = (await key.ticket())?.ticket ?? null;
   const events = new Events(() => address(`/v1/rooms/${here.room}/events`, here.http), {
     onState: (name, detail) => connection === events && onState(name, detail),
     onEvent: (event) => {
@@ -126,7 +141,9 @@ function readOverHttp() {
         onState("open");
       }
       if (connection === events) onEvent(event);
-      if (here.role !== "view") tell("This network lets no WebSocket through: you can read, but not speak.");
+      if (event.type === "welcome" && here.role !== "view") {
+        tell("This network lets no WebSocket through: you can read, but not speak.", true);
+      }
     },
   });
   events.open();
@@ -199,10 +216,27 @@ function beginDemo(lang) {
 }
 
 function present({ members, speakers }) {
-  if ($("#state").dataset.state !== "open") return;
-  const people = members === 1 ? "only you are here" : `${members} are here`;
-  $("#state").textContent = `Connected, ${people}`;
+  people = members === 1 ? "only you are here" : `${members} are here`;
   $("#state").title = speakers?.join(", ") ?? "";
+  status();
+}
+
+/** What there is to say of a connection that works. */
+function status() {
+  if ($("#state").dataset.state !== "open") return;
+  $("#state").textContent = ["Connected", people, quality].filter(Boolean).join(", ");
+}
+
+/** The gateway has forgotten a part of what was said while we were away. */
+function missed({ transcript }) {
+  tell("Something was said while there was no connection that is not shown here.");
+  if (!transcript) return;
+  const url = new URL(transcript.replace(/json$/, "txt"), here.http);
+  url.searchParams.set("lang", columns.langs[0]);
+  const anchor = element("a", "", "Read the transcript");
+  anchor.href = url;
+  anchor.target = "_blank";
+  $("#message").append(" ", anchor);
 }
 
 function offer(tags, sources = tags) {
@@ -216,8 +250,20 @@ function offer(tags, sources = tags) {
   draw();
 }
 
-function tell(text) {
+/** Say what went wrong, for as long as it takes to read, or for as long as it is so. */
+function tell(text, stays = false) {
+  clearTimeout(quiet);
   $("#message").textContent = text;
+  if (text && !stays) quiet = setTimeout(() => tell(""), TOLD_MS);
+}
+
+/** Connect, with a ticket where there is a key. */
+async function enter() {
+  const found = await key.ticket();
+  if (!found) return key.ask(enter);
+  ticket = found.ticket ?? null;
+  if (found.role) become((here.role = found.role));
+  socket.open();
 }
 
 from.addEventListener("change", () => {
@@ -231,7 +277,7 @@ document.title = `${here.room} · Live captions`;
 
 // Another gateway's languages are in its `welcome`: its HTTP is closed to pages from elsewhere.
 if (!here.elsewhere) {
-  const answer = await fetch("/v1/languages").catch(() => null);
+  const answer = await fetch("/v1/languages", { headers: key.headers }).catch(() => null);
   if (answer?.ok) {
     pairs = (await answer.json()).languages;
     const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];
@@ -240,5 +286,5 @@ if (!here.elsewhere) {
            ...targets.filter((tag) => !sources.includes(tag))], sources);
   }
 }
-socket.open();
+await enter();
 if (here.demo) demo.start(here.demo);

@@ -1,15 +1,17 @@
 // Captions over a picture, for OBS, vMix or a shared screen: the last lines on a transparent page.
-// Query: room, to=de,fr, lines=2, size=5.2 (hundredths of the height), place=top, plain, gateway.
+// Query: room, to=de,fr, lines=2, size=5.2 (hundredths of the height), place=top, plain, gateway; and
+// #key=... where the gateway asks for one.
 
 import { read } from "./address.js";
 import { EMPTY, inOrder, reduce } from "./captions.js";
 import { Connection } from "./connection.js";
+import { Key } from "./key.js";
 import { element, inLanguage } from "./languages.js";
 
 const QUIET_MS = 12_000; // after so long without anything new, the picture is left alone
 
 const query = new URLSearchParams(location.search);
-const here = read(location.search, location.origin);
+const here = { ...read(location.search, location.origin), role: "view" };
 const langs = here.to.length ? here.to : ["en"];
 const number = (name, least, most, usual) => {
   const value = Number(query.get(name) ?? usual);
@@ -41,6 +43,8 @@ function address() {
   url.searchParams.set("role", "view");
   if (here.room) url.searchParams.set("room", here.room);
   url.searchParams.set("to", langs.join());
+  if (ticket) url.searchParams.set("ticket", ticket);
+  ticket = null; // good once; from then on there is a token to resume with
   return url;
 }
 
@@ -82,4 +86,5 @@ function show(node, { stable, draft }) {
   return node;
 }
 
+let { ticket } = (await new Key(here).ticket()) ?? {};
 connection.open();

@@ -14,11 +14,16 @@ export class Steer {
   #lang = document.querySelector("#transcript-lang");
   #told = document.querySelector("#downloaded");
   #place;
+  #key;
   #send;
 
-  /** `place` is { room, http }; `send(message)` takes `set` and returns whether it could be sent. */
-  constructor(place, { send }) {
+  /**
+   * `place` is { room, http }, `key` what its HTTP may ask for; `send(message)` takes `set` and returns
+   * whether it could be sent.
+   */
+  constructor(place, { key, send }) {
     this.#place = place;
+    this.#key = key;
     this.#send = send;
     this.#show(this.#remembered);
     document.querySelector("#add-term").addEventListener("click", () => this.#term().focus());
@@ -41,7 +46,7 @@ export class Steer {
   hear({ context, glossary }) {
     if (context == null && glossary == null) return;
     const known = { ...this.#remembered, ...(context != null && { context }), ...(glossary && { glossary }) };
-    sessionStorage.setItem(this.#key, JSON.stringify(known));
+    sessionStorage.setItem(this.#name, JSON.stringify(known));
     this.#show(known);
     this.#saved.textContent = "Saved. It holds for what is said from now on.";
   }
@@ -52,12 +57,12 @@ export class Steer {
     fillMenu(this.#lang, [{ tag: "", endonym: "As it was said" }, ...rows], this.#lang.value || langs[0]);
   }
 
-  get #key() {
+  get #name() {
     return `brief ${this.#place.room}`;
   }
 
   get #remembered() {
-    return JSON.parse(sessionStorage.getItem(this.#key) ?? "{}");
+    return JSON.parse(sessionStorage.getItem(this.#name) ?? "{}");
   }
 
   get #glossary() {
@@ -92,7 +97,7 @@ export class Steer {
   async #download(format) {
     const url = new URL(`/v1/rooms/${this.#place.room}/transcript.${format}`, this.#place.http);
     if (this.#lang.value) url.searchParams.set("lang", this.#lang.value);
-    const answer = await fetch(url).catch(() => null);
+    const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
     this.#told.textContent = answer?.ok ? "" : await reason(answer);
     if (!answer?.ok) return;
     const anchor = element("a");
@@ -114,7 +119,7 @@ export class Steer {
       return;
     }
     const url = new URL(`/v1/rooms/${this.#place.room}`, this.#place.http);
-    const answer = await fetch(url, { method: "DELETE" }).catch(() => null);
+    const answer = await fetch(url, { method: "DELETE", headers: this.#key.headers }).catch(() => null);
     if (!answer?.ok) this.#told.textContent = await reason(answer);
   }
 }

@@ -1,6 +1,7 @@
 // Meetings as people have them: typing, speaking, the demo, telephones, broken lines.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -211,6 +212,32 @@ test("a line that breaks comes back by itself, and nothing is read twice", async
   await type(page, "after");
   await reads(page, "de", "[de] after");
   assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
+});
+
+test("a gateway that asks for a key is given one, and lets in as far as it reaches", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "keys-")), "keys.toml");
+  const made = execFileSync(process.env.GATEWAY_PYTHON ?? "python3", ["-m", "gateway", "key", "ann", "--keys", file, "--role", "speak"]);
+  const [key] = /gwk_\S+/.exec(made.toString());
+  const closed = await gateway({ options: ["--keys", file] });
+  try {
+    const page = await open(there, `/?room=${room()}&role=moderate&to=de`, { at: closed.address });
+    await page.getByLabel("Key", { exact: true }).fill("gwk_0_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByText("The key was not accepted.").waitFor();
+    await picture(page, "key");
+    await page.getByLabel("Key", { exact: true }).fill(key);
+    await page.keyboard.press("Enter");
+    await connected(page);
+    assert.equal(await page.getAttribute("body", "data-role"), "speak");
+    await type(page, "good morning");
+    await reads(page, "de", "[de] good morning");
+    await page.goto(`${closed.address}/?room=other&to=fr#key=${key}`);
+    await connected(page);
+    assert.equal(new URL(page.url()).hash, "");
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await closed.stop();
+  }
 });
 
 test("a gateway that is killed in mid-meeting and started again loses nothing that was finished", async () => {
