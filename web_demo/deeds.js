@@ -34,7 +34,9 @@ export class Deeds {
     });
     this.#list.addEventListener("pointerover", ({ target }) => this.#go(target.closest(".row")));
     this.#list.addEventListener("focusin", ({ target }) => this.#go(target.closest(".row")));
-    this.#list.addEventListener("pointerleave", () => this.#go(null));
+    this.#list.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.#go(null); // a finger leaves at once; the next tap moves it
+    });
     this.#reader.addEventListener("keydown", (event) => this.#key(event));
   }
 

@@ -183,6 +183,24 @@ test("a moderator corrects, takes back, sets terms and downloads", async () => {
   assert.deepEqual(page.faults, []);
 });
 
+test("on a telephone a tap shows what can be done with a caption, and its original", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de`, { phone: true }));
+  await type(page, "first");
+  await reads(page, "de", "[de] first");
+  await page.getByRole("button", { name: "Display" }).tap();
+  await page.getByLabel("On a click").tap();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator(".source").isVisible(), false);
+  await page.locator(".row").tap();
+  await page.getByRole("button", { name: "Original" }).tap();
+  await page.locator(".source").waitFor();
+  await page.getByRole("button", { name: "Correct" }).tap();
+  await page.getByLabel("Deutsch", { exact: true }).fill("Erstens");
+  await page.locator(".editor").getByRole("button", { name: "Correct" }).tap();
+  await reads(page, "de", "Erstens");
+  assert.deepEqual(page.faults, []);
+});
+
 test("where no WebSocket comes through, the page reads over HTTP", async () => {
   const name = room();
   const speaker = await connected(await open(there, `/?room=${name}&to=de`));
