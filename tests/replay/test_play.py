@@ -272,7 +272,7 @@ def test_a_gateway_without_counters_is_replayed_all_the_same(
             assert await tokens(live.ws + "/nothing") is None
             assert await tokens("127.0.0.1:1") is None
 
-            async def none(url: str) -> None:
+            async def none(*_: object) -> None:
                 return None
 
             monkeypatch.setattr(play, "tokens", none)

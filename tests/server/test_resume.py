@@ -249,7 +249,7 @@ def test_a_number_without_its_epoch_is_a_bad_query() -> None:
 
 def test_a_long_replay_comes_page_by_page_and_life_goes_on_after_it() -> None:
     async def main() -> None:
-        async with running(limits=Limits(rate=1e6, outbox_bytes=2**24)) as live:
+        async with running(limits=Limits(rate=1e6, burst=10_000, outbox_bytes=2**24)) as live:
             async with talk(live, "?room=a&to=en") as speaker:
                 welcome = await speaker.next()
                 for n in range(1_500):
