@@ -7,7 +7,8 @@ the engine loads while ``/healthz`` answers and ``/readyz`` says 503. Stop (SIGT
 where another process shares the port, no connection is accepted any more; nothing new is taken,
 captions in flight finish within ``drain_s``, the rest ends visibly, then sockets close, the store
 is written to its end and the engine is shut down. uvicorn by itself would close every socket with
-1012 at once. A second signal cuts it short, and what hangs is not waited for.
+1012 at once. A second signal cuts it short, and what hangs is not waited for. SIGHUP ends nothing:
+the keys are read again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import contextlib
 import faulthandler
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -158,6 +160,8 @@ def serve(settings: Settings) -> int:
     )
     try:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            if hasattr(signal, "SIGHUP"):
+                runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
             return runner.run(_serve(server, engine, listener, settings, store, collector))
     finally:
         watch.cancel()

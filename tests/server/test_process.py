@@ -20,6 +20,7 @@ from websockets.asyncio.client import connect
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
+from gateway.keys import Key, made
 from gateway.server.app import create_app
 from gateway.server.process import Server, _serve, configure, listen
 from gateway.settings import Settings
@@ -117,6 +118,30 @@ def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
         asyncio.run(main(process))
         assert process.popen.wait(10) == 0
     assert "Traceback" not in process.text
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
+    async def main(process: Process) -> None:
+        options = {"authorization": f"Bearer {shown}"}
+        async with connect(
+            f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de", additional_headers=options
+        ) as ws:
+            client = Talk(ws)
+            await client.send("one two three")
+            await client.until("final")
+            before = file.stat()
+            file.write_text(entry.replace(shown[4:12], "ffffffff"))
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
+            process.popen.send_signal(signal.SIGHUP)
+            assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+
+    file = tmp_path / "keys.toml"
+    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file.write_text(entry)
+    with gateway(*SCRIPTED, "--keys", str(file)) as process:
+        asyncio.run(main(process))
+        assert process.popen.poll() is None
 
 
 def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
