@@ -10,6 +10,7 @@ grant of everything. `gateway.settings.refuse_exposure` keeps such a gateway to 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -81,6 +82,7 @@ class Gate:
         self.wall = wall
         self._file = file
         self._seen: object = None
+        self._asked = asyncio.Event()
         self._issuer = issuer
         self._names = names or Names()
         self._proxies = proxies or Proxies()
@@ -105,16 +107,18 @@ class Gate:
             self._names.check(host)
         self.pages.check(headers.get("origin"), host)
 
-    def worth(self, token: str) -> Grant:
+    def worth(self, token: str, *, ticket: bool = True) -> Grant:
         """What a token gives, whatever kind it is of.
 
         Raises `ClientFault`: ``unauthenticated``, or ``busy`` where that cannot be told now.
+
+        :param ticket: whether it may be one
         """
         if token.startswith(keys.PREFIX) and self.ring is not None:
             return self.ring.grant(token, self.wall())
         if token.count(".") == 2 and self._issuer is not None:
             return self._issuer.grant(token)
-        if token.count(".") == 1:
+        if token.count(".") == 1 and ticket:
             return self.confirm(self.tickets.redeem(self.signer(), token, self.wall()))
         raise ClientFault(
             ErrorCode.UNAUTHENTICATED,
@@ -124,6 +128,12 @@ class Gate:
 
     def confirm(self, grant: Grant) -> Grant:
         """What is left of what a token once gave. Raises `ClientFault` (``unauthenticated``)."""
+        if self.asks and not grant.key and grant.until is None:
+            raise ClientFault(
+                ErrorCode.UNAUTHENTICATED,
+                "This was given out before keys were asked for.",
+                "Ask whoever runs this gateway for a key.",
+            )
         return (self.ring or _NO_KEYS).confirm(grant, self.wall())
 
     def ticket(self, grant: Grant) -> str:
@@ -142,18 +152,29 @@ class Gate:
             self._issuer.fetch()
 
     async def watch(self, changed: Callable[[], None]) -> None:
-        """Look at the file of keys for as long as the gateway lives; tell when they are others."""
+        """Look at the file of keys for as long as the gateway lives; tell when they are others.
+
+        The first look is at once: it may have changed since it was read.
+        """
         if self._file is None:
             return
-        self._seen = await asyncio.to_thread(_stamp, self._file)
         while True:
-            await asyncio.sleep(WATCH_S)
             try:
                 if await asyncio.to_thread(self._reread, self._file):
                     log.info("%d keys in %s", len(self.ring or ()), self._file)
                     changed()
             except Exception:
                 log.exception("the keys could not be looked at; those known stay in force")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_S):
+                    await self._asked.wait()
+            if self._asked.is_set():
+                self._asked.clear()
+                self._seen = None
+
+    def look(self) -> None:
+        """Read the file of keys again now, changed or not."""
+        self._asked.set()
 
     async def aclose(self) -> None:
         if self._issuer is not None:
@@ -201,14 +222,19 @@ class Caller:
             self._inside = False
             self._gate.addresses.leave(self.address)
 
-    async def grant(self, before: Grant | None = None, token: str | None = None) -> Grant:
+    async def grant(
+        self, before: Grant | None = None, token: str | None = None, *, ticket: bool = True
+    ) -> Grant:
         """What this caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
 
         :param before: what it had when its resume token was signed, if it showed one
         :param token: a key that stood in the body
+        :param ticket: whether a ticket is good for what is asked
         """
         gate = self._gate
-        shown = self._shown() or token if gate.asks else self._ticket()
+        shown = self._ticket() if ticket else None
+        if gate.asks:
+            shown = self._shown() or token
         if shown is None and before is not None and (gate.asks or not before.key):
             return gate.confirm(before)
         if shown is None and not gate.asks:
@@ -221,17 +247,17 @@ class Caller:
                 f"Send Authorization: Bearer KEY, or the sub-protocol {BEARER}KEY, or ?ticket=.",
             )
         try:
-            return self.renew(shown)
+            return self.renew(shown, ticket=ticket)
         except Unfetched:
             await gate.settle()
-            return self.renew(shown)
+            return self.renew(shown, ticket=ticket)
 
-    def renew(self, token: str) -> Grant:
+    def renew(self, token: str, *, ticket: bool = True) -> Grant:
         """What another token gives. Raises `ClientFault`: ``unauthenticated``, ``busy``."""
         gate = self._gate
         gate.addresses.trust(self.address, gate.now())
         try:
-            return gate.worth(token)
+            return gate.worth(token, ticket=ticket)
         except Unfetched:
             gate.fetch()
             raise

@@ -246,12 +246,13 @@ async def allowed(
 ) -> Grant:
     """What the caller may do, which is at least to be ``role`` (in ``room``).
 
-    Raises `ClientFault`: ``unauthenticated``, ``forbidden``, ``busy``.
+    A ticket is not enough: it could be used to ask for the next one, for ever. Raises
+    `ClientFault`: ``unauthenticated``, ``forbidden``, ``busy``.
 
     :param token: a key that stood in the body
     """
     gate: Gate = request.app.state.gate
-    grant = await gate.caller(request.scope).grant(token=token)
+    grant = await gate.caller(request.scope).grant(token=token, ticket=False)
     grant.be(role)
     if room is not None:
         grant.enter(room)

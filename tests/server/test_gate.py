@@ -216,6 +216,17 @@ def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
     run(main)
 
 
+def test_keys_that_changed_while_the_gateway_started_are_those_in_force(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = tmp_path / "keys.toml"
+        file.write_text(VIEWS)  # after the ring of the gate was read
+        async with guarded(file=file) as (live, _):
+            gate: Gate = live.server.config.app.state.gate
+            await until(lambda: len(gate.ring or ()) == 1)
+
+    run(main)
+
+
 # --- tickets --------------------------------------------------------------------------------------
 
 
@@ -269,6 +280,47 @@ def test_where_nobody_is_asked_a_ticket_still_names_room_and_role() -> None:
             answer = await http.post("/v1/tickets", json={"room": "demo"})
             async with talk(live, f"?ticket={answer.json()['ticket']}") as client:
                 assert (await client.next())["room"] == "demo"
+
+    run(main)
+
+
+@pytest.mark.parametrize("place", ["header", "query"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/tickets", {"room": "demo"}),
+        ("GET", "/v1/rooms/demo/transcript.json", None),
+        ("DELETE", "/v1/rooms/demo", None),
+        ("GET", "/metrics", None),
+    ],
+)
+def test_a_ticket_is_good_for_a_socket_or_a_stream_and_buys_neither_tickets_nor_requests(
+    place: str, method: str, path: str, body: Any
+) -> None:
+    async def main() -> None:
+        async with guarded() as (_, http):
+            shown = await ticket(http, MODERATOR, room="demo", role="moderate")
+            headers = bearer(shown) if place == "header" else {}
+            params = {"ticket": shown} if place == "query" else {}
+            answer = await http.request(method, path, json=body, headers=headers, params=params)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+    run(main)
+
+
+def test_tickets_from_before_there_were_keys_open_nothing_once_there_are() -> None:
+    async def main() -> None:
+        async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+            wanted = {"room": "demo", "role": "moderate"}
+            first, second = [
+                (await http.post("/v1/tickets", json=wanted)).json()["ticket"] for _ in "ab"
+            ]
+            async with talk(live, f"?ticket={first}") as client:
+                resume = (await client.next())["resume"]
+            live.server.config.app.state.gate.ring = Keyring.read(FILE)
+            for query in (f"?ticket={second}", f"?resume={resume}"):
+                async with talk(live, query) as client:
+                    assert await refused(client) == UNKNOWN
 
     run(main)
 
