@@ -47,8 +47,6 @@ let state = EMPTY;
 let drawing = 0;
 let welcomed = false;
 let ticket = null; // where the gateway asks for keys
-let people = "";
-let quality = "";
 let quiet = 0;
 
 const socket = new Connection(() => address("/v1/ws", here.gateway), {
@@ -93,8 +91,7 @@ function onEvent(event) {
       if (event.resumed?.ok === false) missed(event.resumed);
       break;
     case "degraded":
-      quality = event.partials === "off" ? "whole sentences only" : event.engine ? "another engine translates" : "";
-      status();
+      $("#state").textContent = ["Connected", ...lacking(event)].join(", ");
       break;
     case "error":
       if (event.code === "stale") lines.ended(event.id);
@@ -124,7 +121,7 @@ function onState(name, detail) {
   $("#state").dataset.state = name;
   $("#state").textContent = words[name];
   lines.connected(name !== "closed");
-  people = quality = "";
+  $("#people").textContent = "";
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
   if (name === "waiting" && !welcomed && ++refusals === PATIENCE) readOverHttp();
 }
@@ -215,16 +212,15 @@ function beginDemo(lang) {
   draw();
 }
 
-function present({ members, speakers }) {
-  people = members === 1 ? "only you are here" : `${members} are here`;
-  $("#state").title = speakers?.join(", ") ?? "";
-  status();
+/** What is less well than usual, in words. */
+function lacking({ partials, engine }) {
+  return [partials === "off" && "whole sentences only", engine && "another engine translates"].filter(Boolean);
 }
 
-/** What there is to say of a connection that works. */
-function status() {
-  if ($("#state").dataset.state !== "open") return;
-  $("#state").textContent = ["Connected", people, quality].filter(Boolean).join(", ");
+/** How many are here is no news for screen readers: it stands beside the state, not in it. */
+function present({ members, speakers }) {
+  $("#people").textContent = members === 1 ? ", only you are here" : `, ${members} are here`;
+  $("#people").title = speakers?.join(", ") ?? "";
 }
 
 /** The gateway has forgotten a part of what was said while we were away. */

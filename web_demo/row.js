@@ -9,7 +9,7 @@ import { element, inLanguage } from "./languages.js";
 const FAILED = {
   busy: "too much at once",
   engine_unavailable: "the translator is not there",
-  pair_unsupported: "this pair of languages is not offered",
+  pair_unsupported: "this pair is not offered",
   rejected: "the output was no translation",
   timeout: "it took too long",
 };
