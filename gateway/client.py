@@ -534,7 +534,8 @@ class Client:
         room = None if self.welcome.room.startswith(PRIVATE) else self.welcome.room
         more: dict[str, str | None] = {"room": room, "resume": self._token}
         if room is not None or self._token is not None:
-            more |= {"epoch": self._position.epoch, "seq": str(self._position.seq)}
+            seq = self._position.since(several="," in (self._route.query["to"] or ""))
+            more |= {"epoch": self._position.epoch, "seq": str(seq)}
         return more
 
     def _impatient(self, wait: float) -> bool:

@@ -60,19 +60,32 @@ class Backoff:
 
 
 class Position:
-    """How far a client has come in its room: the history, and the last number that it was told."""
+    """How far a client has come in its room: the history, and the last number that it was told.
+
+    Of one number there is an event for each tag under which the client reads its language.
+    """
 
     def __init__(self, welcome: Welcome) -> None:
         self.epoch = welcome.epoch
         self.seq = welcome.seq
+        self._under: set[str | None] = set()  # the tags of the last number; empty: all of them
+
+    def since(self, *, several: bool) -> int:
+        """The number to go on from. Who reads ``several`` tags asks for the last one again: there
+        may be more of it."""
+        return self.seq - 1 if several and self._under else self.seq
 
     def fresh(self, event: ServerMessage) -> bool:
         """Whether it was not told before; then it is now. What has no number is always fresh."""
         if not isinstance(event, DURABLE) or event.seq is None:
             return True
-        if event.seq <= self.seq:
+        lang = getattr(event, "lang", None)
+        if event.seq > self.seq:
+            self._under = set()
+        elif event.seq < self.seq or not self._under or lang in self._under:
             return False
         self.seq = event.seq
+        self._under.add(lang)
         return True
 
     def go_on(self, welcome: Welcome) -> bool:
@@ -80,6 +93,7 @@ class Position:
         whole = goes_on(welcome)
         if not whole and welcome.epoch != self.epoch:
             self.seq = welcome.seq
+            self._under = set()
         self.epoch = welcome.epoch
         return whole
 

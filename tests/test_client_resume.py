@@ -223,6 +223,22 @@ def test_what_a_client_reads_and_speaks_by_now_holds_on_the_next_socket() -> Non
     run(test)
 
 
+def test_who_reads_a_language_under_two_tags_has_each_caption_under_both() -> None:
+    async def test() -> None:
+        async with (
+            running() as live,
+            behind(live) as (proxy, bad),
+            connect(bad.ws, room="r", source="en", to=("de", "de-AT")) as client,
+        ):
+            for text in ("one", "two"):
+                id = await client.say(text)
+                assert (await client.caption(id, "de-AT")).text == f"[de] {text}"
+                assert (await client.caption(id, "de")).text == f"[de] {text}"
+                proxy.cut()
+
+    run(test)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_cut_anywhere_any_number_of_times_everybody_reads_the_same(seed: int) -> None:
     async def test() -> None:
@@ -231,8 +247,8 @@ def test_cut_anywhere_any_number_of_times_everybody_reads_the_same(seed: int) ->
         async with (
             running(engine, Limits(rate=1e6, burst=10**6)) as live,
             behind(live, seed) as (proxy, bad),
-            reader(live.ws, room="r", to=("de", "fr")) as steady,
-            reader(bad.ws, room="r", to=("de", "fr")) as shaken,
+            reader(live.ws, room="r", to=("de", "fr", "de-AT")) as steady,
+            reader(bad.ws, room="r", to=("de", "fr", "de-AT")) as shaken,
             connect(bad.ws, room="r", source="en", to=("de",)) as client,
         ):
             ids = []
@@ -246,7 +262,7 @@ def test_cut_anywhere_any_number_of_times_everybody_reads_the_same(seed: int) ->
                 ids.append(await client.say(text, id=f"s{n}"))
             for n, id in enumerate(ids):
                 assert (await client.caption(id, "de")).text == f"[de] sentence number {n}"
-            await until(lambda: len(texts(steady)) == 60 == len(texts(shaken)))
+            await until(lambda: len(texts(steady)) == 90 == len(texts(shaken)))
             assert decided(shaken) == decided(steady)
             assert proxy.count > 10
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gateway import recovery
 from gateway.messages import (
     Ack,
@@ -93,6 +95,31 @@ def test_what_was_told_before_is_not_fresh() -> None:
     assert position.fresh(Cancelled(id="x", rev=0, was="none"))
     assert position.fresh(Tick(seq=1)) and position.fresh(welcome())
     assert position.seq == 7
+
+
+def test_of_one_number_there_is_an_event_for_each_tag_of_its_language() -> None:
+    position = Position(welcome(seq=3))
+    german, austrian = (
+        Final(
+            seq=4,
+            id="x",
+            rev=1,
+            ord=1,
+            lang=lang,
+            text="hallo",
+            by="mt",
+            ms=Timing(queue=0, first=0, total=0),
+        )
+        for lang in ("de", "de-AT")
+    )
+    assert not position.fresh(msgspec.structs.replace(german, seq=3)), "it came with the welcome"
+    assert (position.since(several=True), position.since(several=False)) == (3, 3)
+    assert position.fresh(german) and not position.fresh(german)
+    assert (position.since(several=True), position.since(several=False)) == (3, 4)
+    assert position.go_on(welcome(seq=3, ok=True))
+    assert position.fresh(austrian) and not position.fresh(austrian) and not position.fresh(german)
+    assert not position.go_on(welcome("f", 9))
+    assert position.since(several=True) == 9
 
 
 def test_a_history_that_goes_on_keeps_the_number_whatever_it_is_called_now() -> None:

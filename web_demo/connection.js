@@ -42,7 +42,8 @@ export class Connection {
     this.#retry = 0;
     if (!this.#line) this.#onState("connecting");
     const url = new URL(this.#address());
-    for (const [name, value] of Object.entries(this.#position.query)) {
+    const several = (url.searchParams.get("to") ?? "").includes(",");
+    for (const [name, value] of Object.entries(this.#position.query(several))) {
       url.searchParams.set(name, value);
     }
     url.searchParams.set("hb", HEARTBEAT_S);
@@ -144,7 +145,7 @@ export class Connection {
     if (line === this.#next) {
       this.#next = null;
       // A token that is good no more is no reason to stay away: come as somebody new.
-      const stale = !worthRetrying(code) && "resume" in this.#position.query;
+      const stale = !worthRetrying(code) && "resume" in this.#position.query();
       if (stale) this.#position.forget();
       if (stale || worthRetrying(code)) this.#wait(backoff(this.#attempts++));
       else if (!this.#line) this.#onState("closed", reason || `code ${code}`);

@@ -22,17 +22,24 @@ export class Position {
   #token = null;
   #epoch = null;
   #seq = 0;
+  #under = new Set(); // the tags under which the last number was told; empty: all of them
 
-  /** What the next socket's query says of it. */
-  get query() {
+  /**
+   * What the next socket's query says of it. Who reads `several` tags asks for the last number again:
+   * where the engine serves two of them with one language, there may be more of it.
+   */
+  query(several = false) {
     if (this.#epoch === null) return {};
-    const place = { epoch: this.#epoch, seq: this.#seq };
+    const place = { epoch: this.#epoch, seq: this.#seq - (several && this.#under.size ? 1 : 0) };
     return this.#token ? { resume: this.#token, ...place } : place;
   }
 
   /** Another socket was opened; what `seq` counts from now. */
   welcome({ resume, epoch, seq, resumed }) {
-    if (!resumed?.ok && epoch !== this.#epoch) this.#seq = seq;
+    if (!resumed?.ok && epoch !== this.#epoch) {
+      this.#seq = seq;
+      this.#under.clear();
+    }
     this.#epoch = epoch;
     this.#token = resume;
   }
@@ -44,10 +51,12 @@ export class Position {
   }
 
   /** Whether an event was not told before; then it is now. */
-  fresh({ type, seq }) {
+  fresh({ type, seq, lang = null }) {
     if (!DURABLE.includes(type) || !seq) return true;
-    if (seq <= this.#seq) return false;
+    if (seq > this.#seq) this.#under.clear();
+    else if (seq < this.#seq || !this.#under.size || this.#under.has(lang)) return false;
     this.#seq = seq;
+    this.#under.add(lang);
     return true;
   }
 }

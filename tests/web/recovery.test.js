@@ -28,14 +28,27 @@ const source = (seq, id = "a", ord = seq) => ({ type: "source", seq, id, ord });
 
 test("a page says how far it has come, and takes no event twice", () => {
   const position = new Position();
-  assert.deepEqual(position.query, {});
+  assert.deepEqual(position.query(), {});
   position.welcome(welcome());
   assert.deepEqual([3, 4, 4, 9, 5].map((seq) => position.fresh(source(seq))),
                    [false, true, false, true, false]);
   for (const event of [{ type: "delta" }, { type: "tick", seq: 1 }, { type: "cancelled" }]) {
     assert.equal(position.fresh(event), true, event.type);
   }
-  assert.deepEqual(position.query, { resume: "t", epoch: "e", seq: 9 });
+  assert.deepEqual(position.query(), { resume: "t", epoch: "e", seq: 9 });
+});
+
+test("of one number there is an event for each tag of its language", () => {
+  const position = new Position();
+  const final = (lang, seq = 4) => ({ type: "final", seq, lang });
+  position.welcome(welcome());
+  assert.equal(position.fresh(final("de", 3)), false, "it came with the welcome");
+  assert.equal(position.query(true).seq, 3);
+  assert.deepEqual(["de", "de", "de-AT", "de-AT"].map((lang) => position.fresh(final(lang))),
+                   [true, false, true, false]);
+  assert.deepEqual([position.query(true).seq, position.query(false).seq], [3, 4]);
+  position.welcome(welcome({ epoch: "g", seq: 9 }));
+  assert.equal(position.query(true).seq, 9);
 });
 
 test("a history that goes on keeps the number, another one begins anew", () => {
@@ -43,13 +56,13 @@ test("a history that goes on keeps the number, another one begins anew", () => {
   position.welcome(welcome());
   position.fresh(source(7));
   position.welcome(welcome({ epoch: "f", seq: 1, resumed: { ok: true, replayed: 0 } }));
-  assert.deepEqual(position.query, { resume: "t", epoch: "f", seq: 7 });
+  assert.deepEqual(position.query(), { resume: "t", epoch: "f", seq: 7 });
   position.welcome(welcome({ epoch: "f", seq: 8, resumed: { ok: false, replayed: 0 } }));
-  assert.equal(position.query.seq, 7, "what comes of before is known");
+  assert.equal(position.query().seq, 7, "what comes of before is known");
   position.welcome(welcome({ epoch: "g", seq: 1, resume: null }));
-  assert.deepEqual(position.query, { epoch: "g", seq: 1 });
+  assert.deepEqual(position.query(), { epoch: "g", seq: 1 });
   position.forget();
-  assert.deepEqual(position.query, {});
+  assert.deepEqual(position.query(), {});
 });
 
 const say = (id, text, final = true) => ({ type: "say", id, text, final });
