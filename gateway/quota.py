@@ -37,10 +37,9 @@ class Account:
     @property
     def inflight(self) -> int:
         """Utterances that have not ended, of those too who may come back to them."""
-        present = [member.inflight for member in list(self.members)]
-        taken = set(map(id, present))  # by those who came back
-        away = [lost for lost in list(self._away) if lost and id(lost) not in taken]
-        return sum(map(len, (*present, *away)))
+        sets = [member.inflight for member in list(self.members)]
+        # Who came back has the very set of its socket before, which may not be closed yet.
+        return sum(map(len, {id(one): one for one in (*sets, *list(self._away))}.values()))
 
     def leave(self, member: Member, now: float) -> None:
         """A socket is closed; what is in flight of it may go on for a while. Idempotent."""

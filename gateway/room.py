@@ -177,6 +177,8 @@ class Room:
     def end(self) -> None:
         """The room is given up: what is still being made in it is stopped."""
         self.booth.clear()
+        for member in self._present():
+            member.inflight.clear()  # its tenant's account counts it for as long as it is there
 
     def hush(self, member: Member, now: float) -> None:
         """The member will say no more: what it has not said to its end is cancelled."""

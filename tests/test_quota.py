@@ -74,6 +74,11 @@ def test_what_is_in_flight_of_somebody_whose_socket_is_lost_counts_and_once_only
     back.inflight = lost.inflight  # as a room does it
     ledger.enter(back, grant())
     assert account.inflight == 2
+    taken = member()  # the place of a socket that is not closed yet
+    taken.inflight = lost.inflight
+    ledger.enter(taken, grant())
+    assert account.inflight == 2
+    account.leave(taken, NOW)
     back.inflight.clear()
     assert account.inflight == 0
     account.leave(back, NOW)

@@ -204,7 +204,7 @@ class Hub:
         profile = self.engine.profile
         lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
         room = self._room(seat.room)
-        if not room.members:
+        if not (room.members or room.away):  # else jobs of another tenant may wait
             room.tenant = seat.grant.tenant
         room.fleeting = seat.once
         if before is not None:

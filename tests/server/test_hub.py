@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
+import msgspec
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode
-from gateway.grant import Grant
+from gateway.grant import Grant, Quota
 from gateway.limits import Limits
 from gateway.member import Role
 from gateway.messages import Final
@@ -138,5 +139,51 @@ def test_nobody_is_seated_beyond_the_grant() -> None:
                 hub.open(seat)
             assert caught.value.code is ErrorCode.FORBIDDEN
         assert not hub.rooms
+
+    run(main)
+
+
+def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_its_jobs() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        await engine.start()
+        engine.hold()
+        hub = Hub(engine, Limits(), flow=EAGER)
+        hub.dispatch.capacity = 1
+        seat = Seat(room="r", targets=("de",), grant=Grant(tenant="a"))
+        speaker = hub.open(seat)
+        hub.receive(speaker, "said before")
+        hub.receive(speaker, '{"type":"say","id":"x","text":"we met","final":false}')
+        assert (hub.dispatch.running, hub.dispatch.queued) == (1, 1)
+        hub.leave(speaker, lost=True)
+        hub.close(speaker)
+        hub.open(Seat(room="r", targets=("de",), grant=Grant(tenant="b")))
+        assert hub.rooms["r"].tenant == "a"
+        back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
+        hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
+        assert back.errors == 0
+        engine.release()
+        await hub.forget("r")
+
+    run(main)
+
+
+def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        await engine.start()
+        engine.hold()
+        hub = Hub(engine, Limits())
+        grant = Grant(tenant="a", quota=Quota(inflight=1))
+        stays = hub.open(Seat(room="other", targets=("de",), grant=grant))
+        lost = hub.open(Seat(room="r", targets=("de",), grant=grant))
+        hub.receive(lost, "hello")
+        hub.leave(lost, lost=True)
+        hub.close(lost)
+        await hub.forget("r")
+        hub.receive(stays, "hello")
+        assert (stays.errors, len(stays.inflight)) == (0, 1)
+        engine.release()
+        await hub.forget("other")
 
     run(main)
