@@ -145,11 +145,13 @@ class Room:
         self.audience.leave(member, now)
         self._abort(member, now)
         self._vacate(now)
+        if self.empty_since is not None:
+            self._expire(math.inf, now)
         self._announce(now)
 
     def part(self, member: Member, now: float) -> None:
         """The member's socket is lost: for the time of grace its work goes on, and it may join
-        again."""
+        again. What is made for it as a reader goes on too, even where it was the last one."""
         self.audience.leave(member, now)
         if member.inflight:
             self.away[member.id] = member
@@ -238,7 +240,7 @@ class Room:
         for utterance in self.memory.last(self._backfill(most)):
             for lang in sorted(unmade - utterance.captions.keys()):
                 self.booth.backfill(utterance, lang, now)
-        self._expire(now)
+        self._expire(now, now)
         self._announce(now)
 
     def knows(self, id: str | None) -> bool:
@@ -498,7 +500,7 @@ class Room:
             self.empty_since = None
         elif self.empty_since is None:
             self.empty_since = now
-        self._expire(now)
+        self._expire(now, now)
 
     def _backfill(self, most: int | None) -> int:
         return self._limits.backfill if most is None else min(most, self._limits.backfill)
@@ -549,9 +551,9 @@ class Room:
                 to.outbox.send(answer, now)
         self.settle(utterance, now)
 
-    def _expire(self, now: float) -> None:
-        """Abort what nobody reads any more."""
-        unread = self.audience.expire(now if self.members or self.away else math.inf)
+    def _expire(self, until: float, now: float) -> None:
+        """Abort what nobody reads any more, of the languages that linger ``until`` then."""
+        unread = self.audience.expire(until)
         if unread:
             lost: dict[Utterance, dict[str, None]] = {}
             waiting = ((u, c) for u in self._open() for c in u.active)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.limits import Limits
 from gateway.member import Role
 from gateway.messages import Ack, Cancelled, Final, Source
-from tests.helpers import Meeting, meeting, names, one, only
+from tests.helpers import Meeting, Peer, meeting, names, one, only
 
 
 def cancels(room: Meeting) -> list[str]:
@@ -121,7 +121,38 @@ def test_a_room_is_not_empty_while_somebody_is_away_and_aborts_nothing() -> None
     assert room.room.empty_since is None and room.aborted == []
     room.wait(10.0)
     assert room.room.empty_since is not None and len(room.aborted) == 1
+    room.wait(19.9)
+    assert room.room.wanted == {"de"}
+    room.wait(0.1)
     assert room.room.wanted == set()
+
+
+def test_what_the_only_reader_asked_for_late_is_made_while_its_socket_is_lost() -> None:
+    room, speaker = meeting("de", linger_s=30.0)
+    speaker.say("one", id="x")
+    room.finish_all()
+    reader = room.enter("de", role=Role.VIEW)
+    speaker.close()
+    reader.send("want", langs=["de", "fr"])
+    reader.cut()
+    room.finish_all()
+    again = room.back(reader)
+    assert [(e.lang, e.text) for e in only(Final, again.events())] == [("fr", "[fr] one")]
+
+
+def test_it_is_not_made_for_ever_and_not_for_a_reader_who_leaves() -> None:
+    for leave in (Peer.cut, Peer.close):
+        room, speaker = meeting("de", linger_s=30.0)
+        speaker.say("one", id="x")
+        room.finish_all()
+        reader = room.enter("de", role=Role.VIEW)
+        speaker.close()
+        reader.send("want", langs=["fr"])
+        leave(reader)
+        room.wait(30.0)
+        assert [(e.id, e.lang) for e in only(Cancelled, room.log)] == [("x", "fr")]
+        assert not room.room.booth.jobs
+        assert (len(room.aborted), room.room.wanted) == (1, set())
 
 
 def test_languages_that_only_it_read_linger_as_they_do() -> None:
