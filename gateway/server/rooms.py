@@ -7,12 +7,14 @@ how a transcript is made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from gateway import formats, languages
 from gateway.errors import ClientFault, ErrorCode
@@ -30,6 +32,16 @@ TOGETHER = 2
 WAITING = 32
 """Different transcripts waiting to be written; one more is refused (``busy``). One is written at a
 time: a full log takes about a second, in which everybody's captions come some milliseconds late."""
+
+DESK_BYTES = 67_108_864
+"""Bytes of transcripts that are being sent, over all who asked; beyond it one more is refused
+(``busy``). A full log makes up to some 16 MiB."""
+
+SEND_S = 120.0
+"""Seconds that a transcript may take to be read; then the connection is closed."""
+
+PIECE = 65_536
+"""Bytes of a transcript that are given to a connection at once."""
 
 MEDIA: Mapping[Format, str] = {
     Format.VTT: "text/vtt; charset=utf-8",
@@ -61,9 +73,13 @@ class Scribe:
     """Writes transcripts off the event loop, one at a time.
 
     Who asks for what is being written already waits for that. What has been written is not kept.
+
+    ``held``: bytes of those that are being sent.
     """
 
     def __init__(self) -> None:
+        self.held = 0
+        self._out: dict[int, int] = {}
         self._turn = asyncio.Lock()
         self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
@@ -74,6 +90,7 @@ class Scribe:
         """
         task = self._tasks.get(key)
         if task is None:
+            self._check()
             if len(self._tasks) >= WAITING:
                 raise ClientFault(
                     ErrorCode.BUSY, f"{len(self._tasks)} transcripts are waiting already."
@@ -84,7 +101,49 @@ class Scribe:
 
     async def _write(self, work: Callable[[], bytes]) -> bytes:
         async with self._turn:
+            self._check()
             return await asyncio.to_thread(work)
+
+    def _check(self) -> None:
+        if self.held >= DESK_BYTES:
+            raise ClientFault(ErrorCode.BUSY, "Too many transcripts are being read.")
+
+    @contextlib.contextmanager
+    def sending(self, body: bytes) -> Iterator[None]:
+        """While it lasts, the transcript is in memory; for several who asked for it together, once.
+        """
+        count = self._out[id(body)] = self._out.get(id(body), 0) + 1
+        if count == 1:
+            self.held += len(body)
+        try:
+            yield
+        finally:
+            self._out[id(body)] -= 1
+            if not self._out[id(body)]:
+                del self._out[id(body)]
+                self.held -= len(body)
+
+
+class Sheet(Response):
+    """A transcript on its way. It is given out as it is read: all of it at once would lie in the
+    connection of whoever asks and does not read."""
+
+    def __init__(self, scribe: Scribe, body: bytes, headers: dict[str, str]) -> None:
+        super().__init__(headers=headers | {"content-length": str(len(body))})
+        self._scribe = scribe
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = self._body
+        with self._scribe.sending(body), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SEND_S):
+                await send(
+                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+                )
+                for at in range(0, len(body), PIECE):
+                    part = body[at : at + PIECE]
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
 
 
 async def transcript(request: Request) -> Response:
@@ -102,7 +161,7 @@ async def transcript(request: Request) -> Response:
         "content-disposition": f'inline; filename="{ask.file(room)}"',
         "content-type": MEDIA[ask.format],
     }
-    return Response(body, headers=headers)
+    return Sheet(scribe, body, headers)
 
 
 async def entries(hub: Hub, name: str) -> tuple[Title, list[Entry]]:

@@ -248,6 +248,7 @@ _TRIFLES = (
     "Invalid UTF-8 sequence received from client.",
     "Invalid HTTP request received.",
     "Unsupported upgrade request.",
+    "ASGI callable returned without completing response.",  # nobody read it
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator
 
@@ -226,3 +227,74 @@ def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPat
             assert answer.headers["retry-after"] == "1"
 
     run(main)
+
+
+async def ask_and_not_read(live: Live) -> socket.socket:
+    """Ask for a transcript, on a connection that takes next to nothing of it."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(peer, ("127.0.0.1", int(live.http.rpartition(":")[2])))
+    request = b"GET /v1/rooms/demo/transcript.json HTTP/1.1\r\nhost: x\r\n\r\n"
+    await loop.sock_sendall(peer, request)
+    return peer
+
+
+def long() -> History:
+    history = History()
+    for n in range(1500):
+        history.say(f"u{n}", "x" * 1000, at=float(n))
+    return history
+
+
+def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(rooms, "DESK_BYTES", 3_000_000)
+        async with meeting(long()) as (client, live):
+            scribe: Scribe = live.server.config.app.state.scribe
+            peers = []
+            while scribe.held < rooms.DESK_BYTES:
+                held = scribe.held
+                peers.append(await ask_and_not_read(live))
+                await until(lambda held=held: scribe.held > held)
+            assert len(peers) == 2
+            for connection in live.server.server_state.connections:
+                waits = connection.transport.get_write_buffer_size()
+                assert waits <= 3 * rooms.PIECE
+            answer = await client.get("demo/transcript.json")
+            assert (answer.status_code, answer.json()["code"]) == (429, "busy")
+            peers.pop().close()
+            await until(lambda: scribe.held < rooms.DESK_BYTES)
+            answer = await client.get("demo/transcript.json")
+            assert len(answer.json()["utterances"]) == 1500
+            peers.pop().close()
+            await until(lambda: not scribe.held)
+
+    run(main)
+
+
+def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(rooms, "SEND_S", 0.05)
+        async with meeting(long()) as (_, live):
+            scribe: Scribe = live.server.config.app.state.scribe
+            with contextlib.closing(await ask_and_not_read(live)):
+                await until(lambda: scribe.held > 0)
+                await until(lambda: not scribe.held)
+
+    run(main)
+
+
+def test_one_transcript_for_several_is_counted_once() -> None:
+    scribe = Scribe()
+    body = b"x" * 10
+    with scribe.sending(body):
+        with scribe.sending(body), scribe.sending(b"y" * 5):
+            assert scribe.held == 15
+        assert scribe.held == 10
+    assert scribe.held == 0
