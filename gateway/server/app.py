@@ -144,6 +144,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.store = store
     app.state.scribe = rooms.Scribe()
+    app.state.menus = {}
     return app
 
 

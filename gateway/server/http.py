@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -162,7 +162,10 @@ def _sse(name: str, data: Any) -> bytes:
 
 async def list_languages(request: Request) -> Response:
     """What can be translated into what, with names for menus."""
-    profile = _hub(request).engine.profile
+    return await menu(request, _menu)
+
+
+def _menu(profile: Profile) -> object:
     rows = [
         {
             "tag": tag,
@@ -170,9 +173,20 @@ async def list_languages(request: Request) -> Response:
             "endonym": languages.endonym(tag),
             "targets": targets,
         }
-        for tag, targets in (await asyncio.to_thread(directions, profile)).items()
+        for tag, targets in directions(profile).items()
     ]
-    return reply({"model": profile.name, "languages": rows})
+    return {"model": profile.name, "languages": rows}
+
+
+async def menu(request: Request, make: Callable[[Profile], object]) -> Response:
+    """What ``make`` tells of the engine's languages. It is made once, and not for each stranger."""
+    profile = _hub(request).engine.profile
+    kept: dict[object, tuple[Profile, bytes]] = request.app.state.menus
+    known, body = kept.get(make, (None, b""))
+    if known is not profile:
+        body = await asyncio.to_thread(lambda: msgspec.json.encode(make(profile)))
+        kept[make] = (profile, body)
+    return Response(body, media_type="application/json")
 
 
 def directions(profile: Profile) -> dict[str, list[str]]:

@@ -6,7 +6,6 @@ Owns: ``POST /translate``, ``GET /languages``, ``POST /detect`` as LibreTranslat
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import msgspec
@@ -19,7 +18,8 @@ from gateway import languages
 from gateway.errors import ClientFault, ErrorCode
 from gateway.member import Role
 from gateway.messages import PRIVATE
-from gateway.server.http import allowed, answer, directions, read, reply, source_of
+from gateway.profiles import Profile
+from gateway.server.http import allowed, answer, directions, menu, read, reply, source_of
 from gateway.server.hub import Hub
 from gateway.server.oneshot import OneShot
 
@@ -80,14 +80,14 @@ async def translate(request: Request) -> Response:
 
 async def list_languages(request: Request) -> Response:
     """``[{code, name, targets}]``."""
-    hub: Hub = request.app.state.hub
-    profile = hub.engine.profile
-    return reply(
-        [
-            {"code": tag, "name": languages.name(tag), "targets": targets}
-            for tag, targets in (await asyncio.to_thread(directions, profile)).items()
-        ]
-    )
+    return await menu(request, _menu)
+
+
+def _menu(profile: Profile) -> object:
+    return [
+        {"code": tag, "name": languages.name(tag), "targets": targets}
+        for tag, targets in directions(profile).items()
+    ]
 
 
 async def detect(request: Request) -> Response:

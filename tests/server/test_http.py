@@ -365,6 +365,20 @@ def test_libretranslate_html_is_refused_in_words() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("path", ["/v1/languages", "/languages"])
+def test_the_languages_are_put_together_once_and_not_for_every_stranger(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            page = await client.get(path)
+            assert page.headers["content-type"] == "application/json"
+            monkeypatch.setattr(http.msgspec.json, "encode", None)  # type: ignore[attr-defined]
+            assert (await client.get(path)).content == page.content
+
+    run(main)
+
+
 def test_libretranslate_languages_list_codes_names_and_targets() -> None:
     async def main() -> None:
         async with browse() as (client, _):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import httpx2 as httpx
+import pytest
 import segno
 
+from gateway.limits import Limits
+from gateway.origin import Names
 from gateway.server import join
-from tests.live import Live
+from gateway.server.gate import Gate
+from tests.live import Live, in_thread
 
 
 def test_the_code_is_of_the_join_page_at_the_address_that_was_asked(live: Live) -> None:
@@ -24,3 +31,33 @@ def test_a_code_is_a_real_one_that_a_camera_can_read_with_a_spot_on_it() -> None
 
 def test_a_name_that_no_room_can_have_has_no_code(live: Live) -> None:
     assert httpx.get(live.http + "/v1/rooms/~secret/qr.svg").status_code == 404
+
+
+def test_a_host_longer_than_any_name_has_no_code_since_drawing_it_would_take_long() -> None:
+    with in_thread(gate=Gate(Limits(), names=Names(["*"]))) as live:
+        for length, status in ((join.HOST, 200), (join.HOST + 1, 400), (2000, 400)):
+            host = {"host": "a" * length}
+            answer = httpx.get(live.http + "/v1/rooms/demo/qr.svg", headers=host)
+            assert answer.status_code == status
+
+
+def test_a_code_is_drawn_once_and_off_the_event_loop(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def make(*args: object, **options: object) -> segno.QRCode:
+        threads.append(threading.current_thread())
+        return made(*args, **options)
+
+    made = segno.make_qr
+    monkeypatch.setattr(join.segno, "make_qr", make)
+    loop = asyncio.run_coroutine_threadsafe(_thread(), live.loop).result()
+    answers = [httpx.get(live.http + "/v1/rooms/drawn-once/qr.svg").content for _ in "ab"]
+    assert answers[0] == answers[1]
+    assert len(threads) == 1
+    assert loop not in threads
+
+
+async def _thread() -> threading.Thread:
+    return threading.current_thread()
