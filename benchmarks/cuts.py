@@ -139,7 +139,7 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
             await asyncio.gather(*stays)
     finally:
         await child.stop()
-    conclude(room, LANGS, [guest.reader for guest in guests])
+    conclude(LANGS, whole.reader, [guest.reader for guest in guests])
     back = Quantiles.of(tally.caught_up)
     times = ", ".join(f"{name} {kinds[name]}" for name in sorted(kinds))
     print(f"{args.cuts} cuts in {seconds:.0f} s ({times}; some hit a wire twice)")

@@ -510,6 +510,7 @@ def _soak(args: argparse.Namespace) -> int:
         flags=tuple(args.flags),
     )
     _log("error")
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # broken wires are what it is about
     with tempfile.TemporaryDirectory(prefix="gateway-soak-") as folder:
         made = asyncio.run(Soak(plan, Path(folder)).run())
         print(report.table(made))

@@ -39,6 +39,9 @@ BENIGN = frozenset(("busy", "rate", "engine_unavailable", "stale"))
 FINAL = range(4400, 4500)
 """Close codes after which nobody should come again."""
 REPLACED = 4409
+ABANDONED_S = 30.0
+"""Seconds in which an attempt that was given up may still reach the gateway, and take the place of
+a later one: both can lie in the same queue, and need not be read in their order."""
 SERVER_ERROR = 4000
 
 log = logging.getLogger("gateway.soak")
@@ -117,7 +120,7 @@ class Guest:
         self.tally = tally
         self.leaving = False
         self._query = {"room": room, "role": role, "from": "en", "to": ",".join(langs)}
-        self._query["view"] = view
+        self._query |= {"view": view, "hb": "1"}  # a tick tells how far the room has come
         self._chance = chance
         self._place = place
         self._token: str | None = None
@@ -125,6 +128,7 @@ class Guest:
         self._socket: ClientConnection | None = None
         self._unheard: dict[str, Saying] = {}  # whoever says looks at `unheard`
         self._ending: dict[str, float] = {}  # when it was said to its end; as many again
+        self._broke: float | None = None  # when a wire broke that this one did not close
         self._moment: Callable[[], float] = asyncio.get_running_loop().time
 
     @property
@@ -144,6 +148,7 @@ class Guest:
             try:
                 await self._visit(begun)
             except (OSError, TimeoutError, WebSocketException) as exc:
+                self._broke = self._moment()
                 log.debug("%s: %s", self.reader.name, exc)
             finally:
                 self._socket = None
@@ -203,6 +208,8 @@ class Guest:
             frame = _decode(data)
             if frame.type == "welcome":
                 left = self._welcome(frame)
+                if self.leaving:  # it was told to while it came
+                    return
                 self._socket = socket
                 for saying in list(self._unheard.values()):
                     await self._send(saying.frame)
@@ -244,6 +251,8 @@ class Guest:
             self.reader.hear(Event(frame.seq, lang, kind, frame.id, frame.text))
         if frame.type == "error":
             self._refused(frame)
+        elif frame.type == "tick" and frame.seq is not None:
+            self.reader.settle(frame.seq)
         elif frame.type == "ack" and frame.rev == self._rev(frame.id):
             del self._unheard[frame.id]
         elif kind is Kind.END:
@@ -279,7 +288,12 @@ class Guest:
         if code is None:
             return
         self.tally.closes[code] += 1
+        if code == REPLACED and self._broke is not None:
+            if self._moment() - self._broke < ABANDONED_S:
+                return  # by itself
         # 1006 and 1011 are this end's own words for a wire that broke.
-        if code in FINAL or code in (1002, 1007, 1009, SERVER_ERROR):
+        if code in (1006, 1011):
+            self._broke = self._moment()
+        elif code in FINAL or code in (1002, 1007, 1009, SERVER_ERROR):
             self.tally.unexpected[f"close {code}"] += 1
             self.leaving = self.leaving or code in FINAL

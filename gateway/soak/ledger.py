@@ -103,10 +103,10 @@ class Epoch:
             self._faults.note(f"{self.name}: {event.id} in {event.lang} ended twice")
         self._ends.add((event.id, event.lang))
 
-    def unended(self, langs: Collection[str]) -> Iterator[tuple[str, str]]:
-        """(id, language) of what was said and did not end, though all the time somebody read."""
-        for id in self._said:
-            if (id, None) not in self._ends:
+    def unended(self, langs: Collection[str], after: int) -> Iterator[tuple[str, str]]:
+        """(id, language) of what was said after a number and has not ended."""
+        for id, seq in self._said.items():
+            if seq > after and (id, None) not in self._ends:
                 yield from ((id, lang) for lang in langs if (id, lang) not in self._ends)
 
     def due(self, langs: Collection[str], after: int, to: int) -> Iterator[int]:
@@ -134,11 +134,16 @@ class Room:
 
 @dataclass
 class Span:
-    """A stretch of one history that a reader was promised whole: all after ``start``."""
+    """A stretch of one history that a reader was told, after ``start``.
+
+    ``promised``: after this number it is owed everything. None where that is not known yet: whoever
+    comes late is told the last utterances, and not all that lies between.
+    """
 
     epoch: Epoch
     start: int
     last: int
+    promised: int | None = None
     seen: bytearray = field(default_factory=bytearray)
 
 
@@ -149,7 +154,7 @@ class Reader:
         self.name = name
         self.langs = frozenset(langs)
         self._room = room
-        self._faults = faults
+        self.faults = faults
         self.spans: list[Span] = []
 
     @property
@@ -160,24 +165,31 @@ class Reader:
         return self.spans[-1].epoch.name.rpartition("/")[2], self.spans[-1].last
 
     def enter(self, epoch: str, seq: int, *, resumed: bool) -> None:
-        """It was let in, at ``seq`` of ``epoch``. ``resumed``: it was promised what came since."""
+        """It was let in, after ``seq`` of ``epoch``. ``resumed``: it was promised what came since
+        its `cursor`."""
         here = self._room.epoch(epoch)
         if resumed and self.spans:
             before = self.spans[-1]
             if before.epoch is not here:
                 self.spans.append(Span(here, before.last, before.last))
+            self.settle(before.last)
         else:
             self.spans.append(Span(here, seq, seq))
+
+    def settle(self, seq: int) -> None:
+        """It is owed all after ``seq``, if it was not owed more: so far the room had come when it
+        was there."""
+        span = self.spans[-1]
+        if span.promised is None:
+            span.promised = seq
 
     def hear(self, event: Event) -> None:
         """It was told this."""
         span = self.spans[-1]
         span.epoch.see(event)
-        if event.seq <= span.start:
-            return  # from before it came: told to whoever comes late, as it likes
         if event.seq <= span.last:
-            self._faults.duplicated += 1
-            self._faults.note(f"{self.name} was told {event.seq} of {span.epoch.name} again")
+            self.faults.duplicated += 1
+            self.faults.note(f"{self.name} was told {event.seq} of {span.epoch.name} again")
             return
         span.seen.extend(bytes(event.seq - span.start - len(span.seen)))
         span.seen[-1] = 1
@@ -200,20 +212,30 @@ class Reader:
     def check(self) -> None:
         """Count what it lacks. Once, at the end."""
         for span in self.spans:
-            for seq in span.epoch.due(self.langs, span.start, span.last):
+            if span.promised is None:
+                continue
+            for seq in span.epoch.due(self.langs, span.promised, span.last):
                 at = seq - span.start - 1
-                if at >= len(span.seen) or not span.seen[at]:
-                    self._faults.lost += 1
-                    self._faults.note(f"{self.name} was not told {seq} of {span.epoch.name}")
+                if not 0 <= at < len(span.seen) or not span.seen[at]:
+                    self.faults.lost += 1
+                    self.faults.note(f"{self.name} was not told {seq} of {span.epoch.name}")
 
 
-def conclude(room: Room, langs: Collection[str], readers: Collection[Reader]) -> None:
+def unended(langs: Collection[str], witness: Reader) -> list[tuple[str, str]]:
+    """(id, language) of what has not ended, of all that the witness is owed of its last epoch.
+
+    What was said before it came may have ended where nobody was who would tell.
+    """
+    assert witness.langs >= set(langs), "a witness reads all that it is to witness"
+    if not witness.spans or witness.spans[-1].promised is None:
+        return []
+    return list(witness.spans[-1].epoch.unended(langs, witness.spans[-1].promised))
+
+
+def conclude(langs: Collection[str], witness: Reader, readers: Collection[Reader]) -> None:
     """The meeting is over: what never ended in its last epoch, and what readers lack."""
-    faults = room._faults
-    if room.epochs:
-        last = next(reversed(room.epochs.values()))
-        for id, lang in last.unended(langs):
-            faults.unended += 1
-            faults.note(f"{last.name}: {id} in {lang} never ended")
+    for id, lang in unended(langs, witness):
+        witness.faults.unended += 1
+        witness.faults.note(f"{witness.spans[-1].epoch.name}: {id} in {lang} never ended")
     for reader in readers:
         reader.check()

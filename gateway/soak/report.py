@@ -70,7 +70,7 @@ class Report(msgspec.Struct, kw_only=True):
     caught_up_ms: Quantiles
     final_ms: Quantiles
     rss_mb: tuple[float, float]
-    """Of the last process: after its warm-up, and at its end."""
+    """Of the last process: after its warm-up, if it lived for so long, and at its end."""
     slope_mb_h: float | None
     """Per simulated hour; None where it did not run for long enough to tell."""
     exit_status: int | None

@@ -19,7 +19,7 @@ from random import Random
 
 from gateway.soak.child import Child
 from gateway.soak.guest import Guest, Tally
-from gateway.soak.ledger import Faults, Reader, Room, conclude
+from gateway.soak.ledger import Faults, Reader, Room, conclude, unended
 from gateway.soak.proxy import End, Proxy, Wire
 from gateway.soak.proxy import Faults as Network
 from gateway.soak.report import Quantiles, Report, growth, warm
@@ -292,12 +292,7 @@ class Soak:
         while loop.time() < deadline:
             guests = [guest for place in self._places for guest in place.here]
             late = [g for g in guests if not g.connected or g.unheard or g.reader.behind]
-            open_ = [
-                one
-                for place in self._places
-                if place.room.epochs
-                for one in next(reversed(place.room.epochs.values())).unended(self._made)
-            ]
+            open_ = [one for place in self._places for one in unended(self._made, place.readers[0])]
             if not late and not open_:
                 break
             await asyncio.sleep(0.1)
@@ -306,6 +301,7 @@ class Soak:
                 "guests who are outside": sum(not guest.connected for guest in guests),
                 "speakers who hear nothing": sum(bool(guest.unheard) for guest in guests),
                 "readers who are behind": sum(bool(guest.reader.behind) for guest in guests),
+                "captions under way": len(open_),
             }
             self.tally.unexpected.update({what: n for what, n in waiting.items() if n})
 
@@ -321,14 +317,14 @@ class Soak:
             async with asyncio.timeout(QUIET_S):
                 await asyncio.gather(*guests.values())
         for place in self._places:
-            conclude(place.room, self._made, place.readers)
+            conclude(self._made, place.readers[0], place.readers)
 
     def _report(self, seconds: float) -> Report:
         plan, tally, faults = self.plan, self.tally, self.faults
         log = self._child.text
         if "Traceback" in log:
             tally.unexpected["tracebacks in the gateway's log"] = log.count("Traceback")
-        last = warm(self._memory[-1]) or [(0.0, 0.0)]
+        last = warm(self._memory[-1]) or self._memory[-1] or [(0.0, 0.0)]
         return Report(
             seed=plan.seed,
             seconds=round(seconds, 1),
