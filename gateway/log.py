@@ -9,6 +9,7 @@ than is left is told so, and never given a part as the whole.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain, islice
@@ -51,7 +52,17 @@ class Log:
     :param began: when the history began, in seconds of the clock that `append` is told
     """
 
-    __slots__ = ("_entries", "_limits", "began", "before", "bytes", "epoch", "originals", "seq")
+    __slots__ = (
+        "_entries",
+        "_limits",
+        "_seqs",
+        "began",
+        "before",
+        "bytes",
+        "epoch",
+        "originals",
+        "seq",
+    )
 
     def __init__(self, epoch: str, limits: Limits, *, began: float = 0.0) -> None:
         self.epoch = epoch
@@ -60,6 +71,7 @@ class Log:
         self.seq = 0
         self._limits = limits
         self._entries: deque[Entry] = deque()
+        self._seqs: dict[str | None, list[int]] = {}  # by `concerns`; the first may be forgotten
         self.originals: set[int] = set()
         self.bytes = 0
 
@@ -114,6 +126,18 @@ class Log:
         last = min(first + most, len(self._entries))
         return [self._entries[n].event for n in range(first, last)]
 
+    def concerns(self, event: Durable) -> str | None:
+        """The language whose readers an event is for; None: it is for everybody."""
+        if isinstance(event, _EVERYBODY) or event.seq in self.originals:
+            return None
+        return event.lang
+
+    def count(self, lang: str | None, seq: int) -> int:
+        """How many of the events after ``seq`` that are left are for the readers of a language, or
+        for everybody. As fast for two hours as for a second: many come back at once."""
+        seqs = self._seqs.get(lang, [])
+        return len(seqs) - bisect_right(seqs, max(seq, self.oldest - 1))
+
     def entries(self, seq: int = 0) -> list[Entry]:
         """Those of the entries after ``seq`` that are still there."""
         count = max(0, min(len(self._entries), self.seq - seq))
@@ -151,18 +175,31 @@ class Log:
                     return  # nothing was said of it before
 
     def _keep(self, entry: Entry) -> None:
+        event = entry.event
+        assert event.seq is not None, "an event of a log has a number"
         self._entries.append(entry)
-        self.bytes += _cost(entry.event)
+        self._seqs.setdefault(self.concerns(event), []).append(event.seq)
+        self.bytes += _cost(event)
         while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
             self._pop()
 
     def _pop(self) -> None:
         event = self._entries.popleft().event
         self.bytes -= _cost(event)
+        lang = self.concerns(event)
+        seqs = self._seqs[lang]
+        if seqs[len(seqs) // 2] < self.oldest:  # half of them at once: each is moved once
+            del seqs[: bisect_left(seqs, self.oldest)]
+            if not seqs:
+                del self._seqs[lang]
         self.originals.discard(event.seq or 0)
 
 
 _TEXTS = (Source, Final, Edited)
+
+
+_EVERYBODY = (Source, Retracted, Settings)
+"""A union would be built anew at each call, and there are many."""
 
 
 def _cost(event: Durable) -> int:

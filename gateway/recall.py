@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from msgspec.structs import replace
 
 from gateway.codec import Envelope
-from gateway.log import Durable, Log
-from gateway.messages import Delta, Final, Line, Retracted, Settings, Snapshot, Source, View
+from gateway.log import Log
+from gateway.messages import Delta, Line, Retracted, Settings, Snapshot, View
 from gateway.utterance import Caption, Utterance
 
 
@@ -27,7 +27,7 @@ def decided(log: Log, tags: Iterable[tuple[str, str]], most: int) -> list[Envelo
     for event in events:
         if isinstance(event, Retracted | Settings) or event.id in retracted:
             continue
-        lang = _concerned(event, log)
+        lang = log.concerns(event)
         envelope = Envelope(event)
         if lang is None:
             told.append(envelope)
@@ -52,7 +52,7 @@ def missed(
         under.setdefault(served, []).append(tag)
     told = []
     for event in events:
-        lang = _concerned(event, log)
+        lang = log.concerns(event)
         envelope = Envelope(event)
         envelopes = (
             [envelope] if lang is None else [envelope.tagged(tag) for tag in under.get(lang, ())]
@@ -64,17 +64,7 @@ def missed(
 
 def count(log: Log, tags: Iterable[tuple[str, str]], seq: int) -> int:
     """How many events `missed` has after ``seq`` in all."""
-    readers: dict[str, int] = {}
-    for _, served in tags:
-        readers[served] = readers.get(served, 0) + 1
-    found = 0
-    for event in log.since(seq) or ():
-        if type(event) is Final:  # nearly all of a long log, which is counted in one go
-            found += readers.get(event.lang, 0)
-        else:
-            lang = _concerned(event, log)
-            found += 1 if lang is None else readers.get(lang, 0)
-    return found
+    return log.count(None, seq) + sum(log.count(served, seq) for _, served in tags)
 
 
 def under_way(utterances: Iterable[Utterance], lang: str) -> list[Delta]:
@@ -134,14 +124,3 @@ def _line(tag: str, caption: Caption, view: View) -> Line:
         draft=caption.draft or None if view == "live" else None,
         by=caption.by,
     )
-
-
-_EVERYBODY = (Source, Retracted, Settings)
-"""A union would be built anew at each call, and there are many."""
-
-
-def _concerned(event: Durable, log: Log) -> str | None:
-    """The language whose readers an event is for; None: it is for everybody."""
-    if isinstance(event, _EVERYBODY) or event.seq in log.originals:
-        return None
-    return event.lang

@@ -197,3 +197,21 @@ def test_the_last_utterances_come_with_all_that_was_decided_of_them_in_order() -
     assert [event.seq for event in conversation().last(2)] == [1, 2, 5, 6, 7, 8]
     assert conversation().last(9) == conversation().last(2)
     assert conversation().last(0) == []
+
+
+def test_it_counts_what_came_after_a_number_for_a_language_or_for_everybody() -> None:
+    made = Log("e", Limits(log=7))
+    for n in range(6):
+        made.append(Source(seq=made.next(), id=f"u{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
+        made.append(Cancelled(seq=made.next(), id=f"u{n}", rev=1, lang="de", was="done"), 0.0)
+    made.append(Cancelled(seq=made.next(), id="u5", rev=1, was="done"), 0.0)
+    assert (made.oldest, made.seq) == (7, 13)
+    assert [made.count(None, seq) for seq in (0, 6, 7, 12, 13, 99)] == [4, 4, 3, 1, 0, 0]
+    assert [made.count("de", seq) for seq in (0, 6, 7, 8, 11, 12)] == [3, 3, 3, 2, 1, 0]
+    assert made.count("fr", 0) == 0
+    for n in range(9):
+        made.append(Source(seq=made.next(), id=f"v{n}", rev=1, ord=n, lang="en", text="x"), 0.0)
+        assert made.count(None, 0) + made.count("de", 0) == len(made) == 7
+    assert made.count("de", 0) == 0
+    made.shed(made.bytes)
+    assert made.count(None, 0) == len(made) == 0
