@@ -103,6 +103,7 @@ class Session(Member):
         "_limits",
         "_opened",
         "_profile",
+        "_released",
         "account",
         "errors",
         "frames_in",
@@ -152,6 +153,7 @@ class Session(Member):
         self._bucket = TokenBucket(limits.rate, limits.burst, now)
         self._bad = 0
         self._bye: str | None = None
+        self._released = False
         self._heard = usual(profile)
         self._opened = now
 
@@ -319,7 +321,8 @@ class Session(Member):
             self._enter(State.DRAINING)
 
     def dismiss(self) -> None:
-        """The room has been let go: from now on nothing changes it here."""
+        """The room has been let go: from now on nothing changes it here, nor does who leaves."""
+        self._released = True
         if self.state in (State.OPEN, State.DRAINING):
             self._enter(State.DISMISSED)
 
@@ -376,7 +379,7 @@ class Session(Member):
             self._refuse(fault, now, ref=message.ref, id=id, retry_ms=fault.retry_ms)
 
     def _do(self, message: ClientMessage, now: float) -> None:
-        if self.state is State.DISMISSED and isinstance(message, Say | Want | Set | Edit | Retract):
+        if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
             raise ClientFault(
                 ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
             )

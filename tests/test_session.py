@@ -493,6 +493,30 @@ def test_who_says_bye_in_a_drain_ends_as_ever() -> None:
     assert peer.session.outbox.closing is CloseCode.DONE
 
 
+@pytest.mark.parametrize("first", ["bye", "dismiss"])
+def test_who_leaves_while_it_is_told_what_it_missed_changes_nothing_in_a_room_let_go(
+    first: str,
+) -> None:
+    peer = client("de")
+    for n in range(200):
+        peer.say("hello" * 100, id=f"x{n}")
+        peer.meeting.finish_all()
+        peer.events()
+        peer.meeting.wait(1.0)
+    peer.session.receive('{"type":"sync","epoch":"epoch","seq":0}', peer.meeting.now)
+    if first == "dismiss":
+        peer.session.dismiss()
+    peer.session.receive('{"type":"bye"}', peer.meeting.now)
+    if first == "bye":
+        peer.session.dismiss()
+    assert peer.session.state is State.LEAVING
+    seq = peer.meeting.room.log.seq
+    peer.session.receive('{"type":"set","context":"a meeting"}', peer.meeting.now)
+    assert (peer.session.errors, peer.meeting.room.log.seq) == (1, seq)
+    assert names(peer.events())[-1] == "stats"
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
 def test_who_was_dismissed_may_ask_and_changes_nothing_any_more() -> None:
     peer = client("de")
     peer.say("hello", id="x")
