@@ -22,8 +22,9 @@ from gateway.errors import ClientFault, ErrorCode
 T = TypeVar("T")
 
 SIGNATURE_BYTES = 16
-MOST = 4_096
-"""Characters of the longest token that is looked at."""
+MOST = 16_384
+"""Characters of the longest token that is looked at. What a key opens is stated in it: some three
+hundred rooms by name. With the rest of a request it has to fit into 32 KiB."""
 
 
 class Signer:

@@ -259,7 +259,7 @@ class Hub:
             session.room.name,
             seat.role,
             seat.source,
-            seat.targets,
+            seat.targets[: self.limits.targets + 1],  # more is too many, however many
             seat.view,
             seat.speaker,
             None if seat.grant is EVERYTHING else seat.grant,

@@ -13,10 +13,10 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.grant import Grant, Quota
 from gateway.limits import Limits
 from gateway.member import Role
-from gateway.messages import Final
+from gateway.messages import Final, Welcome
 from gateway.server import hub as module
 from gateway.server.hub import Hub, Seat
-from tests.helpers import EAGER
+from tests.helpers import EAGER, read
 from tests.live import until
 from tests.talk import run
 
@@ -185,5 +185,22 @@ def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more(
         assert (stays.errors, len(stays.inflight)) == (0, 1)
         engine.release()
         await hub.forget("other")
+
+    run(main)
+
+
+def test_a_key_that_opens_many_rooms_by_name_and_a_long_list_of_languages_fit_into_a_token() -> (
+    None
+):
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
+        seat = Seat(room=rooms[7], targets=("de",) * 9_000, grant=Grant(key="k", rooms=rooms))
+        session = hub.open(seat)
+        welcome = read(session.outbox.take()[0])
+        assert isinstance(welcome, Welcome)
+        place = hub.recognise(welcome.resume, None)
+        assert place is not None and place.grant == seat.grant
+        assert len(place.targets) == Limits().targets + 1
 
     run(main)
