@@ -110,7 +110,7 @@ class Scribe:
 
     @contextlib.contextmanager
     def sending(self, body: bytes) -> Iterator[None]:
-        """While it lasts, the transcript is in memory; for several who asked for it together, once."""
+        """While it lasts, the transcript is in memory; once for several who asked together."""
         count = self._out[id(body)] = self._out.get(id(body), 0) + 1
         if count == 1:
             self.held += len(body)
