@@ -61,6 +61,12 @@ class Proxies:
             return str(ipaddress.ip_network((here, 64), strict=False))
         return str(here)
 
+    def direct(self, peer: str | None) -> str | None:
+        """The same before anything was read, when a proxy has not yet told for whom it asks: None
+        for every proxy."""
+        here = None if peer is None else _address(peer)
+        return None if here is None or self._trusted(here) else self.client(peer, ())
+
     def _trusted(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 

@@ -60,7 +60,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     job_s: float = 30.0
     """Seconds from submission to the end of one translation; then ``failed`` with ``timeout``."""
     address_sockets: int = 1_000
-    """Open sockets of one address, and handshakes at once: a conference is one address."""
+    """Open sockets of one address, and handshakes at once: a conference is one address. It may have
+    as many connections that are no sockets."""
     address_rate: float = 100.0
     """Handshakes a second of one address, sustained."""
     address_failures: int = 100

@@ -156,3 +156,19 @@ def test_an_address_with_a_socket_open_is_not_forgotten_and_of_others_the_oldest
     for name in (HERE, "d"):
         with pytest.raises(ClientFault):
             addresses.trust(name, NOW)
+
+
+@pytest.mark.parametrize(
+    ("peer", "counted"),
+    [
+        ("9.9.9.9", "9.9.9.9"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("127.0.0.1", None),
+        ("10.1.2.3", None),
+        (None, None),
+    ],
+)
+def test_a_connection_of_a_proxy_is_nobodys_until_it_has_told_for_whom_it_asks(
+    peer: str | None, counted: str | None
+) -> None:
+    assert Proxies(["10.0.0.0/8"]).direct(peer) == counted

@@ -100,6 +100,10 @@ class Gate:
         address = self._proxies.client(client[0] if client else None, forwarded)
         return Caller(self, scope, headers, address)
 
+    def address(self, peer: str | None) -> str | None:
+        """What to count a connection under of which nothing has been read; None: not at all."""
+        return self._proxies.direct(peer)
+
     def check(self, headers: Headers) -> None:
         """Whether a page may ask this, under this name. Raises `ClientFault` (``forbidden``)."""
         host = headers.get("host")

@@ -15,6 +15,7 @@ import asyncio
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -60,6 +61,11 @@ else:
     _Base = object
 
 
+def nobody(peer: str | None) -> str | None:
+    """Where no address is counted."""
+    return None
+
+
 class Bounded(_Base):
     """What both of uvicorn's HTTP protocols lack."""
 
@@ -67,6 +73,12 @@ class Bounded(_Base):
     head_s: ClassVar[float] = Limits().handshake_s
     waiting: ClassVar[dict[Bounded, None]] = {}
     """Connections that have sent no complete head, the longest first."""
+    each: ClassVar[int] = Limits().address_sockets
+    peers: ClassVar[dict[str, int]] = {}
+    """Connections that are not WebSockets, by address."""
+    address: ClassVar[Callable[[str | None], str | None]] = staticmethod(nobody)
+
+    _peer: str | None = None
 
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -76,6 +88,9 @@ class Bounded(_Base):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self._crowded():
+            self._refuse(429, "This address has too many connections.")
+            return
         if len(self.connections) > self.most:
             eldest = next(iter(self.waiting), None)
             if eldest is None:
@@ -86,6 +101,7 @@ class Bounded(_Base):
         self._await()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
         self._done()
         self._read()
         super().connection_lost(exc)
@@ -107,6 +123,7 @@ class Bounded(_Base):
                 self._await()
 
     def handle_websocket_upgrade(self, *event: Any) -> None:
+        self._forget()  # the gate counts sockets, and knows for whom a proxy asks
         self._done()
         self._upgraded = True
         super().handle_websocket_upgrade(*event)
@@ -127,6 +144,21 @@ class Bounded(_Base):
     def send_400_response(self, msg: str) -> None:
         status = getattr(sys.exc_info()[1], "error_status_hint", 400)  # h11 has an opinion
         self._refuse(status, msg)
+
+    def _crowded(self) -> bool:
+        """Count it; whether there are too many of its address."""
+        peer = self._peer = type(self).address(self.client[0] if self.client else None)
+        if peer is None:
+            return False
+        self.peers[peer] = self.peers.get(peer, 0) + 1
+        return self.peers[peer] > self.each
+
+    def _forget(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            self.peers[peer] -= 1
+            if not self.peers[peer]:
+                del self.peers[peer]
 
     def _await(self) -> None:
         self._head = self.loop.call_later(self.head_s, self._late)
@@ -246,10 +278,23 @@ else:
     BEST = Fast
 
 
-def inbound(limits: Limits, most: int, base: type[Bounded] = BEST) -> type[asyncio.Protocol]:
+def inbound(
+    limits: Limits,
+    most: int,
+    base: type[Bounded] = BEST,
+    address: Callable[[str | None], str | None] = nobody,
+) -> type[asyncio.Protocol]:
     """The protocol class of one server.
 
     :param most: connections there may be, WebSockets included
+    :param address: what to count one under, by its peer; None: not at all
     """
-    members = {"most": most, "head_s": limits.handshake_s, "waiting": {}}
+    members = {
+        "most": most,
+        "head_s": limits.handshake_s,
+        "waiting": {},
+        "each": limits.address_sockets,
+        "peers": {},
+        "address": staticmethod(address),
+    }
     return type("Inbound", (base,), members)

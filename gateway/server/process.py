@@ -37,9 +37,10 @@ from gateway.errors import GatewayError
 from gateway.limits import Limits
 from gateway.server.app import create_app
 from gateway.server.garbage import Garbage
+from gateway.server.gate import Gate
 from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
-from gateway.server.inbound import HEAD_BYTES, SPARE, inbound
+from gateway.server.inbound import HEAD_BYTES, SPARE, inbound, nobody
 from gateway.server.upgrade import Upgrade, quiet, upgrade
 from gateway.session import usual
 from gateway.settings import Settings
@@ -172,11 +173,16 @@ def configure(app: Starlette, settings: Settings, most: int | None = None) -> uv
 
     :param most: connections there may be; default: what the limits ask for
     """
+    gate: Gate | None = getattr(app.state, "gate", None)
     return uvicorn.Config(
         app,
         loop=settings.loop,
         ws=upgrade(settings.limits),
-        http=inbound(settings.limits, most or settings.limits.sessions + SPARE),
+        http=inbound(
+            settings.limits,
+            most or settings.limits.sessions + SPARE,
+            address=nobody if gate is None else gate.address,
+        ),
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,
         ws_ping_interval=settings.ping_s or None,

@@ -59,12 +59,13 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(
-    base: type[Bounded] = BEST, *, handshake_s: float = 60.0, most: int = 100
+    base: type[Bounded] = BEST, *, handshake_s: float = 60.0, most: int = 100, each: int = 100
 ) -> AsyncIterator[Site]:
     here = Site()
-    settings = Settings(limits=Limits(handshake_s=handshake_s))
+    settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=each))
     config = configure(here.app, settings)
-    here.kind = config.http = inbound(settings.limits, most, base)  # type: ignore[assignment]
+    here.kind = inbound(settings.limits, most, base, lambda peer: peer)
+    config.http = here.kind
     config.lifespan = "off"
     here.server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
@@ -105,10 +106,11 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def dial(port: int, receive: int = 0) -> AsyncIterator[Client]:
+async def dial(port: int, receive: int = 0, source: str = "127.0.0.1") -> AsyncIterator[Client]:
     """Connect; ``receive`` is the size of the buffer of what it has not read."""
     with socket.socket() as peer:
         peer.setblocking(False)
+        peer.bind((source, 0))
         if receive:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", port))
@@ -300,6 +302,28 @@ def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
                 here.door.set()
                 assert b"open" in await busy.read(b"open")
                 assert b"open" in await third.read(b"open")
+
+    run(main)
+
+
+@BASES
+def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
+    base: type[Bounded],
+) -> None:
+    slow = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+
+    async def main() -> None:
+        async with site(base, each=2) as here:
+            async with dial(here.port) as first, dial(here.port) as second:
+                for client in (first, second):
+                    await client.send(slow)
+                await until(lambda: here.kind.peers == {"127.0.0.1": 2})
+                async with dial(here.port) as third:
+                    assert (await third.read()).startswith(b"HTTP/1.1 429 ")
+                async with dial(here.port, source="127.0.0.2") as other:
+                    await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                    assert b"200 OK" in await other.read(b"hello")
+            await until(lambda: not here.kind.peers)
 
     run(main)
 
