@@ -67,6 +67,7 @@ export class Follow {
     const { hidden } = this.#button;
     if (hidden !== this.#following) this.#button.hidden = this.#following;
     const words = this.#missed ? `Jump to live, ${this.#missed} new` : "Jump to live";
-    this.#button.lastElementChild.textContent = words;
+    const label = this.#button.lastElementChild;
+    if (label.textContent !== words) label.textContent = words; // each frame of scrolling comes here
   }
 }

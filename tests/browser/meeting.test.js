@@ -232,6 +232,28 @@ test("a line that breaks comes back by itself, and nothing is read twice", async
   assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
 });
 
+test("a page that was offline comes back at once, and reads what it missed", async () => {
+  const name = room();
+  let cut;
+  const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
+      socket.connectToServer();
+      cut = () => socket.close({ code: 1012 });
+    }),
+  }));
+  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  await type(speaker, "before");
+  await reads(reader, "de", "[de] before");
+  await reader.context().setOffline(true);
+  await cut();
+  await reader.locator('#state:not([data-state="open"])').waitFor();
+  await type(speaker, "meanwhile");
+  await reads(speaker, "de", "[de] meanwhile");
+  await reader.context().setOffline(false);
+  await reads(reader, "de", "[de] meanwhile");
+  assert.deepEqual((await captions(reader)).map(([, text]) => text), ["[de] before", "[de] meanwhile"]);
+});
+
 test("a gateway that asks for a key is given one, and lets in as far as it reaches", async () => {
   const file = join(mkdtempSync(join(tmpdir(), "keys-")), "keys.toml");
   const made = execFileSync(process.env.GATEWAY_PYTHON ?? "python3", ["-m", "gateway", "key", "ann", "--keys", file, "--role", "speak"]);
