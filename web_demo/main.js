@@ -65,7 +65,7 @@ const drawer = new Drawer();
 drawer.add($("#steer"), steer.section, { onOpen: () => steer.offer(columns.langs) });
 drawer.add($("#insight"), insight.section, { onOpen: () => insight.open(), onClose: () => insight.close() });
 new Deeds(view, { role: () => document.body.dataset.role, send: (message) => connection.send(message) });
-new Share(here, () => columns.langs);
+new Share(here, key, () => columns.langs);
 new Paste((said, lang) => demo.play(said, lang, "Transcript"));
 let pairs = []; // what can be translated into what: [{ tag, targets }]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 from functools import lru_cache
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import segno
 from starlette.requests import Request
@@ -18,6 +18,9 @@ from starlette.routing import Route
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.connection import ROOM
+
+TOKEN = 128
+"""Characters of a token in a code: an API key has 77, and a longer one no telephone reads well."""
 
 QUIET = 2
 """Light modules around the code. The standard wants four (ISO/IEC 18004); the page has the rest."""
@@ -29,7 +32,12 @@ DRAWN = 256
 
 
 async def qr(request: Request) -> Response:
-    """The address of a room's join page, as it was reached itself. Raises `ClientFault`."""
+    """The address of a room's join page, as it was reached itself. Raises `ClientFault`.
+
+    A token that is shown becomes a part of it, for those who have none: where keys are configured,
+    a moderator asks with a key that was made for readers. It stands behind the ``#``, which no
+    server is sent.
+    """
     room = request.path_params["room"]
     if not ROOM.fullmatch(room):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
@@ -38,12 +46,23 @@ async def qr(request: Request) -> Response:
             ErrorCode.BAD_FRAME, f"No host has a name of more than {HOST} characters."
         )
     address = f"{request.base_url}join.html?{urlencode({'room': room})}"
-    drawn = await asyncio.to_thread(picture, address)
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        drawn = await asyncio.to_thread(picture, address)
+    elif len(token) > TOKEN:
+        raise ClientFault(ErrorCode.TOO_LONG, f"A code takes {TOKEN} characters of a token.")
+    else:
+        drawn = await asyncio.to_thread(draw, f"{address}#key={quote(token)}")
     return Response(drawn, headers=HEADERS, media_type="image/svg+xml")
 
 
 @lru_cache(maxsize=DRAWN)
 def picture(address: str) -> bytes:
+    """`draw`, kept. An address with a token in it is not."""
+    return draw(address)
+
+
+def draw(address: str) -> bytes:
     """A QR code as SVG, black on white in every theme: some cameras read no other.
 
     Error correction M: a fingerprint or a glare may cover an eighth of it.
@@ -54,6 +73,6 @@ def picture(address: str) -> bytes:
     return svg.getvalue()
 
 
-HEADERS = {"cache-control": "no-cache"}
+HEADERS = {"cache-control": "no-store"}
 
 ROUTES = (Route("/v1/rooms/{room}/qr.svg", qr),)

@@ -169,7 +169,7 @@ def _paths() -> Json:
                 "qr",
                 "The QR code of the page on which one joins the room.",
                 {"image/svg+xml": TEXT},
-                faults=(404,),
+                faults=(404, 413),
                 asks=False,
             ),
         },

@@ -91,7 +91,7 @@ test("a telephone joins by the code's page, chooses a language, and only reads",
   const name = room();
   const page = await connected(await open(there, `/?room=${name}`));
   await page.getByRole("button", { name: "Share" }).click();
-  await page.waitForFunction(() => document.querySelector("#qr").naturalWidth > 0);
+  await page.locator("#qr path").first().waitFor();
   const address = await page.inputValue("#link-read");
   await picture(page, "share");
   const phone = await open({ ...there, address: "" }, address, { phone: true, dark: true, locale: "fr-FR" });
@@ -271,6 +271,14 @@ test("a gateway that asks for a key is given one, and lets in as far as it reach
     assert.equal(await page.getAttribute("body", "data-role"), "speak");
     await type(page, "good morning");
     await reads(page, "de", "[de] good morning");
+    await page.getByRole("button", { name: "Share" }).click();
+    await page.getByLabel("Key for readers").fill(key);
+    await page.keyboard.press("Tab");
+    await page.locator("#qr path").first().waitFor();
+    const phone = await open({ ...there, address: "" }, await page.inputValue("#link-read"), { phone: true });
+    await phone.locator("#languages a").first().click();
+    await connected(phone);
+    assert.deepEqual(phone.faults, []);
     await page.goto(`${closed.address}/?room=other&to=fr#key=${key}`);
     await connected(page);
     assert.equal(new URL(page.url()).hash, "");

@@ -61,3 +61,16 @@ def test_a_code_is_drawn_once_and_off_the_event_loop(
 
 async def _thread() -> threading.Thread:
     return threading.current_thread()
+
+
+def test_a_token_that_is_shown_is_in_the_code_where_no_server_is_sent_it(live: Live) -> None:
+    shown = {"authorization": "Bearer gwk_reader"}
+    answer = httpx.get(live.http + "/v1/rooms/demo/qr.svg", headers=shown)
+    assert answer.content == join.draw(f"{live.http}/join.html?room=demo#key=gwk_reader")
+    assert b"gwk" not in answer.content
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_token_that_no_code_can_hold_is_refused(live: Live) -> None:
+    shown = {"authorization": "Bearer " + "x" * (join.TOKEN + 1)}
+    assert httpx.get(live.http + "/v1/rooms/demo/qr.svg", headers=shown).status_code == 413
