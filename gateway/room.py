@@ -496,11 +496,11 @@ class Room:
 
     def _vacate(self, now: float) -> None:
         """Somebody may have been the last one."""
+        self._expire(now, now)  # with what it aborts may end what somebody was waited for
         if self.members or self.away:
             self.empty_since = None
         elif self.empty_since is None:
             self.empty_since = now
-        self._expire(now, now)
 
     def _backfill(self, most: int | None) -> int:
         return self._limits.backfill if most is None else min(most, self._limits.backfill)

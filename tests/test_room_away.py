@@ -164,6 +164,15 @@ def test_languages_that_only_it_read_linger_as_they_do() -> None:
     assert not room.room.booth.jobs
 
 
+def test_a_room_is_empty_once_the_last_thing_was_cancelled_that_somebody_was_waited_for() -> None:
+    room, peer = meeting("de", grace_s=10.0, linger_s=5.0)
+    peer.say("one")
+    peer.cut()
+    room.wait(5.0)
+    assert not room.room.away and room.alarm is None
+    assert room.room.empty_since == room.now
+
+
 def test_each_has_a_time_of_grace_of_its_own() -> None:
     room, peer = meeting("de", grace_s=10.0)
     other = room.enter("de")
