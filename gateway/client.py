@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -61,7 +62,7 @@ from gateway.messages import (
     Want,
     Welcome,
 )
-from gateway.recovery import STABLE_S, Backoff, Ledger, Position, goes_on
+from gateway.recovery import STABLE_S, Backoff, Ledger, Position, goes_on, own
 
 __all__ = [
     "Broken",
@@ -196,6 +197,7 @@ class Client:
         self._position = Position(line.welcome)
         self._ledger = Ledger()
         self._backoff = Backoff(random.random)
+        self._gave_up = -math.inf  # when an attempt came to nothing
         self._ready = True  # what was asked before this connection has been sent again
         self._going = False  # the gateway is about to stop
         self._since: float | None = None  # there has been no connection
@@ -482,11 +484,13 @@ class Client:
         self._ready = self._going = False
         if self._stable is not None:
             self._stable.cancel()
-        if self._closing or not self._resume or not lost.reconnect:
+        now = asyncio.get_running_loop().time()
+        again = lost.reconnect or own(lost.code, now - self._gave_up)
+        if self._closing or not self._resume or not again:
             self._end(lost)
             return
         log.info("no connection: %s", lost)
-        self._since = asyncio.get_running_loop().time()
+        self._since = now
         if self._dialling is None:
             self._redial()
         else:
@@ -521,7 +525,9 @@ class Client:
                     if not exc.reconnect:
                         self._turned_away(exc)
                         return
+                    self._gave_up = asyncio.get_running_loop().time()
                 except OSError as exc:
+                    self._gave_up = asyncio.get_running_loop().time()
                     log.debug("no connection yet: %s", exc)
                 else:
                     await self._switch(line)

@@ -7,8 +7,15 @@ const MOST = 100; // utterances kept while there is no connection
 
 const DURABLE = ["source", "final", "failed", "cancelled", "edited", "retracted", "settings"];
 
-/** Whether a close is worth a new socket (docs/codes.md). 1006: broken without a close frame. */
-export function worthRetrying(code) {
+const REPLACED = 4409;
+const ABANDONED_S = 30; // an attempt that was given up may be read by the gateway so much later
+
+/**
+ * Whether a close is worth a new socket (docs/codes.md). 1006: broken without a close frame. `ago` is
+ * how many seconds ago an attempt was given up: that one may have taken the place of this socket.
+ */
+export function worthRetrying(code, ago = Infinity) {
+  if (code === REPLACED) return ago < ABANDONED_S;
   return ![1000, 1003, 1007, 1008, 1009, 1010].includes(code) && !(code >= 4400 && code < 4500);
 }
 

@@ -17,6 +17,12 @@ test("a finished talk and what would only happen again are not", () => {
   }
 });
 
+test("an attempt that was given up and read late is no other page", () => {
+  assert.equal(worthRetrying(4409, 29), true);
+  assert.equal(worthRetrying(4409, 30), false);
+  assert.equal(worthRetrying(4410, 0), false);
+});
+
 test("waits grow, with jitter from nothing, to a longest one", () => {
   assert.deepEqual([0, 1, 2, 3].map((n) => backoff(n, () => 1)), [0.25, 0.5, 1, 2]);
   assert.equal(backoff(50, () => 1), 15);
