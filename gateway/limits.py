@@ -100,3 +100,7 @@ class TokenBucket:
             self._tokens -= 1
             return 0.0
         return (1 - self._tokens) / self._rate
+
+    def spend(self, tokens: float) -> None:
+        """Take so many at once; where there are fewer, of those to come."""
+        self._tokens -= tokens

@@ -451,6 +451,8 @@ class Session(Member):
             )
         seq, resumed, recalled = self._begin(self.langs, Point(sync.epoch, sync.seq))
         assert resumed is not None, "it was asked for"
+        if resumed.ok:
+            self._bucket.spend((self.room.log.seq - seq) / PAGE)
         self.outbox.send(
             Synced(
                 epoch=self.room.log.epoch,

@@ -48,3 +48,10 @@ def test_a_clock_that_goes_back_and_forth_gives_nothing_twice() -> None:
         assert bucket.take(95) == 1
         assert bucket.take(100) == 1
     assert bucket.take(101) == 0
+
+
+def test_what_is_spent_at_once_is_waited_for_after_it() -> None:
+    bucket = TokenBucket(rate=2, burst=4, now=0)
+    bucket.spend(7.5)
+    assert bucket.take(0) == 2.25
+    assert bucket.take(2.25) == 0

@@ -421,6 +421,17 @@ def test_one_answer_at_a_time() -> None:
     assert numbers(reader.send("sync", epoch="epoch", seq=118)) == [119, 120]
 
 
+def test_a_reader_cannot_have_long_histories_told_again_and_again() -> None:
+    room, peer = meeting("de", rate=1.0, burst=2)
+    for _ in range(PAGE // 2):
+        peer.meeting.wait(10.0)
+        said(room, peer, "one")
+    room.wait(10.0)
+    assert names(peer.send("sync", epoch="epoch", seq=0))[0] == "synced"
+    error = one(Error, peer.send("sync", epoch="epoch", seq=0))
+    assert (error.code, error.retry_ms) == (ErrorCode.RATE, 1000)
+
+
 def test_a_sync_needs_both_and_no_negative_number() -> None:
     _, peer = meeting()
     for fields in ({"seq": 1}, {"epoch": "e"}, {"epoch": "e", "seq": -1}):
