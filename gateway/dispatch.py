@@ -63,6 +63,14 @@ class Turns:
         if not rooms:
             del self._tenants[job.tenant]
 
+    def behind(self, room: str, jobs: int) -> bool:
+        """Whether another room has more than this one would have with so many jobs more."""
+        counts = [
+            (name, len(ids)) for rooms in self._tenants.values() for name, ids in rooms.items()
+        ]
+        own = sum(count for name, count in counts if name == room)
+        return any(count > own + jobs for _, count in counts)
+
     def next(self) -> str | None:
         """Take out the one whose turn it is; its room and its tenant come last then."""
         if not self._tenants:
@@ -122,7 +130,8 @@ class Dispatch:
         after which to try again."""
         if not self.admits(jobs):
             return self.load.full(self.queued, self.capacity, now)
-        return self.load.admit(room, tenant, self.finals, self.capacity, now)
+        behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
+        return self.load.admit(room, tenant, self.finals, self.capacity, now, behind=behind)
 
     def submit(self, job: Job, now: float) -> None:
         """Queue a job. The caller has asked `admits`; nothing is refused here."""

@@ -162,10 +162,21 @@ class Load:
             self._relax(now)
         self._least, self._asked, self._made = math.inf, 0, 0
 
-    def admit(self, room: str, tenant: str, waiting: int, capacity: int, now: float) -> float:
+    def admit(
+        self,
+        room: str,
+        tenant: str,
+        waiting: int,
+        capacity: int,
+        now: float,
+        *,
+        behind: bool = False,
+    ) -> float:
         """0 where something new may be said in a room, else seconds after which to try again.
 
-        ``waiting`` are finals that the engine, with room for ``capacity`` jobs, was not given yet.
+        ``waiting`` are finals that the engine, with room for ``capacity`` jobs, was not given yet;
+        ``behind`` that another room has more of them than this one would have: it is not to wait
+        for a place that those who say most take again and again.
         """
         ahead = waiting * self._run / max(1, capacity)
         others = len(self._seats) > (room in self._seats)
@@ -173,7 +184,7 @@ class Load:
             self._enter(now)  # more than a burst: this one would come too late already
             self._hot = now
         if self.overloaded:
-            full = waiting >= max(1.0, 0.75 * (self.stretch - 1) * capacity)
+            full = waiting >= max(1.0, 0.75 * (self.stretch - 1) * capacity) and not behind
             if full or not self._has_seat(room, tenant):
                 self.refused["queue" if full else "seat"] += 1
                 self._denied = now

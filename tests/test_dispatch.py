@@ -249,6 +249,19 @@ def test_something_new_is_refused_where_the_queue_or_the_engine_is_full() -> Non
     assert dispatch.admit("new", "", 1, NOW + 6) > 0
 
 
+def test_a_room_that_fills_the_queue_keeps_nobody_out_who_has_a_seat_and_says_less() -> None:
+    dispatch = Dispatch(capacity=1, depth=20)
+    overloaded(dispatch)
+    now = NOW + 6
+    queue(dispatch, *(job(f"b{n}", "b") for n in range(3)), now=now)
+    assert dispatch.admit("b", "", 1, now) > 0  # it has its share, and more
+    assert dispatch.admit("a", "", 3, now) > 0  # it would have as much
+    assert dispatch.admit("a", "", 2, now) == 0
+    queue(dispatch, *(job(f"a{n}", "a") for n in range(2)), now=now)
+    assert dispatch.admit("a", "", 1, now) > 0
+    assert dispatch.admit("late", "", 1, now) > 0  # it has no seat
+
+
 def test_a_job_that_was_stopped_is_not_counted_as_made() -> None:
     dispatch = Dispatch(capacity=1, depth=2)
     queue(dispatch, job("1"))
