@@ -81,7 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     """Listen on other addresses than loopback although everybody who reaches them is let in."""
     reuse_port: bool = False
-    """Share the port: start the next process, then end this one, and nobody is turned away."""
+    """Share the port: start the next process, end this one when that is ready, and nobody is turned
+    away. It listens only once its engine is ready."""
     drain_s: Seconds = 10.0
     """Seconds that captions in flight have to finish after SIGTERM; a sentence takes one or two."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -321,10 +322,14 @@ def loopback(host: str) -> bool:
         return False
 
 
+def asks(settings: Settings) -> bool:
+    """Whether anybody has to show a key or a token."""
+    return any((settings.keys, settings.jwt_key, settings.jwks_url, settings.jwks_file))
+
+
 def refuse_exposure(settings: Settings) -> None:
     """Raise `SettingsError` where strangers could reach a gateway that asks nobody for a key."""
-    given = (settings.keys, settings.jwt_key, settings.jwks_url, settings.jwks_file)
-    if not settings.insecure and not any(given) and not loopback(settings.host):
+    if not settings.insecure and not asks(settings) and not loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, and this gateway lets everybody"
             " in. Make a key with `gateway key` and name the file with --keys, or say --insecure."

@@ -43,7 +43,7 @@ from gateway.server.hub import Hub
 from gateway.server.inbound import HEAD_BYTES, SPARE, inbound, nobody
 from gateway.server.upgrade import Upgrade, quiet, upgrade
 from gateway.session import usual
-from gateway.settings import Settings
+from gateway.settings import Settings, asks
 from gateway.store import Store
 
 if sys.platform != "win32":
@@ -66,6 +66,8 @@ FILES = 128
 RECEIVE_BYTES = 16_384
 """SO_RCVBUF. uvicorn parses all that one read gives before anything else runs: of the smallest
 frames, the 256 KiB that a read may give take a fifth of a second."""
+TICK_S = 0.1
+"""Seconds between two looks for a signal while nobody is listened to yet, as uvicorn's."""
 GRACE_S = 0.2
 """Seconds for open responses after the drain, in which captions had theirs."""
 LAST_S = 12.0
@@ -97,10 +99,22 @@ class Server(uvicorn.Server):
         self._shared = shared
         self._signalled = signalled
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.after: asyncio.Task[None] | None = None
+        """Listen when this has ended: another process serves the port meanwhile."""
+        self.opened = asyncio.Event()
+        """Set once it listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        while self.after is not None and not self.after.done():
+            await asyncio.wait([self.after], timeout=TICK_S)
+            if self.should_exit:
+                return
+        if self.after is not None and self.after.exception() is not None:
+            self.should_exit = True
+            return
         await super().startup(sockets)
+        self.opened.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._shared:
@@ -230,7 +244,8 @@ def listen(
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         _tune(listener, settings or Settings())
         listener.bind((host, port))
-        listener.listen(BACKLOG)
+        if not reuse:  # else asyncio does, when there is somebody to answer
+            listener.listen(BACKLOG)
     except OSError as exc:
         listener.close()
         why = exc.strerror or exc
@@ -293,27 +308,31 @@ async def _serve(
         if store is not None:  # before anybody is let in
             await store.open()
             stack.push_async_callback(store.close)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
         starting = asyncio.create_task(engine.start())
+        if settings.reuse_port:  # the kernel deals out to whoever listens, ready or not
+            server.after = starting
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
         progress = asyncio.create_task(_progress(engine, time.monotonic))
+        opening = asyncio.create_task(server.opened.wait())
         try:
             await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
             progress.cancel()
             await asyncio.wait([progress])  # it wipes its line first
             if starting.done():
                 starting.result()
+                await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not server.should_exit:  # else it became ready for nobody
                     collector.thaw()  # of a model's start much is garbage, and the rest stays
-                    _announce(engine, listener)
+                    _announce(engine, listener, closed=asks(settings))
             await serving
         except GatewayError:
             server.should_exit = True
             await serving
             raise
         finally:
-            for task in (starting, progress):
+            for task in (starting, progress, opening):
                 task.cancel()
-            await asyncio.gather(starting, progress, return_exceptions=True)
+            await asyncio.gather(starting, progress, opening, return_exceptions=True)
     return 0
 
 
@@ -335,7 +354,7 @@ async def _progress(engine: Engine, clock: Callable[[], float]) -> None:
             sys.stderr.write("\r\x1b[K")
 
 
-def _announce(engine: Engine, listener: socket.socket) -> None:
+def _announce(engine: Engine, listener: socket.socket, *, closed: bool = False) -> None:
     host, port = listener.getsockname()[:2]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     profile = engine.profile
@@ -345,10 +364,11 @@ def _announce(engine: Engine, listener: socket.socket) -> None:
     ready = f"{engine.name} is ready."
     if substitute is not None:
         ready = f"{substitute} is ready, and does the work until {engine.name} is."
+    key = "-H 'Authorization: Bearer KEY' " if closed else ""
     sys.stderr.write(
         f"{ready}\n"
         f"  Open   http://{place}/\n"
-        f"  or     wscat -c 'ws://{place}/v1/ws?from={source}&to={','.join(targets)}'"
+        f"  or     wscat {key}-c 'ws://{place}/v1/ws?from={source}&to={','.join(targets)}'"
         "   and type a line\n"
         f"  stop   Ctrl-C\n"
     )

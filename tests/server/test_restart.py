@@ -20,12 +20,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from gateway.engines.scripted import ScriptedEngine
-from gateway.errors import CloseCode
+from gateway.errors import CloseCode, EngineFault
 from gateway.limits import Limits
 from gateway.server import process
 from gateway.server.app import create_app
 from gateway.server.hub import Hub, Phase, Seat
-from gateway.server.process import Server, configure, inherited, listen
+from gateway.server.process import Server, _serve, configure, inherited, listen
 from gateway.session import State
 from gateway.settings import Settings
 from gateway.sqlite import SqliteStore
@@ -329,6 +329,63 @@ def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_doubled(
     with gateway(*flags) as first:
         asyncio.run(main(first))
     assert "Traceback" not in first.text
+
+
+def test_a_process_that_shares_its_port_is_dealt_nobody_before_its_engine_is_ready() -> None:
+    async def main() -> None:
+        settings = Settings(reuse_port=True)
+        listener = listen("127.0.0.1", 0, reuse=True)
+        place = listener.getsockname()
+        ready = asyncio.Event()
+
+        class Slow(ScriptedEngine):
+            async def start(self) -> None:
+                with pytest.raises(ConnectionRefusedError):
+                    await asyncio.open_connection(*place)
+                ready.set()
+                await super().start()
+
+        engine = Slow()
+        app = create_app(engine)
+        server = Server(configure(app, settings), app.state.hub, 1.0)
+        async with asyncio.timeout(20):
+            serving = asyncio.create_task(_serve(server, engine, listener, settings))
+            await server.opened.wait()
+            assert ready.is_set()
+            _, writer = await asyncio.open_connection(*place)
+            writer.close()
+            server.handle_exit(signal.SIGTERM, None)
+            assert await serving == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(fails: bool) -> None:
+    async def main() -> None:
+        settings = Settings(reuse_port=True)
+        listener = listen("127.0.0.1", 0, reuse=True)
+
+        class Never(ScriptedEngine):
+            async def start(self) -> None:
+                if fails:
+                    raise EngineFault("no")
+                server.handle_exit(signal.SIGTERM, None)
+                await asyncio.Event().wait()
+
+        engine = Never()
+        app = create_app(engine)
+        server = Server(configure(app, settings), app.state.hub, 1.0)
+        async with asyncio.timeout(20):
+            if fails:
+                with pytest.raises(EngineFault):
+                    await _serve(server, engine, listener, settings)
+            else:
+                assert await _serve(server, engine, listener, settings) == 0
+        assert not server.opened.is_set()
+        listener.close()
+
+    asyncio.run(main())
 
 
 def test_a_port_is_shared_only_where_both_say_so() -> None:
