@@ -70,7 +70,7 @@ class Endpoint:
                 caller.enter()
                 place = hub.recognise(query.get("resume"), query.get("room"))
                 grant = await caller.grant(None if place is None else place.grant)
-                seat, beat = read_query(query, codec, place, grant, caller.renew)
+                seat, beat = read_query(query, codec, place, grant, caller.renewal)
                 seat.check()
                 await hub.fetch(seat.room)
                 session = hub.open(seat)
@@ -245,7 +245,11 @@ def read_query(
 
     What the query does not say is as at the ``place`` that it takes, else as the ``grant`` is for.
     """
-    was = place or replace(_ANYWHERE, role=grant.usual)
+    was = place or replace(
+        _ANYWHERE,
+        role=grant.usual,
+        targets=(grant.langs or ()) if "ticket" in query else (),
+    )
     room = query.get("room")
     if room is not None and not ROOM.fullmatch(room):
         raise _bad("room", room, "1 to 64 letters, digits, '-' or '_'")
@@ -259,7 +263,7 @@ def read_query(
     if beat is not None and not (
         re.fullmatch(r"\d{1,6}(\.\d{1,3})?", beat) and HEARTBEAT_S[0] <= float(beat)
     ):
-        raise _bad("heartbeat (hb)", beat, f"seconds, at least {HEARTBEAT_S[0]:g}")
+        raise _bad("heartbeat (hb)", beat, f"seconds, {HEARTBEAT_S[0]:g} to {HEARTBEAT_S[1]:g}")
     speaker = query.get("speaker", was.speaker)
     if speaker is not None and len(speaker) > 128:
         raise _bad("speaker", speaker, "at most 128 characters")
@@ -303,8 +307,9 @@ def _unnegotiated(query: QueryParams) -> Codec:
 
 
 def _bad(name: str, value: str, allowed: str) -> ClientFault:
+    article = "an" if name[0] in "aeiou" else "a"
     return ClientFault(
-        ErrorCode.BAD_FRAME, f"{value[:64]!r} is not a {name}.", f"Allowed: {allowed}."
+        ErrorCode.BAD_FRAME, f"{value[:64]!r} is not {article} {name}.", f"Allowed: {allowed}."
     )
 
 

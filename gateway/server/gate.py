@@ -126,7 +126,7 @@ class Gate:
             return self.confirm(self.tickets.redeem(self.signer(), token, self.wall()))
         raise ClientFault(
             ErrorCode.UNAUTHENTICATED,
-            "This is no key of this gateway.",
+            "This is neither a key nor a ticket of this gateway.",
             "A key begins with gwk_; ask whoever runs this gateway for one.",
         )
 
@@ -255,6 +255,11 @@ class Caller:
         except Unfetched:
             await gate.settle()
             return self.renew(shown, ticket=ticket)
+
+    @property
+    def renewal(self) -> Callable[[str], Grant] | None:
+        """How its rights are renewed; None where nobody is asked for any."""
+        return self.renew if self._gate.asks else None
 
     def renew(self, token: str, *, ticket: bool = True) -> Grant:
         """What another token gives. Raises `ClientFault`: ``unauthenticated``, ``busy``."""

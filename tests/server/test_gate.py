@@ -183,6 +183,16 @@ def test_auth_takes_a_socket_over_to_another_key() -> None:
     run(main)
 
 
+def test_auth_takes_any_token_where_nobody_is_asked_for_one() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.next()
+            await client.send({"type": "auth", "token": "x", "ref": "a"})
+            assert (await client.until("authenticated"))[-1]["ref"] == "a"
+
+    run(main)
+
+
 def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +259,9 @@ def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
                 assert session.grant.tenant == "key 1"
             async with talk(live, f"?ticket={shown}") as client:
                 assert await refused(client) == UNKNOWN
+            shown = await ticket(http, SPEAKER, room="demo", to="de")
+            async with talk(live, f"?ticket={shown}") as client:
+                assert "hint" not in await client.next()  # it reads what it is for
             for query in ("&room=other", "&room=demo&role=speak"):
                 shown = await ticket(http, SPEAKER, room="demo")
                 async with talk(live, f"?ticket={shown}{query}") as client:
