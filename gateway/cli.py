@@ -84,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except (GatewayError, Refused, NotTranslated, OSError, ValueError) as exc:
         hint = getattr(exc, "hint", None)
+        if isinstance(exc, Refused) and exc.error.code == "unauthenticated":
+            return _complain(f"{exc.error.msg} Set {settings.KEY} to a key that is good.", 1)
         return _complain(f"{exc} {hint}" if hint else str(exc), 1)
     except KeyboardInterrupt:
         return 130
@@ -554,6 +556,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_languages(chat, required=False)
     chat.add_argument("--room", help="default: a room of your own")
     chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
+    chat.epilog = f"Where the gateway asks for a key, it is the one in {settings.KEY}."
 
     replay = command("replay", _replay, "Play a timed meeting to a running gateway, and measure.")
     replay.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
@@ -737,6 +740,7 @@ def _log(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each caption otherwise
 
 
 def _complain(text: str, status: int) -> int:

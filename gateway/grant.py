@@ -68,7 +68,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
                 f"This key lets you {self.role.value}, not {role.value}.",
-                f"Connect with role={self.role.value}.",
+                f"Ask for one that does, or stay with role={self.role.value}.",
             )
 
     def within(self, other: Grant) -> Grant:

@@ -88,7 +88,7 @@ class Keyring:
         names = set()
         for key in keys:
             if key.id in self._grants or key.name in names:
-                raise KeyFault(f"There are two keys {key.name!r} or two of the id {key.id}.")
+                raise KeyFault(f"There are two keys {key.name!r}, or two of the id {key.id}.")
             names.add(key.name)
             try:
                 self._grants[key.id] = key.grant
