@@ -171,6 +171,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)
 
+    def __repr__(self) -> str:
+        return f"<Settings {self.engine} on {self.host}:{self.port}>"  # there are secrets in it
+
 
 class Group(msgspec.Struct, frozen=True):
     """Numbers of the core that are settings too, under a prefix of their own."""

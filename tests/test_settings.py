@@ -230,3 +230,10 @@ def test_every_setting_is_documented_and_bounded() -> None:
 def test_the_page_of_settings_is_up_to_date() -> None:
     page = (DOCS / "settings.md").read_text(encoding="utf-8")
     assert page == settings.markdown(), "run: gateway settings --markdown > docs/settings.md"
+
+
+def test_settings_printed_by_mistake_show_no_secret() -> None:
+    secret = "canary" * 8
+    settings = Settings(jwt_key=secret, signing_key=secret, openai_api_key=secret)
+    assert repr(settings) == "<Settings ctranslate2 on 127.0.0.1:8000>"
+    assert secret not in f"{settings} {load({}, {'GATEWAY_JWT_KEY': secret})!r}"
