@@ -58,6 +58,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Address to listen on. The default lets in this machine alone; any other needs ``keys``."""
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8000
     """Port to listen on; 0 takes a free one. ``PORT`` is read where ``GATEWAY_PORT`` is not set."""
+    lan: bool = False
+    """A meeting in the local network: listen on all interfaces (or on ``host``, where that is not
+    this machine alone), make keys for this start unless ``keys`` is set, show links and QR code."""
+    certfile: str | None = None
+    """Certificate chain (PEM): the gateway speaks TLS itself. Browsers grant the microphone to
+    ``https`` only. It is read at the start."""
+    keyfile: str | None = None
+    """Private key of ``certfile`` (PEM, not encrypted). Default: it is in the same file."""
     keys: str | None = None
     """File of API keys, which ``gateway key`` makes. It is read again when it changes."""
     jwt_key: str | None = None
@@ -332,10 +340,12 @@ def asks(settings: Settings) -> bool:
 
 def refuse_exposure(settings: Settings) -> None:
     """Raise `SettingsError` where strangers could reach a gateway that asks nobody for a key."""
-    if not settings.insecure and not asks(settings) and not loopback(settings.host):
+    kept = settings.insecure or settings.lan or asks(settings)
+    if not kept and not loopback(settings.host):
         raise SettingsError(
             f"{settings.host} can be reached from other machines, and this gateway lets everybody"
-            " in. Make a key with `gateway key` and name the file with --keys, or say --insecure."
+            " in. Say --lan for a meeting in the local network, or make a key with `gateway key`"
+            " and name the file with --keys, or say --insecure."
         )
 
 

@@ -50,7 +50,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("audience", "booth", "grant", "memory", "sqlite"),
     ("floor", "history", "keys", "minutes", "quota", "recall", "ticket"),
     ("claims", "room"),
-    ("server.issuer",),
+    ("server.issuer", "server.lan"),
     ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score"),

@@ -188,6 +188,10 @@ def test_any_other_address_is_refused_unless_told_insecure(host: str) -> None:
         refuse_exposure(Settings(host=host))
 
 
+def test_a_gateway_for_the_local_network_makes_keys_of_its_own() -> None:
+    refuse_exposure(Settings(host="0.0.0.0", lan=True))
+
+
 @pytest.mark.parametrize("given", ["keys", "jwt_key", "jwks_url", "jwks_file"])
 def test_any_other_address_is_served_to_those_who_show_a_key(given: str) -> None:
     refuse_exposure(Settings(**{"host": "0.0.0.0", given: "x"}))  # type: ignore[arg-type]

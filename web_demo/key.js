@@ -2,6 +2,7 @@
 // sockets, since an address is written into logs and a ticket is good once. Knows the document.
 
 const KEPT = "key";
+const GUESTS = "guests";
 const ROLES = ["moderate", "speak", "view"]; // from the most to the least
 
 export class Key {
@@ -9,15 +10,25 @@ export class Key {
   #place;
   #value;
 
-  /** `place` is { room, role, http }. A key may come in the fragment, which no server is sent. */
+  /**
+   * `place` is { room, role, http }. A key may come in the fragment, which no server is sent, and beside it the
+   * one for `guests`, who read.
+   */
   constructor(place) {
     this.#place = place;
-    const given = new URLSearchParams(location.hash.slice(1)).get("key");
+    const behind = new URLSearchParams(location.hash.slice(1));
+    const given = behind.get("key");
     if (given) {
       sessionStorage.setItem(KEPT, given);
+      sessionStorage.setItem(GUESTS, behind.get("guests") ?? "");
       history.replaceState(null, "", location.pathname + location.search);
     }
     this.#value = given ?? sessionStorage.getItem(KEPT);
+  }
+
+  /** The key to invite readers with; "" where it is not known. */
+  get guests() {
+    return sessionStorage.getItem(GUESTS) ?? "";
   }
 
   /** What a request has to have. */
@@ -60,6 +71,7 @@ export class Key {
       this.#value = field.value.trim() || null;
       if (!this.#value) return;
       sessionStorage.setItem(KEPT, this.#value);
+      sessionStorage.removeItem(GUESTS); // it came with another one
       then();
     }, { once: true });
     this.#box.showModal();

@@ -9,15 +9,17 @@ export class Share {
   #code = document.querySelector("#qr");
   #guests = document.querySelector("#guests");
   #place;
+  #key;
   #langs;
+  #at = location.href; // or what others reach instead of it
 
-  /** `place` is { room, gateway, elsewhere, http }, `key` says whether there are keys; `langs()` is read now. */
+  /** `place` is { room, gateway, elsewhere, http }, `key` knows those that there are; `langs()` is read now. */
   constructor(place, key, langs) {
     this.#place = place;
+    this.#key = key;
     this.#langs = langs;
     document.querySelector("#share").addEventListener("click", () => {
-      document.querySelector("#local").hidden = !LOCAL.test(location.host);
-      this.#guests.parentNode.hidden = !key.headers.authorization;
+      this.#guests.parentNode.hidden = !key.headers.authorization || key.guests !== "";
       this.#code.hidden = place.elsewhere; // its picture would be of the other address
       this.#show();
       this.#box.showModal();
@@ -30,24 +32,37 @@ export class Share {
   }
 
   #show() {
-    const key = this.#guests.value.trim();
+    const key = this.#key.guests || this.#guests.value.trim();
+    this.#name(key);
+    this.#draw(key);
+  }
+
+  #name(key) {
+    document.querySelector("#local").hidden = !LOCAL.test(new URL(this.#at).host);
     const behind = key ? `#key=${encodeURIComponent(key)}` : "";
     const links = {
-      read: link(location.href, "join.html", this.#place) + behind,
-      speak: link(location.href, "./", this.#place),
-      overlay: link(location.href, "overlay.html", this.#place, { to: this.#langs()[0] ?? "de" }) + behind,
+      read: link(this.#at, "join.html", this.#place) + behind,
+      speak: link(this.#at, "./", this.#place),
+      overlay: link(this.#at, "overlay.html", this.#place, { to: this.#langs()[0] ?? "de" }) + behind,
     };
     for (const [name, href] of Object.entries(links)) {
       document.querySelector(`#link-${name}`).value = href;
     }
-    this.#draw(key);
   }
 
-  /** The code is fetched and not named by an `img`, which could not show a key. */
+  /**
+   * The code is fetched and not named by an `img`, which could not show a key. A gateway that listens on the
+   * network says what its code is of, where this page has an address of this computer only.
+   */
   async #draw(key) {
     const url = new URL(`/v1/rooms/${this.#place.room}/qr.svg`, this.#place.http);
     const answer = await fetch(url, { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
     if (!answer?.ok) return this.#code.replaceChildren();
+    const [, named] = /<([^>]+)>/.exec(answer.headers.get("link") ?? "") ?? [];
+    if (named && !this.#place.elsewhere) {
+      this.#at = named;
+      this.#name(key);
+    }
     const svg = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
     this.#code.replaceChildren(document.importNode(svg, true));
   }

@@ -145,6 +145,7 @@ def create_app(
     app.state.store = store
     app.state.scribe = rooms.Scribe()
     app.state.menus = {}
+    app.state.base = None  # where others reach it, if that is known: `join.qr`
     return app
 
 

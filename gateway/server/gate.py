@@ -301,11 +301,14 @@ def spoken(offered: Iterable[str], chosen: str | None) -> str | None:
     return chosen or (tokens[0] if tokens else None)
 
 
-def build(settings: Settings) -> Gate:
-    """The gate of a gateway with these settings. Raises `SettingsError`."""
+def build(settings: Settings, made: Keyring | None = None) -> Gate:
+    """The gate of a gateway with these settings. Raises `SettingsError`.
+
+    :param made: the keys in force where there is no file of them
+    """
     file = None if settings.keys is None else Path(settings.keys).expanduser()
     try:
-        ring = None if file is None else Keyring.read(file.read_text(encoding="utf-8"))
+        ring = made if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise SettingsError(f"{settings.keys}: {why}") from exc

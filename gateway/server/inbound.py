@@ -188,7 +188,8 @@ class Bounded(_Base):
             b"x-content-type-options: nosniff\r\ncontent-length: %d\r\n\r\n%b"
             % (status, HTTPStatus(status).phrase.encode(), len(body), body)
         )
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # TLS has no such half
+            self.transport.write_eof()
         self._head = self.loop.call_later(REFUSE_S, reset, self.transport)
 
     def _watch(self) -> None:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.connection import ROOM
+from gateway.settings import loopback
 
 TOKEN = 128
 """Characters of a token in a code: an API key has 77, and a longer one no telephone reads well."""
@@ -34,6 +35,9 @@ DRAWN = 256
 async def qr(request: Request) -> Response:
     """The address of a room's join page, as it was reached itself. Raises `ClientFault`.
 
+    Who asks from this machine under an address that is this machine's alone is given the one that
+    others reach, where that is known; it is in the header ``Link``, too.
+
     A token that is shown becomes a part of it, for those who have none: where keys are configured,
     a moderator asks with a key that was made for readers. It stands behind the ``#``, which no
     server is sent.
@@ -46,6 +50,10 @@ async def qr(request: Request) -> Response:
             ErrorCode.BAD_FRAME, f"No host has a name of more than {HOST} characters."
         )
     address = f"{request.base_url}join.html?{urlencode({'room': room})}"
+    headers = HEADERS
+    if request.app.state.base is not None and loopback(request.url.hostname or ""):
+        address = f"{request.app.state.base}/join.html?{urlencode({'room': room})}"
+        headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         drawn = await asyncio.to_thread(picture, address)
@@ -53,7 +61,7 @@ async def qr(request: Request) -> Response:
         raise ClientFault(ErrorCode.TOO_LONG, f"A code takes {TOKEN} characters of a token.")
     else:
         drawn = await asyncio.to_thread(draw, f"{address}#key={quote(token)}")
-    return Response(drawn, headers=HEADERS, media_type="image/svg+xml")
+    return Response(drawn, headers=headers, media_type="image/svg+xml")
 
 
 @lru_cache(maxsize=DRAWN)

@@ -20,11 +20,13 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -35,6 +37,7 @@ from gateway.engines import build
 from gateway.engines.base import Engine, Substituted
 from gateway.errors import GatewayError
 from gateway.limits import Limits
+from gateway.server import lan
 from gateway.server.app import create_app
 from gateway.server.garbage import Garbage
 from gateway.server.gate import Gate
@@ -43,7 +46,7 @@ from gateway.server.hub import Hub
 from gateway.server.inbound import HEAD_BYTES, SPARE, inbound, nobody
 from gateway.server.upgrade import Upgrade, quiet, upgrade
 from gateway.session import usual
-from gateway.settings import Settings, asks
+from gateway.settings import Settings, SettingsError, asks
 from gateway.store import Store
 
 if sys.platform != "win32":
@@ -139,17 +142,22 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings) -> int:
-    """Run until a signal says stop; the exit status. Raises `GatewayError` and `OSError`."""
+    """Run until a signal says stop; the exit status.
+
+    Raises `GatewayError`, `SettingsError` and `OSError`.
+    """
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(quiet)
+    _check_certificate(settings)
     store = sqlite.build(settings)
     listener = inherited(settings)
     shared = settings.reuse_port or listener is not None
     if listener is None:
         listener = listen(
-            settings.host, settings.port, reuse=settings.reuse_port, settings=settings
+            lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
         )
+    invitation = lan.invite(listener, settings) if settings.lan else None
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
     app = create_app(
@@ -160,8 +168,10 @@ def serve(settings: Settings) -> int:
         guards=guards,
         store=store,
         signing_key=settings.signing_key,
-        gate=build_gate(settings),
+        gate=build_gate(settings, made=invitation.ring if invitation else None),
     )
+    if invitation is not None:
+        app.state.base = invitation.base
     collector = Garbage(lambda: not app.state.hub.sessions)
     app.state.metrics.collect(collector)
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
@@ -177,7 +187,9 @@ def serve(settings: Settings) -> int:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             if hasattr(signal, "SIGHUP"):
                 runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
-            return runner.run(_serve(server, engine, listener, settings, store, collector))
+            return runner.run(
+                _serve(server, engine, listener, settings, store, collector, invitation)
+            )
     finally:
         watch.cancel()
 
@@ -206,10 +218,35 @@ def configure(app: Starlette, settings: Settings, most: int | None = None) -> uv
         timeout_keep_alive=5,
         server_header=False,
         proxy_headers=False,  # it would believe whatever comes from this machine
+        ssl_certfile=_path(settings.certfile),
+        ssl_keyfile=_path(settings.keyfile),
         access_log=False,
         log_config=None,
         lifespan="on",
     )
+
+
+def _check_certificate(settings: Settings) -> None:
+    """Raise `SettingsError` where the certificate cannot be used: uvicorn would tell it late."""
+    if settings.certfile is None:
+        if settings.keyfile is not None:
+            raise SettingsError("keyfile is the key of a certificate: name that with --certfile.")
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certfile = Path(settings.certfile).expanduser()
+    names = " and ".join(filter(None, (settings.certfile, settings.keyfile)))
+    try:
+        # With a password, which is wrong: OpenSSL would ask for one, and wait.
+        context.load_cert_chain(certfile, _path(settings.keyfile), password="-")
+    except ssl.SSLError as exc:
+        why = "no certificate with its key, which must not be encrypted"
+        raise SettingsError(f"{names}: {why} ({exc.reason}).") from exc
+    except OSError as exc:
+        raise SettingsError(f"{names}: {exc.strerror}") from exc
+
+
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name).expanduser()
 
 
 def descriptors(limits: Limits) -> int:
@@ -299,6 +336,7 @@ async def _serve(
     settings: Settings,
     store: Store | None = None,
     collector: Garbage | None = None,
+    invitation: lan.Invitation | None = None,
 ) -> int:
     collector = collector or Garbage(lambda: False)
     async with contextlib.AsyncExitStack() as stack:
@@ -323,7 +361,7 @@ async def _serve(
                 await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not server.should_exit:  # else it became ready for nobody
                     collector.thaw()  # of a model's start much is garbage, and the rest stays
-                    _announce(engine, listener, closed=asks(settings))
+                    _announce(engine, listener, settings, invitation)
             await serving
         except GatewayError:
             server.should_exit = True
@@ -354,22 +392,32 @@ async def _progress(engine: Engine, clock: Callable[[], float]) -> None:
             sys.stderr.write("\r\x1b[K")
 
 
-def _announce(engine: Engine, listener: socket.socket, *, closed: bool = False) -> None:
-    host, port = listener.getsockname()[:2]
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    profile = engine.profile
-    source = usual(profile)
-    targets = [t for t in profile.targets if profile.supports(source, t) and t != source][:2]
+def _announce(
+    engine: Engine,
+    listener: socket.socket,
+    settings: Settings,
+    invitation: lan.Invitation | None,
+) -> None:
     substitute = engine.substitute if isinstance(engine, Substituted) else None
     ready = f"{engine.name} is ready."
     if substitute is not None:
         ready = f"{substitute} is ready, and does the work until {engine.name} is."
-    key = "-H 'Authorization: Bearer KEY' " if closed else ""
-    sys.stderr.write(
-        f"{ready}\n"
-        f"  Open   http://{place}/\n"
-        f"  or     wscat {key}-c 'ws://{place}/v1/ws?from={source}&to={','.join(targets)}'"
-        "   and type a line\n"
-        f"  stop   Ctrl-C\n"
-    )
+    if invitation is not None:
+        how = lan.notice(invitation, settings, sys.stderr)
+    else:
+        how = _addresses(engine, lan.place(*listener.getsockname()[:2]), settings)
+    sys.stderr.write(f"{ready}\n{how}  stop   Ctrl-C\n")
     sys.stderr.flush()
+
+
+def _addresses(engine: Engine, place: str, settings: Settings) -> str:
+    profile = engine.profile
+    source = usual(profile)
+    targets = [t for t in profile.targets if profile.supports(source, t) and t != source][:2]
+    key = "-H 'Authorization: Bearer KEY' " if asks(settings) else ""
+    secure = "" if settings.certfile is None else "s"
+    return (
+        f"  Open   http{secure}://{place}/\n"
+        f"  or     wscat {key}-c 'ws{secure}://{place}/v1/ws?from={source}&to={','.join(targets)}'"
+        "   and type a line\n"
+    )

@@ -288,6 +288,38 @@ test("a gateway that asks for a key is given one, and lets in as far as it reach
   }
 });
 
+test("a meeting on the local network: who runs it has links for readers without a word about keys", async () => {
+  const local = await gateway({ options: ["--lan"] });
+  try {
+    const [, speak] = await local.said(/Speak +(\S+)/);
+    const [, here] = await local.said(/this machine: (\S+)/);
+    const [, read] = await local.said(/Read +(\S+)/);
+    const network = new URL(read).origin;
+    for (const [link, name] of [[speak, "lan"], [here, "lan-here"]]) {
+      const page = await connected(await open({ ...there, address: "" }, link));
+      assert.equal(await page.getAttribute("body", "data-role"), "moderate");
+      assert.equal(new URL(page.url()).hash, "");
+      await page.getByRole("button", { name: "Share" }).click();
+      await page.locator("#qr path").first().waitFor();
+      assert.equal(await page.inputValue("#link-read"), read);
+      assert.equal(new URL(await page.inputValue("#link-overlay")).origin, network);
+      assert.equal(await page.getByLabel("Key for readers").isVisible(), false);
+      assert.equal(await page.locator("#local").isVisible(), false);
+      await picture(page, name);
+      await page.keyboard.press("Escape");
+      const phone = await open({ ...there, address: "" }, read, { phone: true });
+      await phone.locator('#languages a[lang="de"]').click();
+      await connected(phone);
+      assert.equal(await phone.getAttribute("body", "data-role"), "view");
+      await type(page, `good morning ${name}`);
+      await reads(phone, "de", `[de] good morning ${name}`);
+      assert.deepEqual([...page.faults, ...phone.faults], []);
+    }
+  } finally {
+    await local.stop();
+  }
+});
+
 test("a gateway that is killed in mid-meeting and started again loses nothing that was finished", async () => {
   const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
   const options = ["--store", `sqlite:${file}`];

@@ -15,7 +15,7 @@ const DESK = { viewport: { width: 1440, height: 900 } };
 
 mkdirSync(PICTURES, { recursive: true });
 
-/** A gateway on a scripted engine: { address, stop, kill }. */
+/** A gateway on a scripted engine: { address, port, said, stop, kill }. `said(pattern)` waits for what it prints. */
 export async function gateway({ port, options = [] } = {}) {
   port ??= await freePort();
   const address = `http://127.0.0.1:${port}`;
@@ -33,7 +33,11 @@ export async function gateway({ port, options = [] } = {}) {
     running.kill(signal);
     return ended;
   };
-  return { address, port, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
+  const found = async (pattern) => {
+    while (!pattern.test(said) && running.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    return pattern.exec(said);
+  };
+  return { address, port, said: found, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
 }
 
 /** A browser and a gateway for all tests of a file: { browser, address } once they have begun. */
