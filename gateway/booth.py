@@ -122,15 +122,22 @@ class Booth:
                     if delta is not None:
                         self._room.show(delta, now)
 
-    def backfill(self, utterance: Utterance, lang: str, now: float) -> None:
+    def backfill(self, utterance: Utterance, lang: str, now: float) -> bool:
         """Make a caption of an utterance that has ended, when there is nothing better to do.
 
-        Where too much waits it is not made.
+        Where too much waits it is not made; whether it is.
         """
         free = languages.same(lang, utterance.lang)
         if free or self._dispatch.admits(1, Priority.BACKFILL):
             caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
             self._advance(utterance, caption, now, Priority.BACKFILL)
+            return True
+        return False
+
+    def decline(self, utterance: Utterance, lang: str, now: float) -> None:
+        """Say that a caption will not be made: there is too much to do."""
+        caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+        self._room.fail(utterance, caption, ErrorCode.BUSY, now)
 
     def revise(self, utterance: Utterance, now: float) -> None:
         """The original was corrected: translate it anew, but for what people have written."""

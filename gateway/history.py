@@ -6,7 +6,7 @@ log comes from. What was never decided, such as text that still grew, is not in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway import languages, segment
 from gateway.booth import Brief
@@ -45,6 +45,19 @@ def utterances(log: Log, flow: Flow) -> Iterator[Utterance]:
     for utterance in sorted(made.values(), key=lambda utterance: utterance.ord):
         utterance.root = _root(utterance, made)
         yield utterance
+
+
+def open_ones(log: Log, utterances: Iterable[Utterance], patience: float) -> list[Utterance]:
+    """Those whose captions may not have ended when a process was killed, oldest first: said no
+    longer than ``patience`` seconds before the last that is known. After a clean end all have."""
+    if log.before is None:
+        return []
+    entries = log.entries()
+    last = entries[-1].at if entries else 0.0
+    late = {
+        event.ord for event, at in entries if isinstance(event, Source) and at >= last - patience
+    }
+    return [u for u in utterances if u.ord in late and not u.retracted and not u.cancelled]
 
 
 def brief(log: Log, brief: Brief, settings: Settings | None = None) -> None:

@@ -98,6 +98,7 @@ class Room:
         self.floor = Floor(here, name, self.memory, self.booth, dispatch)
         for utterance in history.utterances(log, self._flow):
             self.memory.restore(utterance)
+        self._owed = history.open_ones(log, self.memory.utterances.values(), 2 * limits.job_s)
         history.brief(log, self.booth.brief, settings)
 
     def __repr__(self) -> str:
@@ -240,6 +241,10 @@ class Room:
         for utterance in self.memory.last(self._backfill(most)):
             for lang in sorted(unmade - utterance.captions.keys()):
                 self.booth.backfill(utterance, lang, now)
+        for utterance in self._owed:  # a killed process was asked for them: each ends, some way
+            for lang in sorted(unmade - utterance.captions.keys()):
+                if not self.booth.backfill(utterance, lang, now):
+                    self.booth.decline(utterance, lang, now)
         self._expire(now, now)
         self._announce(now)
 

@@ -143,7 +143,8 @@ class Hub:
         self.sessions: dict[str, Session] = {}
         self.ledger = Ledger()
         self.load = Load(limits.stretch, limits.soon_s)
-        self.dispatch = Dispatch(capacity=engine.capacity, depth=limits.queue, load=self.load)
+        self._begun = False  # the engine was ready once
+        self.dispatch = Dispatch(capacity=self._capacity(), depth=limits.queue, load=self.load)
         self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
         self.detect = detect
         self.flow = flow
@@ -443,6 +444,8 @@ class Hub:
 
     def act(self) -> None:
         """Carry out what the dispatcher decided, now."""
+        if not self._begun:
+            self.dispatch.capacity = self._capacity()
         for action in self.dispatch.actions():
             match action:
                 case Start(job):
@@ -500,7 +503,7 @@ class Hub:
     def heed(self) -> None:
         """Follow the engine: what it can do, and what readers are told of it."""
         now = self.now()
-        self.dispatch.capacity = self.engine.capacity
+        self.dispatch.capacity = self._capacity()
         substitute = self.engine.substitute if isinstance(self.engine, Substituted) else None
         if substitute != self.degraded.engine:
             self.load.renew()
@@ -513,6 +516,12 @@ class Hub:
             log.warning("degraded: partials %s, fallback %s", partials, substitute)
             for room in self.rooms.values():
                 room.degrade(how, now)
+
+    def _capacity(self) -> int:
+        """Jobs that the engine is given at once: none while it starts for the first time. What is
+        said meanwhile waits for it, as long as anything may wait; nothing of that would succeed."""
+        self._begun = self._begun or self.engine.health is not Health.STARTING
+        return self.engine.capacity if self._begun else 0
 
     async def keep(self) -> None:
         """Housekeeping, for as long as the gateway lives."""
@@ -527,8 +536,9 @@ class Hub:
         """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""
         now = self.now()
         self.heed()
+        late = ErrorCode.TIMEOUT if self._begun else ErrorCode.ENGINE_UNAVAILABLE
         for job in self.dispatch.overdue(now, self.limits.job_s):
-            self.rooms[job.room].failed(job.id, ErrorCode.TIMEOUT, now)
+            self.rooms[job.room].failed(job.id, late, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2 as httpx
 
-from gateway.engines.base import Engine
+from gateway.engines.base import Around, Engine, Health
 from gateway.engines.fallback import FallbackEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.supervisor import Supervisor
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
 from tests.live import Live, running, until
 from tests.talk import Talk, run, talk
 
@@ -42,6 +44,19 @@ class Workshop:
         await self.mend.wait()
 
 
+class Sleeper(Around):
+    """Starts for as long as it is told to."""
+
+    awake = False
+
+    @property
+    def health(self) -> Health:
+        return self.engine.health if self.awake else Health.STARTING
+
+    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        return self.engine.translate(job)
+
+
 def supervised(workshop: Workshop) -> Supervisor:
     return Supervisor(workshop, insist=True, sleep=workshop.sleep, chance=lambda: 0.5)
 
@@ -60,6 +75,32 @@ async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
 
 async def settled(peer: Talk) -> None:
     await peer.until("welcome")
+
+
+def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
+    async def main() -> None:
+        engine = Sleeper(ScriptedEngine())
+        async with running(engine) as live, talk(live, "?from=en&to=de") as peer:
+            await peer.send("good morning")
+            await peer.until("ack")
+            live.hub.sweep()
+            assert (live.hub.dispatch.queued, engine.unfinished) == (1, 0)
+            engine.awake = True
+            live.hub.sweep()
+            assert (await peer.until("final"))[-1]["text"] == "[de] good morning"
+
+    run(main)
+
+
+def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
+    async def main() -> None:
+        limits = Limits(job_s=0.001)
+        async with running(Sleeper(ScriptedEngine()), limits) as live:
+            async with talk(live, "?from=en&to=de") as peer:
+                await peer.send("good morning")
+                assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+
+    run(main)
 
 
 def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
