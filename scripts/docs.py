@@ -1,11 +1,15 @@
 """Write the generated pages of docs/: settings, codes, schemas. `make docs` runs it."""
 
+import sys
 from pathlib import Path
 
-from gateway import schema, settings
-from gateway.server import openapi
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # this checkout, whichever one is installed
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+from gateway import schema, settings  # noqa: E402
+from gateway.server import openapi  # noqa: E402
+
+DOCS = ROOT / "docs"
 
 if __name__ == "__main__":
     schema.write(DOCS)
