@@ -36,7 +36,9 @@ def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
 
     async def main() -> None:
         monkeypatch.setattr(module, "HOUSEKEEPING_S", 0)
-        hub = Hub(Moody(), Limits())
+        engine = Moody()
+        await engine.start()
+        hub = Hub(engine, Limits())
         keeper = asyncio.create_task(hub.keep())
         await until(lambda: hub.dispatch.capacity >= 3)
         keeper.cancel()

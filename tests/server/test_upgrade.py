@@ -7,6 +7,7 @@ import logging
 import socket
 import struct
 import sys
+from functools import partial
 
 import msgspec
 import pytest
@@ -345,7 +346,7 @@ def test_there_are_no_more_connections_than_files(
 def test_where_httptools_is_missing_sockets_are_served_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "inbound", lambda limits, most: inbound(limits, most, Plain))
+    monkeypatch.setattr(process, "inbound", partial(inbound, base=Plain))
 
     async def main() -> None:
         async with running() as live, talk(live, "?to=de") as client:
