@@ -81,7 +81,8 @@ class Gate:
         self.now = clock
         self.wall = wall
         self._file = file
-        self._seen: object = None
+        self._seen: object = None  # what the file was when it was read
+        self._last: object = None  # and at the last look
         self._asked = asyncio.Event()
         self._issuer = issuer
         self._names = names or Names()
@@ -185,9 +186,11 @@ class Gate:
             await self._issuer.aclose()
 
     def _reread(self, file: Path) -> bool:
-        """Read the keys again where the file is another. In a thread."""
+        """Read the keys again where the file is another, and was so at the last look too: one that
+        is being written can be empty for a moment, and no key would be good. In a thread."""
         stamp = _stamp(file)
-        if stamp == self._seen:
+        settled, self._last = stamp == self._last, stamp
+        if stamp == self._seen or not settled:
             return False
         self._seen = stamp
         try:

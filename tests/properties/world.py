@@ -453,7 +453,7 @@ class World:
             self.room.stop(self.meeting.now)
             self.meeting.act()
         self.meeting.finish_all()
-        self.meeting.wait(100.0)
+        self.rest()
         self.meeting.finish_all()
         assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
         assert self.room.settled
@@ -467,6 +467,10 @@ class World:
         assert self.room.log.since(0) == [self.kept(event) for event in self.log]
         if self.watchers:
             self.compare()
+
+    def rest(self) -> None:
+        """Time passes until nothing is waited for."""
+        self.meeting.wait(100.0)
 
     def kept(self, event: ServerMessage) -> ServerMessage:
         """What the log has of an event: no text of what was taken back."""

@@ -193,6 +193,19 @@ def test_auth_takes_any_token_where_nobody_is_asked_for_one() -> None:
     run(main)
 
 
+def test_a_file_of_keys_that_is_being_written_is_not_believed_yet(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(FILE)
+    gate = asking(file=file)
+    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
+    ring = gate.ring
+    file.write_text("")  # as it is for a moment, before its text
+    assert not gate._reread(file)
+    assert gate.ring is ring
+    file.write_text("\n".join((VIEWS, BOARDS)))
+    assert [gate._reread(file) for _ in range(2)] == [False, True]
+
+
 def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,8 +222,8 @@ def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
                 for client in (gone, less, same):
                     await client.next()
                 gate: Gate = live.server.config.app.state.gate
-                ring = gate.ring
                 await until(lambda: gate._seen is not None)
+                ring = gate.ring
                 file.write_text("not TOML")  # by mistake: those known stay in force
                 await until(lambda: gate._seen == module._stamp(file))
                 assert gate.ring is ring
