@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import __version__, cli, settings
+from gateway import __version__, chat, cli, settings
 from gateway.cli import main
 from gateway.client import Lost, connect
 from gateway.engines.scripted import ScriptedEngine, failing
@@ -396,7 +396,7 @@ def test_chat_that_loses_its_gateway_says_so_and_goes_on(
 
 
 def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    tidings = cli.Tidings(cli.Screen(sys.stdout))
+    tidings = chat.Tidings(chat.Screen(sys.stdout))
     for ok in (False, True):  # before a planned restart nothing breaks
         tidings.tell(welcome(ok=ok))
     assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"

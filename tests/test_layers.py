@@ -71,7 +71,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server.http",),
     ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
-    ("server.process",),
+    ("server.process", "chat"),
     ("cli",),
     ("__main__",),
 )
