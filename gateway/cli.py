@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -32,6 +32,7 @@ from gateway.client import Captions, NotTranslated, Refused, connect
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.flags import count, positive, rooms, seconds, share, tags, views
 from gateway.job import Job
 from gateway.member import Role
 from gateway.messages import (
@@ -41,7 +42,6 @@ from gateway.messages import (
     Failed,
     Final,
     Source,
-    View,
 )
 from gateway.profiles import Profile
 from gateway.session import clean
@@ -452,16 +452,16 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
     replay.add_argument("--room", help="default: a new one")
     replay.add_argument(
-        "--to", type=_tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
+        "--to", type=tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
     )
-    replay.add_argument("--view", type=_views, default=("live", "stable"), metavar="VIEW[,VIEW]",
+    replay.add_argument("--view", type=views, default=("live", "stable"), metavar="VIEW[,VIEW]",
                         help="live, stable, final; default: live,stable")  # fmt: skip
-    replay.add_argument("--columns", type=_tags, default=(), metavar="LANG[,LANG]",
+    replay.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
                         help="the languages of the file's columns")  # fmt: skip
     replay.add_argument("--from", dest="source", metavar="LANG", help="the column that is said")
-    replay.add_argument("--speed", type=_positive, default=1.0, help="times as fast; default: 1")
+    replay.add_argument("--speed", type=positive, default=1.0, help="times as fast; default: 1")
     replay.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
-    replay.add_argument("--limit", type=_count, metavar="N", help="only the first N utterances")
+    replay.add_argument("--limit", type=count, metavar="N", help="only the first N utterances")
     replay.add_argument("--offline", action=argparse.BooleanOptionalAction, default=True,
                         help="have the final texts alone translated too, to compare")  # fmt: skip
     replay.add_argument("--json", metavar="FILE", help="write all figures")
@@ -472,24 +472,24 @@ def _parser() -> argparse.ArgumentParser:
     record.add_argument("room", metavar="ROOM")
     record.add_argument("file", metavar="FILE", help="a new file of JSON lines")
     record.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    record.add_argument("--to", type=_tags, required=True, metavar="LANG[,LANG]",
+    record.add_argument("--to", type=tags, required=True, metavar="LANG[,LANG]",
                         help="to read; with the spoken one, how the originals grew")  # fmt: skip
 
     soak = command("soak", _soak, "Load a gateway of its own, break what can break, and count.")
-    soak.add_argument("--seconds", type=_positive, default=60.0, help="default: 60")
-    soak.add_argument("--hours", type=_positive, help="simulated ones, instead of --seconds")
-    soak.add_argument("--speed", type=_positive, default=1.0,
+    soak.add_argument("--seconds", type=positive, default=60.0, help="default: 60")
+    soak.add_argument("--hours", type=positive, help="simulated ones, instead of --seconds")
+    soak.add_argument("--speed", type=positive, default=1.0,
                       help="simulated seconds a second; default: 1")  # fmt: skip
-    soak.add_argument("--sessions", type=_count, default=200, metavar="N", help="default: 200")
-    soak.add_argument("--rooms", type=_count, default=8, metavar="N", help="default: 8")
-    soak.add_argument("--cut", type=_seconds, default=20.0, metavar="SECONDS",
+    soak.add_argument("--sessions", type=count, default=200, metavar="N", help="default: 200")
+    soak.add_argument("--rooms", type=count, default=8, metavar="N", help="default: 8")
+    soak.add_argument("--cut", type=seconds, default=20.0, metavar="SECONDS",
                       help="between two faults of one network; default: 20; 0: none")  # fmt: skip
-    soak.add_argument("--stay", type=_seconds, default=60.0, metavar="SECONDS",
+    soak.add_argument("--stay", type=seconds, default=60.0, metavar="SECONDS",
                       help="of a reader; then another comes; default: 60; 0: all")  # fmt: skip
-    soak.add_argument("--kill", type=_seconds, default=20.0, metavar="SECONDS",
+    soak.add_argument("--kill", type=seconds, default=20.0, metavar="SECONDS",
                       help="between two ends of the gateway, by signal 9 and 15 in turn; "
                       "default: 20; 0: none")  # fmt: skip
-    soak.add_argument("--faults", type=_share, default=0.01, metavar="SHARE",
+    soak.add_argument("--faults", type=share, default=0.01, metavar="SHARE",
                       help="of the translations that fail; default: 0.01")  # fmt: skip
     soak.add_argument("--seed", type=int, default=0, help="of chance; default: 0")
     soak.add_argument("--json", metavar="FILE", help="write all figures")
@@ -510,17 +510,17 @@ def _parser() -> argparse.ArgumentParser:
     key.add_argument("--keys", metavar="FILE", required=True, help="made where there is none")
     key.add_argument("--role", choices=[role.value for role in Role], default=Role.SPEAK.value,
                      help="the most its bearer may be; default: %(default)s")  # fmt: skip
-    key.add_argument("--rooms", type=_rooms, default=("*",), metavar="ROOM[,ROOM]",
+    key.add_argument("--rooms", type=rooms, default=("*",), metavar="ROOM[,ROOM]",
                      help="with * and ?; ~* are those without a name; default: all")  # fmt: skip
-    key.add_argument("--langs", type=_tags, metavar="LANG[,LANG]", help="to read; default: all")
+    key.add_argument("--langs", type=tags, metavar="LANG[,LANG]", help="to read; default: all")
     key.add_argument("--tenant", metavar="NAME", help="whose quota it uses; default: its own")
-    key.add_argument("--days", type=_positive, metavar="N", help="until it expires; default: never")
+    key.add_argument("--days", type=positive, metavar="N", help="until it expires; default: never")
     for name, text in (
         ("sessions", "open sockets of its tenant"),
         ("inflight", "utterances of its tenant that have not ended"),
         ("minute", "utterances of its tenant within a minute"),
     ):
-        key.add_argument(f"--{name}", type=_count, metavar="N", help=text)
+        key.add_argument(f"--{name}", type=count, metavar="N", help=text)
 
     wire = command("schema", _schema, "The protocol as JSON Schema.")
     wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
@@ -529,7 +529,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument(
-        "--to", type=_tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
+        "--to", type=tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
     )
     parser.add_argument("--from", dest="source", metavar="LANG", help="language of what is said")
 
@@ -537,53 +537,6 @@ def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
 def _shown() -> str | None:
     """The key that a running gateway is shown. No flag: other users of the machine read those."""
     return os.environ.get(settings.KEY) or None
-
-
-def _tags(text: str) -> tuple[str, ...]:
-    tags = tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
-    if not tags:
-        raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
-    return tags
-
-
-def _rooms(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _views(text: str) -> tuple[View, ...]:
-    known: tuple[View, ...] = get_args(View)
-    found = tuple(view for view in known if view in text.split(","))
-    if not found or set(text.split(",")) - set(known):
-        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(known)}")
-    return found
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("it has to be above 0")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("it has to be 0 or more")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("it has to be between 0 and 1")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("it has to be 1 or more")
-    return value
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

@@ -39,10 +39,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "terminal",
     ),
     (
-        *("client", "codec", "cues", "dispatch", "engines.conversion", "languages", "log"),
+        *("bench", "bench.stats", "bench.table", "client", "codec", "cues", "dispatch"),
+        *("engines.conversion", "flags", "languages", "log"),
         *("server.upgrade", "token"),
     ),
-    ("store", "transcript", "units"),
+    ("bench.chart", "bench.page", "bench.schedule", "store", "transcript", "units"),
     ("admission", "database", "formats", "segment"),
     ("guards", "outbox", "profiles", "schema", "stability"),
     ("flow", "utterance"),
@@ -88,6 +89,7 @@ PURE = (
     *("address", "claims", "keys", "origin", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("soak.ledger", "soak.report"),
+    *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
 
