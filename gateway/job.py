@@ -69,3 +69,13 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     reset: bool = False
     flags: tuple[str, ...] = ()
     ids: tuple[int, ...] = ()
+
+
+def merged(one: Chunk, two: Chunk) -> Chunk:
+    """Two chunks that follow each other as one, which says the same to whoever reads it."""
+    tokens = one.tokens + two.tokens
+    if two.reset:
+        return Chunk(two.text, tokens, reset=True, flags=two.flags, ids=two.ids)
+    return Chunk(
+        one.text + two.text, tokens, one.reset, flags=one.flags + two.flags, ids=one.ids + two.ids
+    )

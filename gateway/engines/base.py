@@ -1,33 +1,48 @@
 """What the gateway asks of a model, whatever runs it.
 
-Owns: the `Engine` protocol, and what engines around an engine have in common. Must not know: any
+Owns: the `Engine` protocol, and what engines have in common: `Pushed` and `Pulled`, each of which
+makes one way of asking out of the other, and engines around an engine. Must not know: any
 particular engine, any client.
 
 Contract (``tests/engines/test_contract.py`` runs it against every engine):
 
-1. ``translate`` is an async generator and is always consumed inside `contextlib.aclosing`: a
-   ``break`` without it leaves the generator, and the work behind it, alive.
-2. Chunks joined in order are the whole translation. Ending normally means the model ended it (or
-   it reached the length limit); any other end raises `EngineFault`. A job that was stopped by
-   `abort` ends by raising `Aborted`, never by a short normal end.
-3. Closing the generator, cancelling its task, or ``abort(job.id)`` stops the work inside the
-   engine; ``unfinished`` falls accordingly. ``abort`` is synchronous, idempotent, safe for
-   unknown ids, and takes effect in the turn of the event loop in which it is called.
+1. ``submit`` begins a job in this turn of the event loop. It raises nothing for what goes wrong
+   with the job, and calls the `Sink` only after it has returned, in the loop's thread.
+2. Chunks joined in order are the whole translation. ``end(None)`` means the model ended it (or it
+   reached the length limit); any other end has its `EngineFault`. It comes exactly once, and
+   nothing after it. By then the engine has forgotten the job: its id may be used again, also from
+   within ``end``.
+3. ``abort(job.id)`` stops the work inside the engine; ``unfinished`` falls accordingly. No chunk
+   follows, and the job ends with `Aborted`, never as if it were whole: before ``abort`` returns, or
+   later. ``abort`` is synchronous, idempotent, safe for unknown ids, also from within a sink, and
+   the id may be used again at once.
 4. Nothing here blocks the event loop.
 5. With `Job.prefix` the chunks are what follows it, with the space between where the language has
    one; no chunk at all says that the prefix is the whole. A ``reset`` voids chunks, and never the
    prefix. `Job.prefix_ids` may help and cannot harm: the text decides.
+6. ``translate`` is the same as an async generator, for whoever would rather pull. It is always
+   consumed inside `contextlib.aclosing`: a ``break`` without it leaves the work behind it alive.
+   Closing it, or cancelling its task, aborts the job.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Protocol, runtime_checkable
+from contextlib import aclosing
+from typing import Any, Protocol, runtime_checkable
 
-from gateway.errors import EngineFault, ErrorCode
-from gateway.job import Chunk, Job
+from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.job import Chunk, Job, merged
 from gateway.profiles import Profile
+
+logger = logging.getLogger(__name__)
+
+BEHIND = 64
+"""Chunks that wait for whoever pulls; those that come then are merged into the last of them."""
 
 
 class Health(enum.Enum):
@@ -44,6 +59,16 @@ class Aborted(EngineFault):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id} was aborted.", ErrorCode.INTERNAL)
+
+
+class Sink(Protocol):
+    """Where the output of one job goes, as it comes. Neither method raises, and neither waits."""
+
+    def chunk(self, chunk: Chunk, /) -> None:
+        """The next piece of the translation."""
+
+    def end(self, fault: EngineFault | None, /) -> None:
+        """The job is over: translated, or ended by ``fault``. Called once, and nothing after it."""
 
 
 class Engine(Protocol):
@@ -75,6 +100,9 @@ class Engine(Protocol):
     async def start(self) -> None:
         """Load the model off the event loop. Raises `EngineFault` with a sentence if it cannot."""
 
+    def submit(self, job: Job, sink: Sink) -> None:
+        """Begin to translate ``job`` into ``sink``."""
+
     def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         """Stream the translation of ``job``. Raises `EngineFault`."""
 
@@ -83,6 +111,144 @@ class Engine(Protocol):
 
     async def aclose(self) -> None:
         """Stop everything and free the model. Idempotent."""
+
+
+def refuse(sink: Sink, fault: EngineFault) -> None:
+    """End a job that is not begun at all, once `Engine.submit` has returned."""
+    asyncio.get_running_loop().call_soon(sink.end, fault)
+
+
+class Reader:
+    """A `Sink` from which one task pulls."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._fault: EngineFault | None = None
+        self._chunks: deque[Chunk] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    def chunk(self, chunk: Chunk) -> None:
+        if len(self._chunks) >= BEHIND:
+            chunk = merged(self._chunks.pop(), chunk)
+        self._chunks.append(chunk)
+        self._wake()
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.ended = True
+        self._fault = fault
+        if isinstance(fault, Aborted):  # nobody wants to read on
+            self._chunks.clear()
+        self._wake()
+
+    async def next(self) -> Chunk | None:
+        """Wait for the next chunk; None at the end. Raises the fault with which the job ended."""
+        while not self._chunks:
+            if self.ended:
+                if self._fault is not None:
+                    raise self._fault
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._chunks.popleft()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Pushed:
+    """`Engine.translate` for an engine that has `submit` and `abort`."""
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        raise NotImplementedError
+
+    def abort(self, job_id: str) -> None:
+        raise NotImplementedError
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        reader = Reader()
+        self.submit(job, reader)
+        try:
+            while (chunk := await reader.next()) is not None:
+                yield chunk
+        finally:
+            if not reader.ended:
+                self.abort(job.id)
+
+
+class Pull:
+    """One job of a `Pulled` engine, and the task that pulls it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.over = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class Pulled:
+    """`Engine.submit` for an engine whose nature it is to be pulled: it has `translate`.
+
+    A subclass that has an `abort` or an `aclose` of its own calls the one here at its end.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._pulls: dict[str, Pull] = {}
+        self._pulling: set[asyncio.Task[None]] = set()  # also of those that are being stopped
+
+    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        raise NotImplementedError
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        pull = self._pulls[job.id] = Pull(sink)
+        pull.task = asyncio.create_task(self._pull(job, pull), name=f"pull {job.id}")
+        self._pulling.add(pull.task)
+        pull.task.add_done_callback(self._pulling.discard)
+        pull.task.add_done_callback(lambda _: self._drop(job.id, pull))
+
+    def abort(self, job_id: str) -> None:
+        pull = self._pulls.get(job_id)
+        if pull is not None:
+            if pull.task is not None:
+                pull.task.cancel()
+            self._finish(job_id, pull, Aborted(job_id))
+
+    async def aclose(self) -> None:
+        for task in self._pulling:
+            task.cancel()
+        if self._pulling:
+            await asyncio.wait(self._pulling)
+
+    async def _pull(self, job: Job, pull: Pull) -> None:
+        fault: EngineFault | None = None
+        try:
+            async with aclosing(self.translate(job)) as chunks:
+                async for chunk in chunks:
+                    if pull.over:
+                        break
+                    pull.sink.chunk(chunk)
+        except EngineFault as exc:
+            fault = exc
+        except Exception:
+            logger.exception("job %s failed by a fault of the engine's own code", job.id)
+            fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
+        self._finish(job.id, pull, fault)
+
+    def _drop(self, job_id: str, pull: Pull) -> None:
+        """The task is over; where it was cancelled by nobody who aborted it, so is the job."""
+        if not pull.over:
+            self._finish(job_id, pull, EngineGone("The engine was closed while the job ran."))
+
+    def _finish(self, job_id: str, pull: Pull, fault: EngineFault | None) -> None:
+        if pull.over:
+            return
+        pull.over = True
+        if self._pulls.get(job_id) is pull:
+            del self._pulls[job_id]
+        pull.sink.end(fault)
 
 
 @runtime_checkable
@@ -97,7 +263,7 @@ class Substituted(Protocol):
         """Name of the engine that does the work now, where it is not the one that was chosen."""
 
 
-class Around:
+class Around(Pulled):
     """An engine around ``engine``, and the same to all who ask; a subclass translates otherwise.
 
     A subclass that gives the inner engine a job more than once keeps its id in ``_running``
@@ -105,6 +271,7 @@ class Around:
     """
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self.engine = engine
         self._running: set[str] = set()
 
@@ -136,7 +303,9 @@ class Around:
 
     async def aclose(self) -> None:
         await self.engine.aclose()
+        await super().aclose()
 
     def abort(self, job_id: str) -> None:
         self._running.discard(job_id)
         self.engine.abort(job_id)
+        super().abort(job_id)

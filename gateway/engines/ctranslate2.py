@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from gateway import profiles
 from gateway.engines import conversion
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Pulled
 from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -116,7 +116,7 @@ class Stream:
         return Chunk("".join(text for text, _ in steps), len(steps), ids=ids)
 
 
-class CTranslate2Engine:
+class CTranslate2Engine(Pulled):
     """An `Engine` around one CTranslate2 model.
 
     :param model: a directory; `gateway.engines.checkpoint` lists the known layouts
@@ -140,6 +140,7 @@ class CTranslate2Engine:
         cache_dir: Path | None = None,
         name: str | None = None,
     ) -> None:
+        super().__init__()
         self._path = model
         self._name = f"ctranslate2:{name or model.resolve().name}"  # once: it asks the disk
         self._profile = profile or _matched(model)
@@ -232,6 +233,7 @@ class CTranslate2Engine:
         for stream in self._streams:
             if stream.job.id == job_id:
                 self._stop(stream, Aborted(job_id))
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -239,6 +241,7 @@ class CTranslate2Engine:
         self._become(Health.CLOSED)
         for stream in self._streams:
             self._stop(stream, EngineGone(f"{self.name} was closed."))
+        await super().aclose()
         try:
             async with asyncio.timeout(CLOSING):
                 await asyncio.to_thread(self._free)

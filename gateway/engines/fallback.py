@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway import languages
-from gateway.engines.base import Aborted, Engine, Health
+from gateway.engines.base import Aborted, Engine, Health, Pulled
 from gateway.engines.supervisor import backoff
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
@@ -30,7 +30,7 @@ from gateway.profiles import Profile
 logger = logging.getLogger(__name__)
 
 
-class FallbackEngine:
+class FallbackEngine(Pulled):
     """Wraps ``first`` and ``second``, as an `Engine` itself. Its name and profile are the first's.
 
     `start` returns when one of the two is ready, and goes on trying to start the other: it may come
@@ -48,6 +48,7 @@ class FallbackEngine:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        super().__init__()
         self.first = first
         self.second = second
         self.sleep = sleep
@@ -171,6 +172,7 @@ class FallbackEngine:
         self._running.discard(job_id)
         self.first.abort(job_id)
         self.second.abort(job_id)
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -182,6 +184,7 @@ class FallbackEngine:
             await self.first.aclose()
         finally:
             await self.second.aclose()
+        await super().aclose()
 
     def _adapted(self, job: Job) -> Job | None:
         """The job in the second's spelling of its languages; None where it lacks them."""

@@ -23,7 +23,7 @@ from typing import Literal
 import httpx2
 import msgspec
 
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Pulled
 from gateway.engines.completions import (
     Event,
     EventStream,
@@ -114,7 +114,7 @@ class Reply:
             self.news.set()
 
 
-class OpenAIEngine:
+class OpenAIEngine(Pulled):
     """An `Engine` that has its work done by an OpenAI-compatible server.
 
     :param url: the server, with or without ``/v1``. Proxies of the environment are honoured
@@ -146,6 +146,7 @@ class OpenAIEngine:
         read_timeout: float = READ_TIMEOUT,
         probe_every: float = PROBE_EVERY,
     ) -> None:
+        super().__init__()
         base = address(url)
         # Without the login that a url may carry: this is for people and logs.
         self._where = f"{base.scheme}://{base.netloc.decode()}{base.path}"
@@ -256,6 +257,7 @@ class OpenAIEngine:
         reply = self._replies.pop(job_id, None)
         if reply is not None:
             reply.stop(Aborted(job_id))
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         self._become(Health.CLOSED)
@@ -270,6 +272,7 @@ class OpenAIEngine:
                 await asyncio.wait(tasks)
         finally:
             await self._client.aclose()
+        await super().aclose()
 
     # A job
 

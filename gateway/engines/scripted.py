@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Pulled
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -83,7 +83,7 @@ class Clock:
             run.wake()
 
 
-class ScriptedEngine:
+class ScriptedEngine(Pulled):
     """An `Engine` whose output is known beforehand.
 
     ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
@@ -112,6 +112,7 @@ class ScriptedEngine:
         fault: Callable[[Job, int], None] | None = None,
         faults: float = 0.0,
     ) -> None:
+        super().__init__()
         self.script = {} if script is None else script
         self.delay = delay
         self.pace = pace
@@ -210,9 +211,11 @@ class ScriptedEngine:
         if run is not None:
             self.aborted.append(job_id)
             run.stop(Aborted(job_id))
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         self._end(Health.CLOSED, "The scripted engine was closed while the job ran.")
+        await super().aclose()
 
     def hold(self) -> None:
         """From now on every job stops before its next chunk, until `step` or `release`."""

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from gateway.engines.base import Engine, Health
+from gateway.engines.base import Engine, Health, Pulled
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -46,7 +46,7 @@ LOADING = 1_800.0
 """Seconds a start may take: vLLM's, with a large model from a slow disk, can take minutes."""
 
 
-class Supervisor:
+class Supervisor(Pulled):
     """Wraps the engines that ``build`` makes, one after the other, as an `Engine` itself.
 
     ``build`` only constructs, it must not block: loading is `Engine.start`. The first engine is
@@ -71,6 +71,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        super().__init__()
         self.build = build
         self.insist = insist
         self.poll = poll
@@ -165,6 +166,7 @@ class Supervisor:
 
     def abort(self, job_id: str) -> None:
         self._engine.abort(job_id)
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -174,6 +176,7 @@ class Supervisor:
             self._task.cancel()
             await asyncio.wait((self._task,))  # `report` has logged what it ended with
         await self._close()
+        await super().aclose()
 
     def _hear(self, engine: Engine) -> None:
         if engine is self._engine:  # what one before it says is no sign of life

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer
 
 from gateway import profiles
 from gateway.engines import conversion
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Pulled
 from gateway.engines.vocabulary import FILE, Vocabulary
 from gateway.errors import EngineFault, EngineGone, ErrorCode, GatewayError, Overloaded
 from gateway.job import Chunk, Job
@@ -69,7 +69,7 @@ class Run:
             raise self.fault
 
 
-class VllmEngine:
+class VllmEngine(Pulled):
     """An `Engine` around one `AsyncLLMEngine`.
 
     The defaults are for a few busy meetings, not for the most that a GPU can do: what decodes
@@ -113,6 +113,7 @@ class VllmEngine:
         name: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._model = str(model)
         self._name = f"vllm:{name or Path(model).name}"
         self._cache = cache_dir or conversion.user_cache()
@@ -222,6 +223,7 @@ class VllmEngine:
         for run in self._runs:
             if run.job_id == job_id:
                 self._halt(run, Aborted(job_id))
+        super().abort(job_id)
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -232,6 +234,7 @@ class VllmEngine:
         for run in self._runs:
             self._halt(run, EngineGone(f"{self.name} was closed."))
         loaded, self._loaded = self._loaded, None
+        await super().aclose()
         await loaded.aclose()
 
     async def _warm(self) -> None:

@@ -9,13 +9,13 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
 
 from gateway.engines.base import Aborted, Engine, Health
-from gateway.errors import EngineGone, Overloaded
+from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job, Priority
 from gateway.profiles import LEAST
 from tests.engines.conftest import Subject
@@ -37,6 +37,36 @@ async def chunks(engine: Engine, job: Job) -> list[Chunk]:
 
 async def read(engine: Engine, job: Job) -> list[str]:
     return [chunk.text for chunk in await chunks(engine, job)]
+
+
+class Taken:
+    """A sink that keeps what it is told, and checks the order of it."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self.fault: EngineFault | None = None
+        self.over = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.deaf = True  # until `submit` has returned
+
+    def submit(self, engine: Engine, job: Job) -> Self:
+        engine.submit(job, self)
+        self.deaf = False
+        return self
+
+    def chunk(self, chunk: Chunk) -> None:
+        assert not self.deaf and not self.over.is_set()
+        self.chunks.append(chunk)
+        self.begun.set()
+
+    def end(self, fault: EngineFault | None) -> None:
+        assert not self.deaf and not self.over.is_set()
+        self.fault = fault
+        self.over.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(chunk.text for chunk in self.chunks)
 
 
 async def hypothesis(engine: Engine, job: Job) -> tuple[str, tuple[int, ...]]:
@@ -251,6 +281,88 @@ def test_the_id_of_a_stopped_job_can_be_used_again(subject: Subject) -> None:
     try_on(subject, work)
 
 
+def test_what_is_pushed_is_what_can_be_pulled(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        whole = "".join(await read(engine, job("pulled")))
+        taken = Taken().submit(engine, job("pushed"))
+        await taken.over.wait()
+        assert (taken.text, taken.fault) == (whole, None)
+
+    try_on(subject, work)
+
+
+def test_a_pushed_job_that_is_aborted_ends_once_and_says_nothing_more(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        never, early, late = (job(id, LONG) for id in ("never", "early", "late"))
+        first = Taken().submit(engine, never)
+        engine.abort("never")  # in the turn in which it was begun
+        second = Taken().submit(engine, early)
+        await asyncio.sleep(0)
+        engine.abort("early")
+        third = Taken().submit(engine, late)
+        await third.begun.wait()
+        engine.abort("late")
+        engine.abort("late")
+        said = len(third.chunks)
+        for taken in (first, second, third):
+            await taken.over.wait()
+            assert isinstance(taken.fault, Aborted)
+        assert (first.chunks, second.chunks, len(third.chunks)) == ([], [], said)
+
+    try_on(subject, work)
+
+
+def test_a_sink_may_abort_its_job_and_begin_it_again_from_where_it_is_called(
+    subject: Subject,
+) -> None:
+    """What the second attempt of the guards is."""
+
+    class Twice(Taken):
+        again: Taken | None = None
+
+        def chunk(self, chunk: Chunk) -> None:
+            super().chunk(chunk)
+            assert self.again is None, "a chunk after the abort"
+            engine.abort("twice")
+            self.again = Taken().submit(engine, job("twice"))
+
+    engine = subject.engine
+
+    async def work(engine: Engine) -> None:
+        whole = "".join(await read(engine, job("once")))
+        taken = Twice().submit(engine, job("twice", LONG))
+        await taken.over.wait()
+        assert isinstance(taken.fault, Aborted)
+        assert taken.again is not None
+        await taken.again.over.wait()
+        assert (taken.again.text, taken.again.fault) == (whole, None)
+
+    try_on(subject, work)
+
+
+def test_a_sink_may_begin_another_job_of_its_id_when_the_first_has_ended(
+    subject: Subject,
+) -> None:
+    class Again(Taken):
+        again: Taken | None = None
+
+        def end(self, fault: EngineFault | None) -> None:
+            super().end(fault)
+            self.again = Taken().submit(engine, job("again"))
+
+    engine = subject.engine
+
+    async def work(engine: Engine) -> None:
+        taken = Again().submit(engine, job("again"))
+        await taken.over.wait()
+        assert taken.fault is None
+        assert taken.again is not None
+        await taken.again.over.wait()
+        assert (taken.again.text, taken.again.fault) == (taken.text, None)
+
+    try_on(subject, work)
+
+
 def test_more_jobs_than_it_has_room_for_all_end(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         count = 2 * engine.capacity + 1
@@ -313,5 +425,8 @@ def test_a_closed_engine_stays_closed(subject: Subject) -> None:
             await read(engine, job("late"))
         engine.abort("late")
         assert engine.unfinished == 0
+        taken = Taken().submit(engine, job("too late"))
+        await taken.over.wait()
+        assert isinstance(taken.fault, EngineGone)
 
     subject.run(work())

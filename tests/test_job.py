@@ -1,0 +1,46 @@
+"""Two chunks as one: nobody who reads them can tell."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.job import Chunk, merged
+
+CHUNKS = st.lists(
+    st.builds(
+        Chunk,
+        st.text(max_size=3),
+        tokens=st.integers(0, 5),
+        reset=st.booleans(),
+        flags=st.lists(st.sampled_from(["numbers", "url"]), max_size=2).map(tuple),
+        ids=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...], bool]:
+    """Text, tokens, ids and flags in the end, and whether what was before them is void."""
+    text, tokens, ids, flags, void = "", 0, (), (), False  # type: ignore[var-annotated]
+    for chunk in chunks:
+        if chunk.reset:
+            text, ids, flags, void = "", (), (), True
+        text += chunk.text
+        tokens += chunk.tokens
+        ids += chunk.ids
+        flags += chunk.flags
+    return text, tokens, ids, flags, void
+
+
+@given(CHUNKS)
+def test_merged_chunks_say_what_they_said_apart(chunks: list[Chunk]) -> None:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = merged(whole, chunk)
+    assert read([whole]) == read(chunks)
+
+
+def test_what_is_taken_back_is_counted_all_the_same() -> None:
+    assert merged(Chunk("a", 2, ids=(1,)), Chunk("b", 3, reset=True)) == Chunk("b", 5, reset=True)
