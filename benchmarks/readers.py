@@ -17,15 +17,16 @@ import gc
 import multiprocessing
 import statistics
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from multiprocessing.connection import Connection
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from gateway.codec import Envelope
+from gateway import codec
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
+from gateway.messages import ServerMessage
 from gateway.server.app import create_app
 from gateway.server.process import Server, configure, listen
 from gateway.settings import Settings
@@ -54,13 +55,16 @@ def serve(pipe: Connection) -> None:
     engine = Stamping()
     limits = Limits(sessions=20_000)
     encoded = [0]
-    encode = Envelope.frame
 
-    def counted(self: Envelope, codec: object) -> object:
-        encoded[0] += codec not in self._frames  # type: ignore[operator]
-        return encode(self, codec)  # type: ignore[arg-type]
+    def counting(encode: Callable[[ServerMessage], bytes | None]) -> Callable[..., bytes | None]:
+        def counted(message: ServerMessage) -> bytes | None:
+            encoded[0] += 1
+            return encode(message)
 
-    Envelope.frame = counted  # type: ignore[method-assign, assignment]
+        return counted
+
+    for kind, encode in codec._WIRE.items():
+        codec._WIRE[kind] = counting(encode)
     listener = listen("127.0.0.1", 0)
     app = create_app(engine, limits, lang="en")
     server = Server(configure(app, Settings(limits=limits)), app.state.hub, 0)

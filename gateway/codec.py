@@ -1,7 +1,8 @@
 """Frames to messages and back: JSON, MessagePack, and plain lines for people.
 
 Owns: the sub-protocol names, decoding with a named fault for any bytes, encoding once per event.
-Must not know: what a message causes, sockets.
+Must not know: what a message causes, sockets. How a frame stands on the wire is `gateway.framing`'s
+business.
 
 Invariant (``tests/test_codec.py``): any bytes either decode to a message or raise `ClientFault`.
 """
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gateway import framing
 from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import (
     HELP,
@@ -45,6 +47,13 @@ class Codec(enum.Enum):
         if self is Codec.MSGPACK:
             return _to_msgpack(message)
         return plain(message)
+
+    def wire(self, message: ServerMessage) -> bytes | None:
+        """The same with its head before it, as it is written to a socket.
+
+        Text is not made a `str` on the way, which would cost as much again.
+        """
+        return _WIRE[self](message)
 
 
 def negotiate(offered: Sequence[str]) -> Codec | None:
@@ -96,18 +105,29 @@ def plain(message: ServerMessage) -> str | None:
 class Envelope:
     """One event on its way to many readers: encoded once per codec, the same object for all."""
 
-    __slots__ = ("_frames", "_tagged", "message")
+    __slots__ = ("_codec", "_tagged", "_wire", "_wires", "message")
 
     def __init__(self, message: ServerMessage) -> None:
         self.message = message
-        self._frames: dict[Codec, str | bytes | None] = {}
+        # Most events have readers of one codec, and a dict costs as much as the encoding.
+        self._codec: Codec | None = None
+        self._wire: bytes | None = None
+        self._wires: dict[Codec, bytes | None] | None = None
         self._tagged: dict[str, Envelope] | None = None
 
-    def frame(self, codec: Codec) -> str | bytes | None:
-        """The encoded frame; see `Codec.encode`."""
-        if codec not in self._frames:
-            self._frames[codec] = codec.encode(self.message)
-        return self._frames[codec]
+    def wire(self, codec: Codec) -> bytes | None:
+        """The frame with its head, ready to be written; see `Codec.wire`."""
+        if codec is self._codec:
+            return self._wire
+        if self._codec is None:
+            self._codec = codec
+            self._wire = wire = _WIRE[codec](self.message)
+            return wire
+        if self._wires is None:
+            self._wires = {}
+        if codec not in self._wires:
+            self._wires[codec] = _WIRE[codec](self.message)
+        return self._wires[codec]
 
     def tagged(self, lang: str) -> Envelope:
         """The same for those who call the event's language ``lang``."""
@@ -126,6 +146,28 @@ itself a list a `TypeError`."""
 
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
+
+
+def _json_wire(message: ServerMessage) -> bytes:
+    return framing.text(_to_json(message))
+
+
+def _msgpack_wire(message: ServerMessage) -> bytes:
+    return framing.binary(_to_msgpack(message))
+
+
+def _plain_wire(message: ServerMessage) -> bytes | None:
+    line = plain(message)
+    return None if line is None else framing.text(line.encode())
+
+
+_WIRE: dict[Codec, Callable[[ServerMessage], bytes | None]] = {
+    Codec.JSON: _json_wire,
+    Codec.MSGPACK: _msgpack_wire,
+    Codec.PLAIN: _plain_wire,
+}
+# `Codec.JSON` is a look-up in Python, for every delta.
+
 _from_json: Callable[[str], ClientMessage] = msgspec.json.Decoder(ClientMessage).decode
 _from_msgpack: Callable[[bytes], ClientMessage] = msgspec.msgpack.Decoder(ClientMessage).decode
 _TYPES = tuple(str(request.__struct_config__.tag) for request in REQUESTS)

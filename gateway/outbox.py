@@ -27,6 +27,7 @@ from sys import getsizeof
 
 from msgspec.structs import replace
 
+from gateway import framing
 from gateway.codec import Codec, Envelope
 from gateway.errors import CloseCode
 from gateway.limits import Limits
@@ -46,7 +47,7 @@ from gateway.messages import (
 LATE_BYTES = 16_384
 """Bytes waiting from which on a reader counts as late: some forty deltas; less is coincidence."""
 ENTRY_BYTES = 256
-"""Memory of a waiting frame beside its text (``tests/test_outbox.py`` measures it)."""
+"""Memory of a waiting frame beside its bytes (``tests/test_outbox.py`` measures it)."""
 DELTA_BYTES = 160
 """What a delta takes beside, so that a later one can be merged with it."""
 HOLE_BYTES = 256
@@ -56,8 +57,9 @@ LAG_S = 1.0
 """Seconds between two ``lag``."""
 
 Frame = str | bytes
-Waiting = tuple[Frame | None, Delta | None, int, float]
-"""The frame, or None where a merged delta is encoded once it is taken; the delta; memory; since."""
+Waiting = tuple[bytes | None, Delta | None, int, float]
+"""The frame with its head, or None where a merged delta is encoded once it is taken; the delta;
+memory; since."""
 
 
 class Stage(enum.Enum):
@@ -89,9 +91,9 @@ class Outbox:
     """A queue of encoded frames that never blocks the writer of events.
 
     ``wake`` is called when there is something to do after there was nothing. ``post``, where there
-    is one, is offered a frame before which nothing waits: it writes it at once and returns the
-    bytes, or 0 where the socket has no room. ``refill``, where it is set, is called
-    when everything has been taken.
+    is one, is given a frame before which nothing waits, with its head, and writes it at once:
+    whoever sets it takes it away when the socket has no room any more. ``refill``, where it is set,
+    is called when everything has been taken.
     """
 
     __slots__ = (
@@ -101,6 +103,8 @@ class Outbox:
         "_lost",
         "_next",
         "_now",
+        "_offer",
+        "_post",
         "_queue",
         "_since",
         "_slots",
@@ -111,7 +115,6 @@ class Outbox:
         "closing",
         "frames",
         "merged",
-        "post",
         "reason",
         "refill",
         "sent",
@@ -131,6 +134,10 @@ class Outbox:
         self._stage = Stage.ALL
         self._dropped = 0
         self._told = -LAG_S
+        self._offer: Callable[[bytes], object] | None = None
+        self._post: Callable[[bytes], object] | None = None
+        """What was offered, while a frame may go past the queue. It changes a few times in the life
+        of a socket, and is asked for with every delta."""
         self.bytes = 0
         self.merged = 0
         self.frames = 0
@@ -138,7 +145,6 @@ class Outbox:
         self.closing: CloseCode | None = None
         self.reason = ""
         self.wake: Callable[[], None] = _asleep
-        self.post: Callable[[Frame], int] | None = None
         self.refill: Callable[[], None] | None = None
 
     def __len__(self) -> int:
@@ -148,32 +154,48 @@ class Outbox:
         state = "open" if self.closing is None else f"closing {self.closing:d}"
         return f"<Outbox {state}, {len(self._queue)} frames, {self.bytes} bytes>"
 
+    @property
+    def post(self) -> Callable[[bytes], object] | None:
+        """See the class."""
+        return self._offer
+
+    @post.setter
+    def post(self, post: Callable[[bytes], object] | None) -> None:
+        self._offer = post
+        self._settle()
+
     def push(self, envelope: Envelope, now: float) -> None:
-        """Queue an event. After `close` nothing more is taken."""
-        frame = envelope.frame(self._codec)
-        if self.closing is not None or frame is None:
+        """Send an event, or queue it. After `close` nothing more is taken."""
+        post = self._post
+        if post is not None:
+            wire = envelope.wire(self._codec)
+            if wire is not None:
+                size = len(wire)
+                self.frames += 1
+                self.sent += size - 2 if size < 128 else size - framing.offset(wire)
+                post(wire)
+            return
+        if self.closing is not None:
+            return
+        wire = envelope.wire(self._codec)
+        if wire is None:
             return
         idle = not self._queue
-        if idle and self.post is not None and not (self._lost or self._dropped):
-            if sent := self.post(frame):
-                self.frames += 1
-                self.sent += sent
-                return
         self._now = now
         message = envelope.message
         if type(message) is Delta:
-            self._grow(message, frame)
+            self._grow(message, wire)
         elif isinstance(message, _STATES):
             key = ("", type(message).__name__)
             if key in self._slots:
                 self._withdraw(key)
-            self._put(frame, None, key)
+            self._put(wire, None, key)
         else:
             if (self._slots or self._lost) and isinstance(message, _ENDS):
                 self._fence(message)
             if self._since is None:
                 self._since = now
-            self._put(frame, None)
+            self._put(wire, None)
         if 4 * self.bytes > self._limits.outbox_bytes:
             self._relieve()
         if self._overdue(now):
@@ -189,8 +211,8 @@ class Outbox:
 
     def fits(self, envelopes: Iterable[Envelope]) -> bool:
         """Whether so much can be queued at once, and half of the bound is left for what comes."""
-        frames = (envelope.frame(self._codec) for envelope in envelopes)
-        size = sum(_weight(frame) for frame in frames if frame is not None)
+        wires = (envelope.wire(self._codec) for envelope in envelopes)
+        size = sum(_weight(wire) for wire in wires if wire is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
 
     def take(self, most: int | None = None) -> list[Frame]:
@@ -198,41 +220,47 @@ class Outbox:
 
         What is taken counts no more: a writer that is handed everything could hold as much again.
         """
-        frames: list[Frame] = []
+        return [framing.message(wire) for wire in self.wires(most)]
+
+    def wires(self, most: int | None = None) -> list[bytes]:
+        """The same with the heads, to be written as it is."""
+        wires: list[bytes] = []
         if not self._queue:
-            return frames
+            return wires
         if self._dropped and self._now - self._told >= LAG_S:
-            frames += self._lag()
+            wires += self._lag()
         taken = 0
         for waiting in self._queue.values():
-            frame, delta, size, _ = waiting
-            if frame is None:
+            wire, delta, size, _ = waiting
+            if wire is None:
                 assert delta is not None, "only deltas are encoded late"
-                frame = _shown(self._codec.encode(delta))
-            frames.append(frame)
+                wire = _shown(self._codec.wire(delta))
+            wires.append(wire)
             taken += size
             if most is not None and taken >= most:
                 break
-        self.frames += len(frames)
-        self.sent += sum(map(_size, frames))
+        self.frames += len(wires)
+        self.sent += sum(map(_size, wires))
         if taken < self.bytes:
             self._advance(taken)
-            return frames
+            return wires
         self.discard()
         if self.refill is not None:
             self.refill()
-        return frames
+        return wires
 
     def close(self, code: CloseCode, reason: str = "") -> None:
         """Close the socket once what waits has been sent. The first code stays."""
         if self.closing is None:
             self.closing = code
             self.reason = reason
+            self._settle()
             self.wake()
 
     def detach(self) -> None:
         """Nobody writes any more."""
-        self.wake, self.post, self.refill = _asleep, None, None
+        self.wake, self.refill = _asleep, None
+        self.post = None
 
     def discard(self) -> None:
         """Forget what waits: it was taken, or nobody will read it."""
@@ -241,29 +269,36 @@ class Outbox:
         self._since = None
         self._stage = Stage.ALL
         self.bytes = 0
+        self._settle()
 
-    def _grow(self, delta: Delta, frame: Frame | None) -> None:
+    def _settle(self) -> None:
+        """Whether frames may go past the queue: what waits, a hole, or a lag that is to be told go
+        first. Between two calls of this the queue never fills while they may."""
+        waits = self._queue or self._lost or self._dropped or self.closing is not None
+        self._post = None if waits else self._offer
+
+    def _grow(self, delta: Delta, wire: bytes | None) -> None:
         key = (delta.id, delta.lang)
         if self._stage is Stage.DURABLE or (key in self._lost and not delta.reset):
             self._lose(key)
             return
         self._find(key)
         if self._stage is Stage.STABLE and delta.draft:
-            delta, frame = self._bare(delta), None
+            delta, wire = self._bare(delta), None
         if key in self._slots:
             older = self._withdraw(key)
             assert older is not None, "deltas and states have keys of their own"
-            delta, frame = merge(older, delta), None
+            delta, wire = merge(older, delta), None
             self._save()
-        self._put(frame, delta, key)
+        self._put(wire, delta, key)
 
     def _put(
-        self, frame: Frame | None, delta: Delta | None, key: tuple[str, str] | None = None
+        self, wire: bytes | None, delta: Delta | None, key: tuple[str, str] | None = None
     ) -> None:
         if key is not None:
             self._slots[key] = self._next
-        size = _weight(frame, delta)
-        self._queue[self._next] = (frame, delta, size, self._now)
+        size = _weight(wire, delta)
+        self._queue[self._next] = (wire, delta, size, self._now)
         self._next += 1
         self.bytes += size
 
@@ -323,7 +358,7 @@ class Outbox:
         if self._stage is Stage.ALL and self.bytes > limit // 4:
             self._stage = Stage.STABLE
             for slot in self._slots.values():
-                frame, delta, size, at = self._queue[slot]
+                _, delta, size, at = self._queue[slot]
                 if delta is not None and delta.draft:
                     delta = self._bare(delta)
                     self.bytes -= size
@@ -346,14 +381,14 @@ class Outbox:
             return True
         return 8 * (self.bytes + HOLE_BYTES * len(self._lost)) > 7 * limits.outbox_bytes
 
-    def _lag(self) -> list[Frame]:
+    def _lag(self) -> list[bytes]:
         oldest = next(iter(self._queue.values()))[3]
         lag = Lag(dropped=self._dropped, ms=round((self._now - oldest) * 1000))
         self._told = self._now
         self._dropped = 0
         self._tally.lags += 1
-        frame = self._codec.encode(lag)
-        return [] if frame is None else [frame]
+        wire = self._codec.wire(lag)
+        return [] if wire is None else [wire]
 
     def _advance(self, taken: int) -> None:
         """The first ``taken`` bytes are gone; more waits."""
@@ -394,26 +429,24 @@ _ENDS = (Final, Failed, Cancelled, Retracted, Snapshot)
 _NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
-def _weight(frame: Frame | None, delta: Delta | None = None) -> int:
+def _weight(wire: bytes | None, delta: Delta | None = None) -> int:
     """The memory of a waiting frame."""
     size = ENTRY_BYTES
-    if frame is not None:
-        size += getsizeof(frame)
+    if wire is not None:
+        size += getsizeof(wire)
     if delta is not None:
         size += DELTA_BYTES + getsizeof(delta.add) + getsizeof(delta.draft)
     return size
 
 
-def _size(frame: Frame) -> int:
-    """Bytes on the wire."""
-    if isinstance(frame, bytes) or frame.isascii():
-        return len(frame)
-    return len(frame.encode())
+def _size(wire: bytes) -> int:
+    """Bytes of a frame without its head."""
+    return len(wire) - framing.offset(wire)
 
 
-def _shown(frame: Frame | None) -> Frame:
-    assert frame is not None, "a codec shows all deltas or none"
-    return frame
+def _shown(wire: bytes | None) -> bytes:
+    assert wire is not None, "a codec shows all deltas or none"
+    return wire
 
 
 def _asleep() -> None:

@@ -152,8 +152,8 @@ def test_what_grows_is_encoded_once_however_many_read_it() -> None:
     views: tuple[View, ...] = ("live", "stable", "live", "stable", "live")
     members = [member(f"{n}", "de", view=view) for n, view in enumerate(views)]
     audience(*members).show(delta("gu", "ten"), NOW)
-    frames = [each.outbox.take()[0] for each in members]
-    assert len({id(frame) for frame in frames}) == 2
+    wires = [each.outbox.wires()[0] for each in members]
+    assert len({id(wire) for wire in wires}) == 2
 
 
 def test_who_begins_to_read_is_shown_as_much_as_its_view_has() -> None:

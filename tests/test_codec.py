@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gateway import framing
 from gateway.codec import Codec, Envelope, decode, negotiate, plain, reference
 from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import (
@@ -177,7 +178,15 @@ def test_both_encodings_have_the_same_field_names() -> None:
 
 def test_an_event_is_encoded_once_for_all_its_readers() -> None:
     envelope = Envelope(FINAL)
-    assert envelope.frame(Codec.JSON) is envelope.frame(Codec.JSON)
+    for codec in Codec:
+        assert envelope.wire(codec) is envelope.wire(codec)
+
+
+def test_what_is_written_to_a_socket_is_the_frame_with_its_head() -> None:
+    for codec in Codec:
+        wire, frame = Envelope(FINAL).wire(codec), codec.encode(FINAL)
+        assert wire is not None and framing.message(wire) == frame
+    assert Envelope(Ack(id="u1", rev=1, ord=1)).wire(Codec.PLAIN) is None
 
 
 def test_readers_who_call_a_language_otherwise_share_an_event_of_their_own() -> None:

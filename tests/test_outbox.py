@@ -7,6 +7,7 @@ from sys import getsizeof
 
 import pytest
 
+from gateway import framing
 from gateway.codec import Codec, Envelope
 from gateway.errors import CloseCode
 from gateway.limits import Limits
@@ -431,7 +432,7 @@ def test_a_message_for_one_socket_waits_like_any_other() -> None:
 
 def test_what_fits_at_once_leaves_half_of_the_bound_free() -> None:
     failure = Envelope(failed())
-    size = ENTRY_BYTES + getsizeof(failure.frame(Codec.JSON))
+    size = ENTRY_BYTES + getsizeof(failure.wire(Codec.JSON))
     box = outbox(outbox_bytes=6 * size)
     assert box.fits([failure] * 3) and not box.fits([failure] * 4)
     push(box, failed())
@@ -447,24 +448,43 @@ def test_it_can_be_read_in_a_log() -> None:
     assert "closing 1000" in repr(box)
 
 
-def test_a_frame_before_which_nothing_waits_is_offered_to_be_written_at_once() -> None:
+def test_a_frame_before_which_nothing_waits_is_written_at_once_with_its_head() -> None:
     box = outbox()
-    written: list[str | bytes] = []
-    box.post = lambda frame: written.append(frame) or len(frame)  # type: ignore[func-returns-value]
-    push(box, Tick(seq=1), delta("a"))
-    assert [read(frame) for frame in written] == [Tick(seq=1), delta("a")]
+    written: list[bytes] = []
+    box.post = written.append
+    events = [Tick(seq=1), delta("a"), final("x" * 200), final("y" * 70_000)]
+    push(box, *events)
+    frames = [framing.message(wire) for wire in written]
+    assert [read(frame) for frame in frames] == events
     assert len(box) == box.bytes == 0
-    assert (box.frames, box.sent) == (2, sum(map(len, written)))
+    assert (box.frames, box.sent) == (4, sum(map(len, frames)))
 
 
-def test_what_could_not_be_written_at_once_waits_and_nothing_overtakes_it() -> None:
+def test_what_a_codec_does_not_show_is_not_written() -> None:
+    box = outbox(Codec.PLAIN)
+    written: list[bytes] = []
+    box.post = written.append
+    push(box, delta("Hal"), final("Hallo"))
+    assert [framing.message(wire) for wire in written] == ["[de] Hallo"]
+    assert (box.frames, box.sent) == (1, len("[de] Hallo"))
+
+
+def test_what_came_while_there_was_no_room_is_overtaken_by_nothing() -> None:
     box = outbox()
-    room = [0]
-    box.post = lambda frame: room[0]
-    push(box, Tick(seq=1))
-    room[0] = 1
-    push(box, final("a"))
-    assert taken(box) == [Tick(seq=1), final("a")]
+    written: list[bytes] = []
+
+    def last(wire: bytes) -> None:  # it fills the socket, which says so while it is written
+        written.append(wire)
+        box.post = None
+
+    box.post = last
+    push(box, Tick(seq=1), final("a"))
+    box.post = written.append
+    push(box, final("b"))
+    assert [read(framing.message(wire)) for wire in written] == [Tick(seq=1)]
+    assert taken(box) == [final("a"), final("b")]
+    push(box, final("c"))
+    assert [read(framing.message(wire)) for wire in written] == [Tick(seq=1), final("c")]
 
 
 def test_nothing_is_written_past_a_hole_or_a_lag_that_is_still_to_be_told() -> None:
@@ -474,7 +494,7 @@ def test_nothing_is_written_past_a_hole_or_a_lag_that_is_still_to_be_told() -> N
     box.take()  # with a lag
     push(box, delta("b", 2), now=NOW + 0.1)
     written: list[ServerMessage] = []
-    box.post = lambda frame: written.append(read(frame)) or 1  # type: ignore[func-returns-value]
+    box.post = lambda wire: written.append(read(framing.message(wire)))
     push(box, delta("c", 3), final("abc"), now=NOW + 0.2)
     assert taken(box) == [final("abc")]
     push(box, Tick(seq=1), now=NOW + LAG_S)
@@ -483,14 +503,26 @@ def test_nothing_is_written_past_a_hole_or_a_lag_that_is_still_to_be_told() -> N
     assert written == [Tick(seq=2)]
 
 
+def test_nothing_is_written_after_a_close() -> None:
+    box = outbox()
+    written: list[bytes] = []
+    box.post = written.append
+    box.close(CloseCode.DONE)
+    push(box, Tick(seq=1))
+    box.post = written.append  # there is room again
+    push(box, Tick(seq=2))
+    assert written == [] and len(box) == 0
+
+
 def test_an_outbox_nobody_writes_for_any_more_wakes_and_writes_nothing() -> None:
     box = outbox()
     calls: list[str] = []
     box.wake = lambda: calls.append("wake")
-    box.post = lambda frame: calls.append("post") or 1  # type: ignore[func-returns-value]
+    box.post = lambda _: calls.append("post")
+    assert box.post is not None
     box.detach()
     push(box, Tick(seq=1))
-    assert calls == [] and len(box) == 1
+    assert calls == [] and len(box) == 1 and box.post is None
 
 
 def test_so_much_is_taken_as_was_asked_for_and_the_rest_stays_in_order() -> None:

@@ -227,7 +227,7 @@ def test_rule_7_they_are_what_a_reader_of_everything_received() -> None:
 def test_rule_8_a_slow_socket_never_changes_what_a_fast_one_gets() -> None:
     told = []
     for company in (False, True):
-        room, speaker = meeting(flow=SHORT, outbox_bytes=5_000)
+        room, speaker = meeting(flow=SHORT, outbox_bytes=4_800)
         fast = room.enter("de", role=Role.VIEW, codec=Codec.MSGPACK)
         slow = room.enter("de", role=Role.VIEW) if company else None
         frames: list[str | bytes] = []

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
+from gateway import framing
 from gateway.codec import Codec, negotiate
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.grant import EVERYTHING, Grant
@@ -31,7 +32,7 @@ from gateway.member import Role
 from gateway.messages import Error, View
 from gateway.server.gate import Gate, spoken
 from gateway.server.hub import CLOSE, Hub, Phase, Place, Seat
-from gateway.server.upgrade import WRITER, Writer
+from gateway.server.upgrade import WRITER, Post, Writer
 from gateway.session import Renew, Session
 
 log = logging.getLogger("gateway.connection")
@@ -136,7 +137,9 @@ class Connection:
         try:
             async with self._end:
                 outbox.wake = self._wake
-                outbox.post = None if self._writer is None else self._writer.post
+                if self._writer is not None:
+                    self._writer.changed = self._offer
+                self._offer()
                 self._wake()
                 self._tick()
                 await self._read()
@@ -148,6 +151,8 @@ class Connection:
         finally:
             self._over = True
             outbox.detach()
+            if self._writer is not None:
+                self._writer.changed = None
             self._hub.leave(self._session, lost=self._lost)
             if self._pulse is not None:
                 self._pulse.cancel()
@@ -176,31 +181,39 @@ class Connection:
             await asyncio.sleep(0)
         self._left = message.get("code")
 
+    @property
+    def _post(self) -> Post | None:
+        return None if self._writer is None else self._writer.post
+
+    def _offer(self) -> None:
+        """Let the outbox write by itself while the socket has room, and nothing taken before."""
+        self._session.outbox.post = self._post if self._writing is None else None
+
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
-        if len(outbox) and self._writer is not None and self._writer.ready:
-            self._writer.write(outbox.take(BATCH))
+        if len(outbox) and (post := self._post) is not None:
+            post(b"".join(outbox.wires(BATCH)))
         if len(outbox):
-            outbox.post = None  # it would overtake what has been taken
             self._writing = self._loop.create_task(self._write())
             self._writing.add_done_callback(self._written)
+            self._offer()  # no more: it would overtake what has been taken
         elif outbox.closing is not None:
             self._finish()
 
     async def _write(self) -> None:
         """Write what waits, as fast as the socket takes it."""
-        outbox, writer, send = self._session.outbox, self._writer, self._send
+        outbox, send = self._session.outbox, self._send
         while len(outbox):
-            frames = outbox.take(BATCH)
-            if writer is not None and writer.ready:
-                writer.write(frames)
+            wires = outbox.wires(BATCH)
+            if (post := self._post) is not None:
+                post(b"".join(wires))
             else:
-                for frame in frames:
-                    await send(_event(frame))
+                for wire in wires:
+                    await send(_event(framing.message(wire)))
             await asyncio.sleep(0)  # `send` does not wait while there is room: others want to live
 
     def _written(self, task: asyncio.Task[None]) -> None:
@@ -209,8 +222,7 @@ class Connection:
             return
         fault = None if task.cancelled() else task.exception()
         if fault is None:
-            if self._writer is not None:
-                self._session.outbox.post = self._writer.post
+            self._offer()
             self._wake()  # there may be more, or a reason to close
             return
         if isinstance(fault, OSError | RuntimeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from uvicorn._types import ASGISendEvent
@@ -43,20 +43,21 @@ CLOSE_S = 5.0
 """Seconds for a close handshake, and for what lies before it; then the connection is reset."""
 
 
+Post = Callable[[bytes], object]
+
+
 class Writer(Protocol):
     """A socket that can be written to without waiting."""
 
+    changed: Callable[[], None] | None
+    """Called when `post` has changed. Whoever sets it takes it back."""
+
     @property
-    def ready(self) -> bool:
-        """Whether it is open and has room. False means: not now, ask ``send``."""
+    def post(self) -> Post | None:
+        """Writes bytes as they stand, at once and for nothing more than the writing itself, until
+        `changed` is called: None where the socket is not open or has no room. Then ask ``send``.
 
-    def post(self, frame: str | bytes) -> int:
-        """Write one frame if it is `ready`: its bytes without the head, else 0."""
-
-    def write(self, frames: Iterable[str | bytes]) -> None:
-        """Write `str` as text and `bytes` as binary messages, in order, in one piece.
-
-        Only while `ready`. Never raises for a socket that is lost.
+        Never raises for a socket that is lost.
         """
 
 
@@ -75,6 +76,8 @@ class Upgrade(WebSocketsSansIOProtocol):
         self._frames = 0
         self._pong = b""
         self._farewell: asyncio.TimerHandle | None = None
+        self._shut = False
+        self.changed: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -90,6 +93,7 @@ class Upgrade(WebSocketsSansIOProtocol):
             super().data_received(data[at : at + SLICE])
 
     def eof_received(self) -> None:
+        self._close()
         self._leave()  # the transport closes, once what it holds has been read
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
@@ -98,6 +102,7 @@ class Upgrade(WebSocketsSansIOProtocol):
 
     def keepalive_timeout(self) -> None:
         """uvicorn would close the transport, which waits for a client that reads nothing."""
+        self._close()
         super().keepalive_timeout()
         if not self.disconnected:
             reset(self.transport)
@@ -105,14 +110,32 @@ class Upgrade(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         """A close frame does not wait for room: who reads again within `CLOSE_S` shall see why."""
         if message["type"] == "websocket.close":
+            self._close()
             self.writable.set()
         await super().send(message)
+
+    def shutdown(self) -> None:
+        self._close()
+        super().shutdown()
+
+    def handle_close(self, event: Frame) -> None:
+        self._close()
+        super().handle_close(event)
+
+    def handle_parser_exception(self) -> None:
+        self._close()
+        super().handle_parser_exception()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._change()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._pong:
             pong, self._pong = self._pong, b""
             self.transport.write(pong)
+        self._change()
 
     def handle_text(self, event: Frame) -> None:
         if self._count():
@@ -181,6 +204,7 @@ class Upgrade(WebSocketsSansIOProtocol):
             self.scope["extensions"][WRITER] = self  # type: ignore[assignment]  # not by ASGI
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._close()
         super().connection_lost(exc)
         if self._farewell is not None:
             self._farewell.cancel()
@@ -199,44 +223,23 @@ class Upgrade(WebSocketsSansIOProtocol):
         super().start_keepalive()
 
     @property
-    def ready(self) -> bool:
-        """See `Writer`. The handshake is over: nobody has a writer before."""
-        return not self.close_sent and self.writable.is_set() and not self.transport.is_closing()
+    def post(self) -> Post | None:
+        """See `Writer`. Every delta to every reader goes this way, so it is the transport's own
+        method: nothing is asked between it and the outbox."""
+        if self._shut or not self.writable.is_set() or self.transport.is_closing():
+            return None
+        return self.transport.write
 
-    def post(self, frame: str | bytes) -> int:
-        """See `Writer`. Every delta to every reader comes along here."""
-        if not self.ready:
-            return 0
-        head, payload = _framed(frame)
-        self.transport.write(head + payload)
-        return len(payload)
+    def _close(self) -> None:
+        """A close frame is about to be written, or the connection ends: nothing may follow."""
+        if not self._shut:
+            self._shut = True
+            self._change()
+            self.changed = None
 
-    def write(self, frames: Iterable[str | bytes]) -> None:
-        """See `Writer`. websockets' own framing costs as much as all the rest of the way here."""
-        self.transport.write(b"".join(part for frame in frames for part in _framed(frame)))
-
-
-def _framed(frame: str | bytes) -> tuple[bytes, bytes]:
-    """Head and payload."""
-    if isinstance(frame, str):
-        payload = frame.encode()
-        length = len(payload)
-        return (_TEXT[length] if length < 126 else _head(0x81, length)), payload
-    length = len(frame)
-    return (_BINARY[length] if length < 126 else _head(0x82, length)), frame
-
-
-def _head(opcode: int, length: int) -> bytes:
-    """The head of an unmasked, unfragmented frame (RFC 6455, section 5.2)."""
-    if length < 126:
-        return bytes((opcode, length))
-    if length < 65_536:
-        return bytes((opcode, 126)) + length.to_bytes(2)
-    return bytes((opcode, 127)) + length.to_bytes(8)
-
-
-_TEXT = tuple(_head(0x81, length) for length in range(126))
-_BINARY = tuple(_head(0x82, length) for length in range(126))
+    def _change(self) -> None:
+        if self.changed is not None:
+            self.changed()
 
 
 def upgrade(limits: Limits) -> type[Upgrade]:

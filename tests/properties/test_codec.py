@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway import framing
 from gateway.codec import Codec, Envelope, decode, reference
 from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import EVENTS, REQUESTS, ServerMessage
@@ -100,6 +101,6 @@ def events() -> st.SearchStrategy[ServerMessage]:
 def test_every_message_of_the_server_survives_both_encodings(event: ServerMessage) -> None:
     envelope = Envelope(event)
     for codec in (Codec.JSON, Codec.MSGPACK):
-        frame = envelope.frame(codec)
-        assert frame is not None
-        assert read(frame) == event
+        wire = envelope.wire(codec)
+        assert wire is not None
+        assert read(framing.message(wire)) == event
