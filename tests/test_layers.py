@@ -24,6 +24,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "captions",
         "detect",
         "dial",
+        "engines.feed",
         "engines.orphan",
         "framing",
         "glossary",
