@@ -6,13 +6,13 @@ synchronously; the hub carries out what `actions` returns. Must not know: engine
 Order: finals before partials before backfill; within one priority the tenants take turns, then the
 rooms of a tenant, and each room's jobs keep their order. Bound: ``depth`` waiting jobs, answered by
 ``busy`` before anything of an utterance is accepted; and fewer where the engine does not keep up,
-see `gateway.load`. Gauges: ``queued``, ``finals``, ``running``.
+see `gateway.load`. Gauges: ``queued``, ``finals``, ``running``; ``given`` counts.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 
 import msgspec
@@ -94,6 +94,8 @@ class Dispatch:
         self.load = load or Load()
         self.finals = 0
         """Finals that wait."""
+        self.given: Counter[Priority] = Counter()
+        """Jobs that the engine was given, since the start."""
         self._waiting: dict[str, tuple[Job, float]] = {}
         self._turns = {priority: Turns() for priority in Priority}
         self._running: dict[str, tuple[Job, float]] = {}
@@ -210,6 +212,7 @@ class Dispatch:
                     job, since = self._waiting.pop(id)
                     self.finals -= job.priority is Priority.FINAL
                     self._running[id] = (job, since)
+                    self.given[job.priority] += 1
                     actions.append(Start(job))
         return actions
 

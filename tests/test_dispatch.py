@@ -52,6 +52,7 @@ def test_finals_go_before_partials_and_partials_before_backfill() -> None:
         order += ids
         dispatch.done(ids[0])
     assert order == ["final", "partial", "backfill"]
+    assert dispatch.given == dict.fromkeys(Priority, 1)
 
 
 def test_rooms_take_turns_and_each_keeps_its_order() -> None:

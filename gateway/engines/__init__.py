@@ -109,6 +109,7 @@ def _ctranslate2(settings: Settings, profile: Profile | None) -> Engine:
         profile,
         compute_type=settings.compute_type,
         inter_threads=settings.inter_threads,
+        batch=settings.batch,
         intra_threads=settings.intra_threads,
         cache_dir=_cache(settings),
         name=_name(settings),

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 16
-"""Jobs decoded together, at most. Twice as many give a third more captions a second, and hold back
-one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
+"""Jobs decoded together, at most, if not told otherwise. Twice as many give a third more captions a
+second, and hold back one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
 
 APART = 80
 """By how much jobs in one batch may differ in `size`. Of a decoder's prompts, CTranslate2 reads at
@@ -122,7 +122,8 @@ class CTranslate2Engine(Pulled):
     :param model: a directory; `gateway.engines.checkpoint` lists the known layouts
     :param profile: None: found by the directory's name and ``config.json``
     :param compute_type: as in CTranslate2
-    :param inter_threads: decodes at once, each of up to `BATCH` jobs. None: one for each CPU
+    :param inter_threads: decodes at once, each of up to ``batch`` jobs. None: one for each CPU
+    :param batch: jobs decoded together, at most
     :param intra_threads: threads inside one decode. 1 is fastest for models of the embedded one's
         size, where handing work out costs more than the work; ``docs/design/embedded.md``
     :param cache_dir: where converted models are kept. None: ``gateway`` in the user's cache
@@ -136,6 +137,7 @@ class CTranslate2Engine(Pulled):
         *,
         compute_type: str = "int8",
         inter_threads: int | None = None,
+        batch: int = BATCH,
         intra_threads: int = 1,
         cache_dir: Path | None = None,
         name: str | None = None,
@@ -145,6 +147,7 @@ class CTranslate2Engine(Pulled):
         self._name = f"ctranslate2:{name or model.resolve().name}"  # once: it asks the disk
         self._profile = profile or _matched(model)
         self._width = inter_threads or _cpus()
+        self._batch = batch
         self._options = {
             "compute_type": compute_type,
             "inter_threads": self._width,
@@ -169,7 +172,7 @@ class CTranslate2Engine(Pulled):
 
     @property
     def capacity(self) -> int:
-        return self._width * BATCH
+        return self._width * self._batch
 
     @property
     def health(self) -> Health:
@@ -260,7 +263,7 @@ class CTranslate2Engine(Pulled):
     def _assign(self) -> None:
         """Give what waits to the threads that are free, an equal share to each."""
         while self._waiting and (free := self._width - len(self._batches)):
-            self._begin(self._take(min(BATCH, ceil(len(self._waiting) / free))))
+            self._begin(self._take(min(self._batch, ceil(len(self._waiting) / free))))
 
     def _take(self, most: int) -> list[Stream]:
         """The most urgent of those that wait, and those next to it in size of the others."""

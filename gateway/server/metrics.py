@@ -20,6 +20,7 @@ from prometheus_client.core import (
 )
 
 from gateway.engines.base import Engine, Health
+from gateway.job import Priority
 from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.outbox import Tally
 from gateway.server.garbage import STEPS_S, Garbage
@@ -30,6 +31,9 @@ from gateway.store import Store
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 """Buckets for captions: vLLM's own begin at 0.3 s, where a good caption has long begun."""
 
+CHARACTERS = (5, 10, 20, 30, 45, 70, 100, 150, 225, 350, 500, 750, 1_000, 1_500, 2_000)
+"""Buckets for texts, half as long again each: a word, a sentence, two minutes of speech."""
+
 
 class Metrics:
     """One registry per gateway; vLLM's own metrics, where it runs, are served beside it."""
@@ -38,6 +42,12 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._utterances = Count(
             "gateway_utterances", "Utterances said to their end.", registry=self.registry
+        )
+        self._characters = Histogram(
+            "gateway_utterance_characters",
+            "Length of utterances said to their end.",
+            buckets=CHARACTERS,
+            registry=self.registry,
         )
         self._captions = Count(
             "gateway_captions",
@@ -67,6 +77,7 @@ class Metrics:
         match event:
             case Source():
                 self._utterances.inc()
+                self._characters.observe(len(event.text))
             case Final():
                 self._captions.labels("final", event.by).inc()
                 for flag in event.flags:
@@ -166,6 +177,12 @@ class _Gauges:
         for why, count in sorted(hub.load.refused.copy().items()):
             refused.add_metric([why], count)
         yield refused
+        jobs = CounterMetricFamily(
+            "gateway_jobs", "Jobs given to the engine, by what for.", labels=["priority"]
+        )
+        for priority in Priority:
+            jobs.add_metric([priority.name.lower()], hub.dispatch.given[priority])
+        yield jobs
         yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(

@@ -110,6 +110,12 @@ def test_a_scripted_engine_has_its_settings() -> None:
     assert asyncio.run(test()) == "[de] good morning"
 
 
+def test_a_ctranslate2_engine_decodes_together_what_it_is_told(model: Path) -> None:
+    engine = build(Settings(model=str(model), inter_threads=3, batch=5))
+    assert engine.capacity == 15
+    close(engine)
+
+
 def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
     engine = build(Settings(model=str(model), inter_threads=3, cache_dir="~/nowhere"))
     assert engine.name == "ctranslate2:opus-mt-en-de"

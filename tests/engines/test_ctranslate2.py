@@ -430,8 +430,7 @@ def test_one_job_more_than_may_wait_is_refused(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctranslate2, "WAITING", 1)
-    monkeypatch.setattr(ctranslate2, "BATCH", 1)
-    engine = make_llama(dir, inter_threads=1)
+    engine = make_llama(dir, inter_threads=1, batch=1)
 
     async def test() -> None:
         tasks = [asyncio.create_task(output(engine, job(str(n)))) for n in range(2)]
@@ -456,9 +455,11 @@ async def queued(engine: CTranslate2Engine, *jobs: Job) -> list[asyncio.Task[str
     return tasks
 
 
-def batched(puppet: Puppet, dir: Path, *jobs: Job, profile: Profile | None = None) -> list[str]:
+def batched(
+    puppet: Puppet, dir: Path, *jobs: Job, profile: Profile | None = None, batch: int = 16
+) -> list[str]:
     """The batches in which one thread decodes ``jobs``, which wait while it has another."""
-    engine = make_llama(dir, profile, inter_threads=1)
+    engine = make_llama(dir, profile, inter_threads=1, batch=batch)
 
     async def test() -> None:
         running = await queued(engine, job("running"))
@@ -478,11 +479,9 @@ def test_jobs_that_come_while_a_job_is_decoded_are_decoded_together(
     assert batched(puppet, dir, job("a"), job("b"), job("c")) == ["a b c"]
 
 
-def test_a_batch_has_no_more_jobs_than_it_may(
-    puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ctranslate2, "BATCH", 2)
-    assert batched(puppet, dir, *(job(id) for id in "abcde")) == ["a b", "c d", "e"]
+def test_a_batch_has_no_more_jobs_than_it_may(puppet: Puppet, dir: Path) -> None:
+    jobs = [job(id) for id in "abcde"]
+    assert batched(puppet, dir, *jobs, batch=2) == ["a b", "c d", "e"]
 
 
 def test_finals_are_decoded_before_partials_and_not_slowed_down_by_them(
@@ -616,13 +615,12 @@ def test_jobs_of_a_crowd_get_what_they_would_get_alone(make: Make, dir: Path) ->
 def test_capacity_is_a_full_batch_for_each_thread(
     dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctranslate2, "BATCH", 4)
-    assert make_llama(dir, inter_threads=3).capacity == 12
+    assert make_llama(dir, inter_threads=3, batch=4).capacity == 12
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 7}, raising=False)
-    assert make_llama(dir).capacity == 8
+    assert make_llama(dir, batch=4).capacity == 8
     monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert make_llama(dir).capacity == 20
+    assert make_llama(dir).capacity == 80
 
 
 def test_the_engine_is_named_after_its_model(dir: Path) -> None:
