@@ -135,7 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     compute_type: str = "int8"
     """``ctranslate2``: arithmetic. int8 is the fastest on CPUs and costs next to no quality."""
     inter_threads: Count | None = None
-    """``ctranslate2``: decoding threads, each of up to ``batch`` translations. Default: the CPUs."""
+    """``ctranslate2``: decoding threads, each of ``batch`` translations. Default: the CPUs."""
     batch: Count = 16
     """``ctranslate2``: translations that one thread decodes together. More serve more people, and
     hold up a sentence that comes meanwhile for longer."""

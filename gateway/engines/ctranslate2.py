@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 16
-"""Jobs decoded together, at most, if not told otherwise. Twice as many give a third more captions a
-second, and hold back one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
+"""Jobs decoded together, at most, unless told otherwise. Twice as many give a third more captions a
+second, and hold up one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
 
 APART = 80
 """By how much jobs in one batch may differ in `size`. Of a decoder's prompts, CTranslate2 reads at
