@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from gateway import __version__, keys, languages, schema, settings
+from gateway.bench import command as bench
 from gateway.chat import converse
 from gateway.client import Captions, NotTranslated, Refused, connect
 from gateway.engines import build
@@ -412,6 +413,10 @@ def _soak(args: argparse.Namespace) -> int:
     return 1 if made.broken else 0
 
 
+def _bench(args: argparse.Namespace) -> int:
+    return bench.run(args, print, lambda line: print(line, file=sys.stderr))
+
+
 # --- command line --------------------------------------------------------------------------------
 
 
@@ -496,6 +501,8 @@ def _parser() -> argparse.ArgumentParser:
     soak.add_argument("--keep", metavar="FILE", help="the gateway's log, if a promise was broken")
     soak.add_argument("flags", nargs="*", metavar="-- FLAG",
                       help="more flags of gateway serve, after --")  # fmt: skip
+
+    bench.add(command("bench", _bench, "Measure what a gateway can bear, and what it costs."))
 
     langs = command("languages", _languages, "What the engine's model translates into what.")
     langs.add_argument("--json", action="store_true")

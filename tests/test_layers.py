@@ -61,6 +61,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("replay.measure", "replay.watch", "soak.guest"),
     ("replay.play", "replay.plot", "soak.run"),
     ("replay.record", "replay.report"),
+    ("bench.load", "bench.load.exposition", "bench.load.frames", "bench.load.plan", "bench.text"),
+    ("bench.load.script", "bench.load.scrape", "bench.load.socket", "bench.load.tally"),
+    ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
+    ("bench.load.child", "bench.load.run"),
+    ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.openai", "engines.scripted", "session"),
     (
         "engines.ctranslate2",
@@ -74,7 +79,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server.http",),
     ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
-    ("server.process", "chat"),
+    ("bench.command", "server.process", "chat"),
     ("cli",),
     ("__main__",),
 )
@@ -92,6 +97,8 @@ PURE = (
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("soak.ledger", "soak.report"),
     *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
+    *("bench.load.exposition", "bench.load.frames", "bench.load.guest", "bench.load.plan"),
+    *("bench.load.report", "bench.load.script", "bench.load.tally"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
 

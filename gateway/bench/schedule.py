@@ -67,5 +67,5 @@ class Slip(msgspec.Struct):
             return None
         return (
             f"{over:.1%} of the sends were more than {1000 * bound:g} ms late"
-            f" (most {1000 * self.late.high:.0f} ms): the client was the bottleneck."
+            f" (most {1000 * self.late.high:.0f} ms): the client or its machine was too slow."
         )

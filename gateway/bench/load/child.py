@@ -1,0 +1,353 @@
+"""One client process: its sockets, its timer, and nothing else.
+
+Owns: opening the sockets, sending when something is due, the end of a run. Must not know: other
+processes, reports, the terminal. ``python -m gateway.bench.load.child`` is started by
+`gateway.bench.load.run` and speaks with it by its pipes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heapreplace
+from random import Random
+
+import msgspec
+
+from gateway.bench import text
+from gateway.bench.load import pipe, plan, script
+from gateway.bench.load.guest import Event, Member
+from gateway.bench.load.plan import Guest, Plan
+from gateway.bench.load.script import Send
+from gateway.bench.load.socket import Address, Socket, tls
+from gateway.bench.load.tally import Tally
+from gateway.codec import Codec
+from gateway.dial import address
+from gateway.replay.recogniser import Draw
+
+ANSWER_S = 20.0
+"""Seconds for a handshake and its ``welcome``."""
+TICK_S = 0.1
+"""The process looks so often how late it is, beside every send."""
+SAMPLE_S = 0.5
+"""Between two samples for the progress bar."""
+LOOK_S = 0.05
+"""Between two looks whether all captions have ended."""
+CATCH_UP_S = 1.5
+"""Seconds at the end in which slow readers read what waits for them, and with it why they were
+closed."""
+
+
+class Seat:
+    """A guest on its socket."""
+
+    def __init__(self, client: Client, guest: Guest, tally: Tally) -> None:
+        self.member = Member(client.plan, guest, tally)
+        self.sends: Iterator[Send] = iter(())
+        self.welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.welcome.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._client = client
+        self._tally = tally
+        made = client.plan
+        query: dict[str, str | None] = {
+            "room": guest.room,
+            "to": ",".join(guest.langs),
+            "view": made.view,
+            "role": "view" if guest.speaker is None else "speak",
+            "from": None if guest.speaker is None else made.source,
+        }
+        self.socket = Socket(
+            Address(address(made.url, query), client.tls),
+            Codec[made.wire.upper()].value,
+            client.key,
+            self._heard,
+            self._gone,
+            made.slow_bytes if guest.slow else 0,
+        )
+
+    async def sit(self) -> None:
+        """Open the socket and be welcome. Raises `OSError` with a sentence."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self.socket.connect()
+                await self.welcome
+            self.socket.dawdle()
+        except TimeoutError:
+            raise TimeoutError(f"The gateway did not answer within {ANSWER_S:g} s.") from None
+        self._tally.counts["sockets"] += 1
+
+    def say(self, send: Send, now: float) -> None:
+        """Send it, or count that it could not be."""
+        if self.socket.open:
+            self.socket.send(self.member.frame(send, now))
+        elif send.final:
+            self._tally.counts["unsent"] += 1
+
+    def _heard(self, payload: bytes) -> None:
+        if self.welcome.done():
+            try:
+                self.member.read(payload, self._client.now())
+            except msgspec.MsgspecError:
+                self._tally.error("unreadable")
+            return
+        first = self._client.read(payload)
+        if first.type == "welcome":
+            self.welcome.set_result(None)
+        else:
+            self.welcome.set_exception(ConnectionError(first.msg or f"It began: {first.type}."))
+
+    def _gone(self, code: int, reason: str) -> None:
+        if not self.welcome.done():
+            self.welcome.set_exception(
+                ConnectionError(f"The gateway closed a socket ({code}). {reason}".strip())
+            )
+            return
+        self._tally.counts["lost"] += 1
+        self._tally.closes[str(code)] = self._tally.closes.get(str(code), 0) + 1
+        self._tally.counts["unended"] += self.member.open
+
+
+class First(Event):
+    """The first frame of a socket."""
+
+    msg: str = ""
+
+
+class Client:
+    """The sockets of one process."""
+
+    def __init__(self, start: pipe.Start, tell: Callable[[pipe.Message], None]) -> None:
+        self.plan: Plan = start.plan
+        self.key = start.key
+        packed = self.plan.wire == "msgpack"
+        self.read: Callable[[bytes], First] = (
+            msgspec.msgpack.Decoder(First) if packed else msgspec.json.Decoder(First)
+        ).decode
+        self.tally, self._slow = Tally.of(self.plan), Tally.of(self.plan)
+        self.tls = tls(self.plan.url)
+        self._tell = tell
+        self._lines = start.lines
+        self._seats = [
+            Seat(self, guest, self._slow if guest.slow else self.tally)
+            for guest in plan.share(self.plan, start.process)
+        ]
+        self._zero = time.monotonic()
+        self._due: list[tuple[float, int]] = []
+        self._nexts: dict[int, Send] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._cpu = 0.0
+
+    def now(self) -> float:
+        """Seconds since the beginning of the run."""
+        return time.monotonic() - self._zero
+
+    async def open(self) -> None:
+        """Open all sockets, at the pace of the plan. Raises `OSError` with a sentence."""
+        pace = self.plan.processes / self.plan.ramp
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for seat in self._seats:
+                    tasks.create_task(seat.sit())
+                    await asyncio.sleep(pace)
+        except* OSError as group:
+            raise OSError(str(_first(group))) from None
+
+    async def run(self, begin: float, stop: asyncio.Event) -> pipe.Done:
+        """Put on the load from ``begin`` (of `time.monotonic`) on, until its end or ``stop``."""
+        self._zero = begin
+        self._write()
+        gc.collect()
+        gc.freeze()
+        cpu, wall = time.process_time(), time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            looking = [tasks.create_task(self._tick()), tasks.create_task(self._samples())]
+            self._turn()
+            while (
+                not stop.is_set()
+                and self._alive()
+                and (self._due or self.now() < self.plan.seconds)
+            ):
+                await _wait(stop, LOOK_S)
+            cut = stop.is_set() or bool(self._due)
+            self.tally.cpu = time.process_time() - cpu
+            self.tally.busiest = self.tally.cpu / max(1e-3, time.monotonic() - wall)
+            await self._drain(stop)
+            for task in looking:
+                task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for seat in self._seats:
+            if seat.socket.open:
+                self.tally.counts["unended"] += seat.member.open
+            seat.socket.close()
+        self.tally.slow = {name: count for name, count in self._slow.counts.items() if count} | {
+            f"closed {code}": count for code, count in self._slow.closes.items()
+        }
+        self.tally.counts["sockets"] += self._slow.counts["sockets"]
+        return pipe.Done(self.tally, not cut and self._said())
+
+    # --- speaking -------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Who says what, when."""
+
+        def said(draw: Draw) -> str:
+            if self.plan.words is None:
+                return str(draw.choice(self._lines))
+            return text.mixed(self._lines, draw, *self.plan.words)
+
+        for place, seat in enumerate(self._seats):
+            speaker = seat.member.guest.speaker
+            if speaker is not None:
+                seat.sends = script.sends(
+                    self.plan, speaker, said, Random(f"{self.plan.seed}:{speaker}")
+                )
+                due = self._take(place)
+                if due is not None:
+                    self._due.append((due, place))
+        heapify(self._due)
+
+    def _take(self, place: int) -> float | None:
+        """What the speaker there sends next; when, and None if it has said all."""
+        send = next(self._seats[place].sends, None)
+        if send is None:
+            return None
+        self._nexts[place] = send
+        return send.due
+
+    def _turn(self) -> None:
+        """Send all that is due, and wake for the next."""
+        due, now = self._due, self.now()
+        while due and due[0][0] <= now:
+            at, place = due[0]
+            self._seats[place].say(self._nexts[place], now)
+            self.tally.slip.sent(at, now)
+            after = self._take(place)
+            if after is None:
+                heappop(due)
+            else:
+                heapreplace(due, (after, place))
+            now = self.now()
+        if due:
+            self._timer = asyncio.get_running_loop().call_later(
+                max(0.0, due[0][0] - now), self._turn
+            )
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def _alive(self) -> bool:
+        return any(seat.socket.open for seat in self._seats)
+
+    def _said(self) -> bool:
+        """Whether everybody who speaks could do so to the end."""
+        return not self.tally.counts["unsent"]
+
+    async def _drain(self, stop: asyncio.Event) -> None:
+        """Wait for what has not ended, and let slow readers read on."""
+        until = time.monotonic() + self.plan.drain
+        slow = [seat.socket for seat in self._seats if seat.member.guest.slow]
+        for socket in slow:
+            socket.hurry()
+        if slow:
+            await _wait(stop, min(CATCH_UP_S, self.plan.drain))
+        while (
+            not stop.is_set()
+            and time.monotonic() < until
+            and any(seat.member.open for seat in self._seats if seat.socket.open)
+        ):
+            await _wait(stop, LOOK_S)
+
+    async def _tick(self) -> None:
+        """Look how late this process is, also while nothing is sent."""
+        due = max(0.0, self.now())
+        while True:
+            due += TICK_S
+            await asyncio.sleep(due - self.now())
+            self.tally.slip.sent(due, self.now())
+            due = max(due, self.now() - TICK_S)
+
+    async def _samples(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            tally = self.tally
+            self._tell(
+                pipe.Sample(
+                    tally.counts,
+                    sum(tally.errors.values()),
+                    tally.times["first"],
+                    tally.times["final"],
+                )
+            )
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+
+
+def _first(group: BaseExceptionGroup[OSError]) -> OSError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+async def main() -> None:
+    """Do what the other end of the pipes says. It ends when that one has gone."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**26)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+
+    def tell(message: pipe.Message) -> None:
+        packed = memoryview(pipe.pack(message))
+        while packed:
+            packed = packed[os.write(sys.stdout.fileno(), packed) :]
+
+    start = await pipe.take(reader)
+    if not isinstance(start, pipe.Start):
+        return
+    client = Client(start, tell)
+    try:
+        await client.open()
+    except OSError as exc:
+        tell(pipe.Failed(str(exc)))
+        return
+    tell(pipe.Ready())
+    begin = await pipe.take(reader)
+    if not isinstance(begin, pipe.Begin):
+        return
+    stop = asyncio.Event()
+
+    async def obey() -> None:
+        await pipe.take(reader)
+        stop.set()
+
+    obeying = asyncio.create_task(obey())
+    tell(await client.run(begin.at, stop))
+    obeying.cancel()
+
+
+def _files() -> None:
+    """As many sockets as this user may have."""
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, ValueError, OSError):
+        pass  # then a socket too many says so
+
+
+if __name__ == "__main__":
+    _files()
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        asyncio.run(main())
+    else:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(main())

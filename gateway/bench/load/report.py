@@ -1,0 +1,386 @@
+"""What a load came to: figures, whether they can be believed, and whether goals were met.
+
+Owns: the report, its table and its page. Must not know: how any of it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.bench import chart, page, table
+from gateway.bench.load import exposition
+from gateway.bench.load.plan import KINDS, Goal, Plan
+from gateway.bench.load.tally import FLOWS, Tally
+from gateway.bench.page import Section, Table
+from gateway.bench.stats import Summary
+
+BUSY = 0.85
+"""Share of a core beyond which a client process may have been what was waited for."""
+DRAWN = (0.5, 0.95, 0.99)
+"""Percentiles over time."""
+
+NAMES = {
+    "ack": "text taken",
+    "first": "first text",
+    "grown": "first text, growing",
+    "final": "finished caption",
+    "cancel": "cancelled",
+}
+HEADS = ("ms", "count", "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+
+Points = list[tuple[float, float]]
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """All of one run. Rates are those within the plan's seconds, without the first ones."""
+
+    engine: str
+    plan: Plan
+    whole: bool
+    """False where it was stopped, or lost its gateway."""
+    invalid: list[str]
+    """Why the times are not those of the gateway."""
+    missed: list[str]
+    """Goals that were missed."""
+    rates: dict[str, float]
+    """A second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``."""
+    times: dict[str, Summary]
+    """Milliseconds, by kind."""
+    errors_share: float
+    """Of the captions that should have come, those that were refused, failed or did not end."""
+    counts: dict[str, int]
+    errors: dict[str, int]
+    closes: dict[str, int]
+    slow: dict[str, int]
+    late: Summary
+    """Milliseconds between due and sent."""
+    busiest: float
+    """Share of a core that the busiest client process used."""
+    cpu_us: float
+    """Of all client processes, per frame read."""
+    courses: dict[str, dict[str, Points]]
+    """Percentiles over time: by kind and percentile, (second, ms)."""
+    flows: dict[str, Points]
+    """(second, how many in it)."""
+    metrics: dict[str, Points] = {}
+    """The gateway's gauges over time, and the growth a second of its counters."""
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    why: str | None = None
+    """Why the gateway's own figures are missing."""
+
+    @property
+    def good(self) -> bool:
+        """Whether this proves that the goals were met."""
+        return self.whole and not self.invalid and not self.missed
+
+
+def made(
+    plan: Plan,
+    tally: Tally,
+    *,
+    engine: str,
+    whole: bool,
+    goals: Sequence[Goal] = (),
+    samples: Sequence[tuple[float, Mapping[str, float]]] = (),
+    why: str | None = None,
+) -> Report:
+    """The report of a run, as far as it came."""
+    invalid = [line for line in (tally.slip.verdict(plan.late), _busy(tally)) if line]
+    errors = errors_share(plan, tally)
+    last = max((second for flow in tally.flows.values() for second in flow), default=0)
+    return Report(
+        engine=engine,
+        plan=plan,
+        whole=whole,
+        invalid=invalid,
+        missed=[line for goal in goals if (line := _missed(goal, tally, errors))],
+        rates={name: round(tally.rate(name, plan.warm, plan.seconds), 3) for name in FLOWS},
+        times={kind: tally.times[kind].summary() for kind in KINDS},
+        errors_share=round(errors, 5),
+        counts=tally.counts,
+        errors=tally.errors,
+        closes=tally.closes,
+        slow=tally.slow,
+        late=tally.slip.late.summary(),
+        busiest=round(tally.busiest, 3),
+        cpu_us=round(1e6 * tally.cpu / max(1, tally.counts["frames"]), 2),
+        courses={
+            kind: {
+                f"p{100 * share:g}": [
+                    (at, round(1000 * value, 3)) for at, value in tally.courses[kind].points(share)
+                ]
+                for share in DRAWN
+            }
+            for kind in KINDS
+            if tally.courses[kind].spans
+        },
+        flows={
+            name: [(float(at), float(tally.flows[name].get(at, 0))) for at in range(last + 1)]
+            for name in FLOWS
+        },
+        metrics=_metrics(samples),
+        before=dict(samples[0][1]) if samples else {},
+        after=dict(samples[-1][1]) if samples else {},
+        why=why,
+    )
+
+
+def errors_share(plan: Plan, tally: Tally) -> float:
+    """Of the captions that speakers should have read, the share that had no text in the end and
+    were not cancelled; 0 where nothing was said to its end."""
+    counts, langs = tally.counts, len(plan.langs)
+    wanted = (counts["whole"] + counts["unsent"]) * langs
+    if not wanted:
+        return 0.0
+    bad = (counts["refused"] + counts["unsent"]) * langs + counts["missed"] + counts["unended"]
+    return bad / wanted
+
+
+def _busy(tally: Tally) -> str | None:
+    if tally.busiest <= BUSY:
+        return None
+    return (
+        f"A client process used {tally.busiest:.0%} of its core: it may have been too slow."
+        " Use more --processes."
+    )
+
+
+def _missed(goal: Goal, tally: Tally, errors: float) -> str | None:
+    if goal.kind == "errors":
+        if errors <= goal.most:
+            return None
+        return f"errors are {errors:.3%} of the captions; the goal is {goal.most:.3%}."
+    times = tally.times[goal.kind]
+    if not times.count:
+        return f"{goal.name} has nothing to be told from."
+    found = 1000 * times.at(goal.share / 100)
+    if found <= goal.most:
+        return None
+    return f"{goal.name} is {found:.1f} ms; the goal is {goal.most:g} ms."
+
+
+# --- the gateway's own figures -------------------------------------------------------------------
+
+GAUGES = (
+    *("gateway_jobs_queued", "gateway_jobs_running", "gateway_sessions", "gateway_overloaded"),
+    *("gateway_outbox_bytes", "gateway_log_bytes"),
+)
+GROWING = ("gateway_tokens_total", "gateway_too_slow_total", "gateway_lag_total")
+STEP = "seconds per token and job"
+OF_ENGINE = "gateway_engine_"
+
+
+def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    names = [
+        name
+        for name in (samples[-1][1] if samples else ())
+        if name in GAUGES or (name.startswith(OF_ENGINE) and name != "gateway_engine_health")
+    ]
+    for name in names:
+        found[name] = [(at, values[name]) for at, values in samples if name in values]
+    steps: Points = []
+    for (begun, before), (at, after) in zip(samples, samples[1:], strict=False):
+        seconds = at - begun
+        if seconds <= 0:
+            continue
+        step = exposition.step(dict(before), dict(after), seconds)
+        if step is not None:
+            steps.append((at, step))
+        for name in GROWING:
+            if name in after and name in before:
+                grown = (after[name] - before[name]) / seconds
+                found.setdefault(f"{name} a second", []).append((at, grown))
+    if steps:
+        found[STEP] = steps
+    return found
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def lines(report: Report) -> list[str]:
+    """The report as a table for a terminal."""
+    plan = report.plan
+    times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
+    found = [
+        f"{plan.url} ({report.engine}): {plan.rooms} rooms, {plan.speakers} speakers and"
+        f" {plan.readers} readers each, to {','.join(plan.langs)}, {plan.wire};"
+        f" {plan.rate:g} utterances a second ({plan.arrivals}) for {plan.seconds:g} s",
+        "",
+        table.text(HEADS, times),
+        "",
+        _pairs(_facts(report)),
+    ]
+    for name, values in (("errors", report.errors), ("closed", report.closes)):
+        if values:
+            found.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
+    if report.slow:
+        found.append(
+            "slow readers: " + ", ".join(f"{n} {c}" for n, c in report.slow.items())
+            + f"; closed with 4008 as the gateway counts: {_too_slow(report)}"
+        )  # fmt: skip
+    if report.why:
+        found.append(report.why)
+    if not report.whole:
+        found.append("NOT WHOLE: it was stopped, or sockets that had to speak were lost.")
+    found += [f"INVALID: {line}" for line in report.invalid]
+    found += [f"MISSED: {line}" for line in report.missed]
+    return found
+
+
+def _row(kind: str, s: Summary) -> tuple[table.Cell, ...]:
+    return (NAMES[kind], s.count, s.mean, s.p50, s.p90, s.p95, s.p99, s.p999, s.max)
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    plan, counts, rates = report.plan, report.counts, report.rates
+    offered = f"{rates['said']:.1f} utterances/s (of {plan.rate:g} wanted)"
+    return [
+        ("offered", offered),
+        (
+            "read",
+            f"{rates['captions']:.1f} captions/s, {rates['deltas']:.1f} deltas/s,"
+            f" {rates['bytes'] / 1e6:.2f} MB/s, by {counts['sockets']} sockets",
+        ),
+        (
+            "utterances",
+            f"{counts['said']}, said to their end {counts['whole']}, refused {counts['refused']},"
+            f" not sent {counts['unsent']}, cancels {counts['cancels']}",
+        ),
+        (
+            "captions without a text",
+            f"{report.errors_share:.2%}: failed {counts['missed']}, not ended {counts['unended']}",
+        ),
+        (
+            "lag, degraded",
+            f"{counts['lags']} times told, {counts['dropped']} deltas dropped;"
+            f" partials off {counts['degraded']} times, on again {counts['restored']}",
+        ),
+        (
+            "the client itself",
+            f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms; busiest process"
+            f" {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
+        ),
+    ]
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+
+
+def _too_slow(report: Report) -> str:
+    name = "gateway_too_slow_total"
+    if name not in report.after:
+        return "unknown"
+    return f"{report.after[name] - report.before.get(name, 0.0):.0f}"
+
+
+# --- as a page -----------------------------------------------------------------------------------
+
+
+def html(report: Report) -> str:
+    """One file to open or to send."""
+    plan = report.plan
+    warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
+    if not report.whole:
+        warnings.append("It was stopped, or sockets that had to speak were lost.")
+    head = Section(
+        head="In short",
+        warnings=warnings,
+        text=[f"{name}: {value}" for name, value in _facts(report)],
+        tables=[
+            Table(HEADS, [_row(k, s) for k, s in report.times.items() if s.count], "Milliseconds")
+        ],
+        charts=[
+            chart.bars(
+                "Percentiles",
+                {
+                    NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99}
+                    for kind, s in report.times.items()
+                    if s.count
+                },
+                y="ms",
+            )
+        ],
+    )
+    over = Section(
+        head="Over time",
+        text=["Latencies stand at the second in which their cause was due."],
+        charts=[
+            chart.lines(NAMES[kind], _drawn(course), x="seconds", y="ms")
+            for kind, course in report.courses.items()
+        ]
+        + [
+            chart.lines(
+                "Throughput",
+                {name: list(report.flows[name]) for name in ("said", "captions", "deltas")},
+                x="seconds",
+                y="a second",
+            )
+        ],
+    )
+    wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}
+    wrong |= {f"closed {n}": {"count": float(c)} for n, c in sorted(report.closes.items())}
+    bad = Section(
+        head="What went wrong",
+        text=["Nothing."] if not wrong else [],
+        charts=[chart.bars("Errors and closed sockets", wrong, y="count")] if wrong else [],
+        tables=[Table(("slow readers", "count"), sorted(report.slow.items()))]
+        if report.slow
+        else [],
+    )
+    own = Section(
+        head="The gateway's own figures",
+        text=[report.why] if report.why else [],
+        charts=[
+            chart.lines(_title(name), {name: list(points)}, x="seconds", y=_unit(name))
+            for name, points in report.metrics.items()
+            if any(value for _, value in points)
+        ],
+        tables=[_changed(report)] if report.after else [],
+    )
+    setup = Section(
+        head="How it was made",
+        text=[
+            "Open loop: every time counts from the moment at which its cause was due, whether or"
+            " not earlier ones had been answered.",
+        ],
+        tables=[
+            Table(
+                ("parameter", "value"),
+                [(name, str(value)) for name, value in msgspec.structs.asdict(plan).items()],
+            )
+        ],
+    )
+    return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
+
+
+def _drawn(course: Mapping[str, Points]) -> dict[str, list[chart.Point]]:
+    return {name: list(points) for name, points in course.items()}
+
+
+def _title(name: str) -> str:
+    return name.removeprefix("gateway_").replace("_", " ")
+
+
+def _unit(name: str) -> str:
+    for end, unit in (("_bytes", "bytes"), ("_usage", "share"), (STEP, "seconds")):
+        if name.endswith(end):
+            return unit
+    return "count"
+
+
+def _changed(report: Report) -> Table:
+    rows = [
+        (name, report.before.get(name, 0.0), value)
+        for name, value in sorted(report.after.items())
+        if name.startswith("gateway_")
+        and not name.endswith("_created")
+        and value != report.before.get(name, 0.0)
+    ]
+    return Table(("metric", "before", "after"), rows, "What changed in /metrics")

@@ -1,0 +1,241 @@
+"""Load on a real gateway, by real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.bench.load.plan import Plan
+from gateway.bench.load.report import Report
+from gateway.bench.load.run import Load
+from gateway.bench.text import lines
+from gateway.cli import main
+from gateway.dial import Refused
+from gateway.engines.scripted import ScriptedEngine
+from gateway.keys import Keyring
+from gateway.limits import Limits
+from gateway.server.gate import Gate
+from gateway.soak.child import Child
+from tests.live import in_thread, running, until
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key of the machine's own is shown."""
+    monkeypatch.delenv("GATEWAY_KEY", raising=False)
+
+
+def plan(url: str, **change: object) -> Plan:
+    given: dict[str, object] = {
+        **{"url": url, "run": "t", "langs": ("de", "fr"), "rate": 30.0, "seconds": 1.5},
+        **{"warm": 0.0, "drain": 10.0, "partials": 0.3, "pace": 600.0, "words": (2, 12)},
+        **{"late": 60.0, "ramp": 1000.0, "rooms": 2, "readers": 2},
+    }
+    return Plan(**given | change)  # type: ignore[arg-type]
+
+
+async def loaded(made: Plan, key: str | None = None, **options: object) -> Report:
+    return await Load(made, lines(), key=key, every=0.3, **options).run()  # type: ignore[arg-type]
+
+
+def test_every_caption_of_an_open_load_is_timed_by_several_processes() -> None:
+    async def main() -> None:
+        async with running(ScriptedEngine(capacity=64)) as live:
+            report = await loaded(plan(live.ws, processes=2, cancel=0.1, wire="msgpack"))
+        counts = report.counts
+        assert report.whole
+        assert counts["sockets"] == 6
+        assert counts["said"] >= counts["whole"] > 20
+        assert counts["unended"] == counts["refused"] == counts["unsent"] == 0
+        assert report.times["first"].count + report.times["grown"].count > 20
+        assert report.times["final"].count > 20
+        assert report.times["cancel"].count == counts["cancels"] > 0
+        assert report.times["ack"].count > counts["said"]
+        assert report.closes == {} and report.errors == {}
+        assert report.errors_share == 0
+        # Speakers read two languages, and of two readers each has one.
+        assert counts["captions"] == pytest.approx(4 * counts["whole"], rel=0.2)
+        assert report.before["gateway_utterances_total"] == 0
+        assert report.after["gateway_utterances_total"] >= counts["whole"]
+        assert report.metrics["gateway_sessions"]
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_reads_slowly_is_closed_with_4008_and_counted() -> None:
+    limits = Limits(outbox_bytes=16_384)
+
+    async def main() -> None:
+        async with running(ScriptedEngine(capacity=64), limits) as live:
+            report = await loaded(
+                plan(live.ws, rooms=1, speakers=6, readers=1, slow=1, slow_bytes=1, rate=120.0)
+            )
+        assert report.slow["sockets"] == report.slow["lost"] == 1
+        assert report.slow["closed 4008"] == 1, report.slow
+        assert report.after["gateway_too_slow_total"] == 1
+        assert report.closes == {}, "the others were not"
+
+    asyncio.run(main())
+
+
+def test_with_a_key_it_is_let_in_and_with_another_it_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    made = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "gateway",
+            "key",
+            "bench",
+            "--keys",
+            str(file),
+            "--role",
+            "moderate",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    gate = Gate(Limits(), ring=Keyring.read(file.read_text()))
+
+    async def main() -> None:
+        async with running(gate=gate) as live:
+            small = plan(live.ws, rooms=1, readers=0, seconds=0.5)
+            report = await loaded(small, made.stdout.strip())
+            assert report.whole and report.counts["whole"] > 3
+            assert report.why is None, "a key that may moderate reads /metrics"
+            with pytest.raises(Refused) as refused:
+                await loaded(small, "gw_wrong_key")
+            assert refused.value.error.code == "unauthenticated"
+
+    asyncio.run(main())
+
+
+def test_a_gateway_that_is_not_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "load", "ws://127.0.0.1:1"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "There is no gateway at ws://127.0.0.1:1" in err
+
+
+def test_a_gateway_without_the_language_says_which_it_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with in_thread(ScriptedEngine(languages=("en", "de"))) as live:
+        assert main(["bench", "load", live.ws, "--to", "de,fr"]) == 1
+    assert "does not translate into fr; it has en, de" in capsys.readouterr().err
+
+
+def test_sockets_that_are_turned_away_end_it_before_it_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with in_thread(limits=Limits(sessions=3)) as live:
+        assert main(["bench", "load", live.ws, "--readers", "5", "--processes", "2"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Not all sockets could be opened: " in err
+
+
+def test_a_gateway_that_dies_is_counted_and_reported(tmp_path: Path) -> None:
+    async def main() -> None:
+        child = Child(("--engine", "scripted", "--scripted-pace", "0.05"), tmp_path / "log")
+        await child.start()
+        load = Load(plan(f"ws://127.0.0.1:{child.port}", seconds=30.0, rate=40.0), lines())
+        loading = asyncio.create_task(load.run())
+        try:
+            await until(lambda: any(one.counts["captions"] > 10 for one in load._samples.values()))
+        finally:
+            await child.kill()
+        report = await loading
+        assert not report.whole
+        assert report.closes == {"1006": 6}
+        assert report.counts["captions"] > 10
+        assert report.counts["unended"] > 0
+        assert report.rates["said"] < 40, "what was not said does not count"
+        assert report.errors_share > 0
+
+    asyncio.run(main())
+
+
+def test_goals_decide_the_status_and_files_have_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with in_thread(ScriptedEngine(capacity=64)) as live:
+        command = [
+            *("bench", "load", live.ws, "--seconds", "1", "--warm", "0", "--rate", "20"),
+            *("--partials", "0", "--processes", "1", "--late", "500"),
+        ]
+        good = main([*command, "--goal-final-p95", "20000", "--goal-errors", "0"])
+        out = capsys.readouterr().out
+        assert good == 0, out
+        assert "finished caption" in out and "MISSED" not in out
+        files = ["--json", str(tmp_path / "a.json"), "--html", str(tmp_path / "a.html")]
+        assert main([*command, "--goal-final-p50", "0.001", *files]) == 1
+        assert "MISSED: final-p50 is" in capsys.readouterr().out
+    written = json.loads((tmp_path / "a.json").read_bytes())
+    assert written["counts"]["whole"] > 5
+    assert written["missed"]
+    assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
+    with in_thread(ScriptedEngine(capacity=64)) as live:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gateway", "bench", "load", live.ws, "--seconds", "60"),
+                *("--warm", "0", "--rate", "50", "--partials", "0", "--json", f"{tmp_path}/a.json"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        asyncio.run(until(lambda: live.hub.tokens > 100))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == ""
+    assert "NOT WHOLE" in out
+    written = json.loads((tmp_path / "a.json").read_bytes())
+    assert written["counts"]["captions"] > 0 and not written["whole"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--slow", "1"], "Of 0 readers 1 cannot be slow"),
+        (["--seconds", "1"], "would be the first 2 s"),
+        (["--text", "nowhere.txt"], "nowhere.txt"),
+        (["--json", "nowhere/a.json"], "There is no directory nowhere"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_opened(
+    argv: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "load", "ws://127.0.0.1:1", *argv]) == 1
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [["--words", "a-b"], ["--words", "5-2"], ["--readers", "-1"], ["--wire", "xml"]]
+)
+def test_a_flag_that_cannot_be_understood_is_status_2(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", "load", "ws://127.0.0.1:1", *argv])
+    assert caught.value.code == 2
+
+
+def test_a_client_process_ends_with_the_one_that_started_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.bench.load.child"],
+        input=b"",
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -1,0 +1,168 @@
+"""What a load came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.bench.load import report
+from gateway.bench.load.plan import Goal, Plan
+from gateway.bench.load.report import Report, errors_share, html, lines, made
+from gateway.bench.load.tally import Tally
+
+PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2, slow=1)
+SAMPLES: list[tuple[float, dict[str, float]]] = [
+    (-1.0, {"gateway_tokens_total": 0.0, "gateway_jobs_running": 0.0, "gateway_jobs_queued": 0.0}),
+    (
+        1.0,
+        {
+            "gateway_tokens_total": 100.0,
+            "gateway_jobs_running": 4.0,
+            "gateway_jobs_queued": 2.0,
+            "gateway_engine_kv_cache_usage": 0.5,
+            "gateway_engine_health": 1.0,
+            "gateway_too_slow_total": 0.0,
+        },
+    ),
+    (1.0, {"gateway_tokens_total": 100.0, "gateway_too_slow_total": 0.0}),
+    (
+        2.0,
+        {
+            "gateway_tokens_total": 100.0,
+            "gateway_jobs_running": 4.0,
+            "gateway_jobs_queued": 3.0,
+            "gateway_outbox_bytes": 7.0,
+            "gateway_engine_kv_cache_usage": 0.75,
+            "gateway_engine_health": 1.0,
+            "gateway_too_slow_total": 1.0,
+            "gateway_captions_created": 9.0,
+            "process_cpu_seconds_total": 5.0,
+        },
+    ),
+]
+
+
+def tally() -> Tally:
+    found = Tally.of(PLAN)
+    for number in range(100):
+        found.time("final", number / 10, number / 10 + 0.1, 0.0)
+        found.slip.sent(number / 10, number / 10 + 0.001)
+        found.flow("captions", number / 10)
+    found.counts.update(whole=50, frames=100, captions=100, sockets=3)
+    found.cpu, found.busiest = 0.01, 0.1
+    return found
+
+
+def reported(**change: Any) -> Report:
+    given: dict[str, Any] = {"tally": tally(), "engine": "scripted", "whole": True} | change
+    return made(PLAN, **given)
+
+
+def test_figures_are_told_in_the_units_of_their_names() -> None:
+    found = reported()
+    assert found.times["final"].max == pytest.approx(100, rel=0.01)
+    assert (found.rates["captions"], found.cpu_us, found.late.max) == (
+        *(10, 100),
+        pytest.approx(1.0, abs=0.01),
+    )
+    assert set(found.courses) == {"final"}
+    assert found.courses["final"]["p95"][0] == (0.0, pytest.approx(100, rel=0.01))
+    assert found.flows["captions"][:2] == [(0.0, 10.0), (1.0, 10.0)]
+    assert found.good
+
+
+def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -> None:
+    goals = [
+        *(Goal("final", 95, 150), Goal("final", 99, 50), Goal("first", 50, 10)),
+        *(Goal("errors", 0, 0.0), Goal("errors", 0, 0.5)),
+    ]
+    seen = tally()
+    seen.counts["unended"] = 1
+    found = reported(tally=seen, goals=goals)
+    assert found.missed == [
+        "final-p99 is 100.0 ms; the goal is 50 ms.",
+        "first-p50 has nothing to be told from.",
+        "errors are 1.000% of the captions; the goal is 0.000%.",
+    ]
+    assert not found.good
+
+
+def test_every_caption_without_a_text_is_an_error() -> None:
+    seen = tally()
+    seen.counts.update(whole=8, unsent=2, refused=1, missed=3, unended=1)
+    assert errors_share(PLAN, seen) == (3 * 2 + 4) / 20
+    assert errors_share(PLAN, Tally.of(PLAN)) == 0
+
+
+def test_a_client_that_was_too_slow_proves_nothing() -> None:
+    seen = tally()
+    seen.busiest = 0.95
+    for _ in range(50):
+        seen.slip.sent(0.0, 1.0)
+    found = reported(tally=seen)
+    assert len(found.invalid) == 2 and not found.good
+    assert "95% of its core" in found.invalid[1]
+    text = "\n".join(lines(found))
+    assert text.count("INVALID:") == 2
+
+
+def test_the_gateways_own_figures_are_kept_over_time() -> None:
+    found = reported(samples=SAMPLES)
+    assert found.metrics["gateway_jobs_queued"] == [(-1.0, 0.0), (1.0, 2.0), (2.0, 3.0)]
+    assert found.metrics["gateway_engine_kv_cache_usage"] == [(1.0, 0.5), (2.0, 0.75)]
+    assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (2.0, 0.0)]
+    assert found.metrics[report.STEP] == [(1.0, 2.0 * 2 / 100)]
+    assert "gateway_engine_health" not in found.metrics
+    assert (found.before["gateway_jobs_queued"], found.after["gateway_jobs_queued"]) == (0, 3)
+
+
+def test_a_report_reads_the_same_after_it_was_written() -> None:
+    found = reported(samples=SAMPLES, goals=[Goal("final", 50, 1)])
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Report) == found
+
+
+def test_the_table_says_all_there_is() -> None:
+    seen = tally()
+    seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2, "closed 4008": 1}
+    text = "\n".join(lines(reported(tally=seen, samples=SAMPLES, whole=False)))
+    for part in (
+        "finished caption    100",
+        "10.0 captions/s",
+        "errors: busy 3",
+        "closed: 1006 1",
+        "slow readers: lags 2, closed 4008 1; closed with 4008 as the gateway counts: 1",
+        "NOT WHOLE",
+    ):
+        assert part in text
+    assert "first text" not in text
+
+
+def test_what_is_missing_is_said() -> None:
+    seen = tally()
+    seen.slow = {"lags": 1}
+    text = "\n".join(lines(reported(tally=seen, why="/metrics answered 403.")))
+    assert "as the gateway counts: unknown" in text
+    assert "/metrics answered 403." in text
+
+
+def test_the_page_has_charts_of_all_of_it() -> None:
+    seen = tally()
+    seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2}
+    page = html(
+        reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
+    )
+    for part in (
+        *("Goal missed: final-p50", "It was stopped", "Why.", "Percentiles", "Throughput"),
+        *("finished caption", "Errors and closed sockets", "engine kv cache usage", "jobs queued"),
+        *("seconds per token and job", "What changed in /metrics", "slow readers"),
+    ):
+        assert part in page
+    assert "gateway_captions_created" not in page and "process_cpu" not in page
+
+
+def test_the_page_of_a_good_run_has_no_complaint() -> None:
+    page = html(reported())
+    assert 'class="bad"' not in page
+    assert "Nothing." in page
