@@ -34,6 +34,7 @@ from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.flags import count, positive, rooms, seconds, share, tags, views
+from gateway.intake import clean
 from gateway.job import Job
 from gateway.member import Role
 from gateway.messages import (
@@ -45,7 +46,6 @@ from gateway.messages import (
     Source,
 )
 from gateway.profiles import Profile
-from gateway.session import clean
 from gateway.settings import Loaded, Settings, SettingsError
 from gateway.terminal import Screen, printable
 

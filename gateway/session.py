@@ -13,15 +13,15 @@ from __future__ import annotations
 import enum
 import logging
 import math
-import unicodedata
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from gateway import languages
+from gateway import intake, languages
 from gateway.codec import Envelope, decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.grant import EVERYTHING, Grant
+from gateway.intake import AUTO, Detect
 from gateway.limits import Limits, TokenBucket
 from gateway.log import Point
 from gateway.member import Backlog, Member, Role
@@ -60,15 +60,8 @@ from gateway.room import Room
 
 log = logging.getLogger("gateway.session")
 
-AUTO = "auto"
-"""The language of a speaker who leaves it to a detector."""
-
 Renew = Callable[[str], Grant]
 """The rights that a key or a token gives. Raises `ClientFault`."""
-
-Detect = Callable[[str], str | None]
-"""The tag of a text among the engine's languages, or None where it cannot be told."""
-
 
 PAGE = 500
 """Events of a log that are looked through at once for somebody who missed them."""
@@ -141,7 +134,7 @@ class Session(Member):
         """What its tenant uses, where that is counted."""
         self.renew = renew
         self.lang = lang
-        self.speaker = clean(speaker or "") or None
+        self.speaker = intake.clean(speaker or "") or None
         self.view = view
         self.state = State.OPEN
         self.sayings = self.errors = self.frames_in = 0
@@ -154,7 +147,7 @@ class Session(Member):
         self._bad = 0
         self._bye: str | None = None
         self._released = False
-        self._heard = usual(profile)
+        self._heard = intake.usual(profile)
         self._opened = now
 
     def __repr__(self) -> str:
@@ -432,7 +425,7 @@ class Session(Member):
                 "Wait for their captions, or cancel one.",
             )
         lang = self._spoken(say.lang, text)
-        speaker = clean(say.speaker or "") or self.speaker
+        speaker = intake.clean(say.speaker or "") or self.speaker
         self.room.say(self, replace(say, speaker=speaker), text, lang, now)
         self.sayings += 1
 
@@ -501,7 +494,7 @@ class Session(Member):
                 f"The text has {len(text)} characters; {self._limits.text} are allowed.",
                 "Say it in several utterances.",
             )
-        text = clean(text)
+        text = intake.clean(text)
         if not text:
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
         return text
@@ -525,7 +518,7 @@ class Session(Member):
             except ClientFault:
                 unknown.append(lang)
                 continue
-            if languages.match(tag, self._profile.targets) is None and not _spoken_here(
+            if languages.match(tag, self._profile.targets) is None and not intake.spoken(
                 tag, self._profile
             ):
                 unknown.append(lang)
@@ -536,7 +529,9 @@ class Session(Member):
                 fault = beyond
             else:
                 langs[tag] = None
-        return tuple(langs), _unsupported(unknown, self._profile.targets) if unknown else fault
+        return tuple(langs), intake.unsupported(
+            unknown, self._profile.targets
+        ) if unknown else fault
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")
@@ -544,12 +539,14 @@ class Session(Member):
             self.lang = self._speakable(change.from_)
             change = replace(change, from_=self.lang)
         if change.speaker is not None:
-            change = replace(change, speaker=clean(change.speaker))
+            change = replace(change, speaker=intake.clean(change.speaker))
             self.speaker = change.speaker or None
         if change.context is not None:
-            change = replace(change, context=clean(change.context))
+            change = replace(change, context=intake.clean(change.context))
         if change.glossary is not None:
-            terms = ((clean(term), clean(text)) for term, text in change.glossary.items())
+            terms = (
+                (intake.clean(term), intake.clean(text)) for term, text in change.glossary.items()
+            )
             change = replace(change, glossary={term: text for term, text in terms if term and text})
         self.room.change(self, change, now)
 
@@ -613,11 +610,11 @@ class Session(Member):
                 ErrorCode.TOO_MANY_TARGETS,
                 f"{len(tags)} languages; one socket may name {self._limits.targets}.",
             )
-        return tuple(dict.fromkeys(map(_tag, tags)))
+        return tuple(dict.fromkeys(map(intake.normalised, tags)))
 
     def _speakable(self, tag: str) -> str:
         """A language a speaker may use, normalised, or `AUTO`. Raises `ClientFault`."""
-        return speakable(tag, self._profile, self._detect)
+        return intake.speakable(tag, self._profile, self._detect)
 
     def _spoken(self, tag: str | None, text: str) -> str:
         lang = self.lang if tag is None else self._speakable(tag)
@@ -630,61 +627,3 @@ class Session(Member):
     def _enter(self, state: State) -> None:
         log.debug("%s %s -> %s", self.id, self.state.value, state.value)
         self.state = state
-
-
-def speakable(tag: str, profile: Profile, detect: Detect | None) -> str:
-    """The normalised tag of a language the engine can translate from, or `AUTO`.
-
-    Raises `ClientFault` (``lang_unsupported``) with the languages there are.
-    """
-    if tag == AUTO:
-        if detect is None:
-            raise ClientFault(
-                ErrorCode.LANG_UNSUPPORTED,
-                "This gateway has no language detector, so 'auto' is not possible.",
-                "Name the language, or install the gateway with the 'detect' extra.",
-            )
-        return AUTO
-    lang = languages.normalise(tag)
-    if languages.match(lang, profile.sources) is None:
-        raise _unsupported([tag], profile.sources)
-    return lang
-
-
-def usual(profile: Profile) -> str:
-    """The language of a speaker of whom nothing is known: English where the model has it."""
-    return "en" if "en" in profile.sources else profile.sources[0]
-
-
-def clean(text: str) -> str:
-    """NFC, control characters as spaces, outer white space gone; "" where nothing is to be said."""
-    text = unicodedata.normalize("NFC", text)
-    if not text.isprintable():
-        text = "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
-    text = text.strip()
-    return text if any(unicodedata.category(c)[0] not in "ZC" for c in text) else ""
-
-
-def _tag(tag: str) -> str:
-    """The tag normalised; one that is no language stays as it is, and matches nothing."""
-    try:
-        return languages.normalise(tag)
-    except ClientFault:
-        return tag
-
-
-_BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
-
-
-def _spoken_here(tag: str, profile: Profile) -> bool:
-    """A language that is only spoken can be read too, as it was said."""
-    return languages.match(tag, profile.sources) is not None
-
-
-def _unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:
-    some = ", ".join(repr(tag[:32]) for tag in tags[:5])
-    return ClientFault(
-        ErrorCode.LANG_UNSUPPORTED,
-        f"This engine does not have {some}.",
-        "It has: " + ", ".join(there) + ".",
-    )

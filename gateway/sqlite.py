@@ -1,7 +1,7 @@
 """The store that is one SQLite file.
 
-Owns: its schema, how far each log has been written, and which process a room belongs to. Must not
-know: rooms, sockets, how a log grows.
+Owns: how far each log has been written, and which process a room belongs to. Must not
+know: rooms, sockets, how a log grows. What stands in a row is the business of `tables`.
 
 There is no queue. The store keeps the number it last wrote of each log it follows; one task looks
 every `FLUSH_S`, and writes what is new of all rooms in one transaction. Where the disk is slower
@@ -24,16 +24,16 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiosqlite
-import msgspec
 
+from gateway import tables
 from gateway.database import File, advice, locked, many
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.lock import Lock, held
-from gateway.log import Durable, Entry, Log, Point
+from gateway.log import Entry, Log, Point
 from gateway.messages import PRIVATE, Retracted
 from gateway.messages import Settings as Changed
 from gateway.settings import Settings, SettingsError
@@ -64,36 +64,6 @@ FORGET_S = 5.0
 """Seconds to wait until the last traces of a forgotten room can be wiped."""
 SIGNING = "signing"
 """Name of the key that tokens are signed with."""
-MIGRATIONS = (
-    (
-        """
-        CREATE TABLE rooms (
-            id INTEGER PRIMARY KEY,
-            name TEXT NOT NULL,
-            epoch TEXT NOT NULL,
-            began REAL NOT NULL,    -- seconds since 1970, as the next two
-            seen REAL NOT NULL,     -- when it was last known to live
-            ended REAL,             -- NULL while it lives
-            owner TEXT,             -- the process that writes it; NULL: any may claim it
-            settings TEXT,          -- what its `settings` events come to
-            before_epoch TEXT,      -- see `History`
-            before_seq INTEGER
-        ) STRICT
-        """,
-        "CREATE INDEX rooms_name ON rooms (name)",
-        """
-        CREATE TABLE events (
-            room INTEGER NOT NULL REFERENCES rooms ON DELETE CASCADE,
-            seq INTEGER NOT NULL,
-            at REAL NOT NULL,       -- seconds since the room began
-            body TEXT NOT NULL CHECK (json_valid(body)),
-            UNIQUE (room, seq)
-        ) STRICT
-        """,
-    ),
-    ("CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) STRICT",),
-)
-"""The schema, see `File`."""
 
 
 def build(settings: Settings) -> Store | None:
@@ -173,7 +143,7 @@ class SqliteStore:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._file = File(path, MIGRATIONS)
+        self._file = File(path, tables.MIGRATIONS)
         self.lost = 0
         self._limits = limits
         self._keep_s = keep_s
@@ -318,12 +288,12 @@ class SqliteStore:
             pass
         async with self._file.transaction() as db:
             rows = await db.execute_fetchall(
-                f"SELECT {_COLUMNS} FROM rooms WHERE name = ? AND ended IS NULL"
+                f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND ended IS NULL"
                 " ORDER BY began DESC",
                 (name,),
             )
             room = self._begin(name)
-            for row in (_Row(*row) for row in rows if row[0] not in self._doomed):
+            for row in (tables.Row(*row) for row in rows if row[0] not in self._doomed):
                 crashed = row.owner not in (None, self._owner)
                 if crashed and await asyncio.to_thread(held, self._sign(str(row.owner))):
                     return False
@@ -336,7 +306,7 @@ class SqliteStore:
         self._rooms.setdefault(name, room)
         return True
 
-    async def _restore(self, db: aiosqlite.Connection, row: _Row, crashed: bool) -> _Room:
+    async def _restore(self, db: aiosqlite.Connection, row: tables.Row, crashed: bool) -> _Room:
         """The room of a row, which is this process's from now.
 
         After a crash it has another epoch: readers may have seen events that were not written, and
@@ -361,7 +331,7 @@ class SqliteStore:
         # The file may reach back further than the log: hence `first`.
         return _Room(row.id, row.began, history, history.log.seq, first=0)
 
-    async def _read(self, db: aiosqlite.Connection, row: _Row) -> History:
+    async def _read(self, db: aiosqlite.Connection, row: tables.Row) -> History:
         events = await db.execute_fetchall(
             "SELECT seq, at, body FROM events WHERE room = ? ORDER BY seq DESC LIMIT ?",
             (row.id, self._limits.log),
@@ -369,14 +339,14 @@ class SqliteStore:
         now = self._clock()
         began = now - (self._wall() - row.began)
         restored, left = await asyncio.to_thread(
-            _restored, row.epoch, list(events), began, now, self._limits
+            tables.restored, row.epoch, list(events), began, now, self._limits
         )
         if left:
             log.warning("%s: %d events of a room cannot be restored", self.path, left)
         before = None
         if row.before_epoch is not None and row.before_seq is not None:
             before = Point(row.before_epoch, row.before_seq)
-        return History(row.name, restored, _settings(row.settings), before)
+        return History(row.name, restored, tables.settings(row.settings), before)
 
     def _begin(self, name: str) -> _Room:
         history = History(name, Log(secrets.token_hex(4), self._limits, began=self._clock()))
@@ -445,11 +415,11 @@ class SqliteStore:
         async with self._file.turn:
             db = self._file.db
             rows = await db.execute_fetchall(
-                f"SELECT {_COLUMNS} FROM rooms WHERE name = ? AND"
+                f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND"
                 " (ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC",
                 (name, self._keep_s, self._wall()),
             )
-            for row in (_Row(*row) for row in rows if row[0] not in self._doomed):
+            for row in (tables.Row(*row) for row in rows if row[0] not in self._doomed):
                 return await self._read(db, row)
         return None
 
@@ -537,13 +507,13 @@ class SqliteStore:
                 settings = room.settings
                 for entry in entries:
                     if isinstance(entry.event, Changed):
-                        settings = _folded(settings, entry.event)
+                        settings = tables.folded(settings, entry.event)
                 writes.append(_Write(room, entries, settings, oldest, until, last))
         return writes
 
     async def _ours(self, db: aiosqlite.Connection, writes: list[_Write]) -> list[_Write]:
         """Those whose rooms are still this process's: another may have been told to forget one."""
-        ids = _list([one.room.id for one in writes if one.room.stored])
+        ids = tables.numbers([one.room.id for one in writes if one.room.stored])
         rows = await db.execute_fetchall(
             "SELECT id FROM rooms WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
             (self._owner, ids),
@@ -581,7 +551,7 @@ class SqliteStore:
         await db.executemany(
             "INSERT INTO events (room, seq, at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
             (  # made in the thread that writes
-                (one.room.id, entry.event.seq, entry.at, _json(entry.event))
+                (one.room.id, entry.event.seq, entry.at, tables.body(entry.event))
                 for one in writes
                 for entry in one.entries
             ),
@@ -591,7 +561,7 @@ class SqliteStore:
             "UPDATE events SET body = json_set(body, '$.text', '') WHERE room = ? AND"
             " json_extract(body, '$.ord') IN (SELECT value FROM json_each(?)) AND"
             " json_extract(body, '$.text') != ''",
-            [(one.room.id, _list(one.retracted)) for one in writes if one.retracted],
+            [(one.room.id, tables.numbers(one.retracted)) for one in writes if one.retracted],
         )
         await many(
             db,
@@ -604,7 +574,7 @@ class SqliteStore:
             [
                 (
                     now,
-                    None if one.settings is None else _json(one.settings),
+                    None if one.settings is None else tables.body(one.settings),
                     None if one.last else self._owner,
                     now if one.last and one.room.phase is Phase.ENDED else None,
                     one.room.id,
@@ -617,7 +587,7 @@ class SqliteStore:
         """Rooms in memory live on; of the others, end those unseen for long, and delete in time."""
         now = self._wall()
         rooms = (*self._rooms.values(), *self._leaving)
-        ours = _list([*(room.id for room in rooms), *self._doomed])
+        ours = tables.numbers([*(room.id for room in rooms), *self._doomed])
         await db.execute(
             "UPDATE rooms SET owner = NULL"
             " WHERE owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
@@ -699,80 +669,3 @@ class SqliteStore:
         if due:
             self._said[kind] = now + COMPLAIN_S
         return due
-
-
-class _Row(NamedTuple):
-    """A row of ``rooms``."""
-
-    id: int
-    name: str
-    epoch: str
-    began: float
-    seen: float
-    owner: str | None
-    settings: str | None
-    before_epoch: str | None
-    before_seq: int | None
-
-
-_COLUMNS = ", ".join(_Row._fields)
-
-_encode = msgspec.json.Encoder().encode
-_event = msgspec.json.Decoder(Durable).decode
-_changed = msgspec.json.Decoder(Changed).decode
-
-
-def _json(event: Durable) -> str:
-    return _encode(event).decode()
-
-
-def _list(numbers: Iterable[int]) -> str:
-    """For ``json_each``."""
-    return _encode(numbers).decode()
-
-
-_PERSONAL = frozenset(("from_", "speaker", "session", "ref"))
-"""Fields of ``settings`` that are about one speaker, not about the room."""
-
-
-def _restored(
-    epoch: str, rows: Sequence[Sequence[Any]], began: float, now: float, limits: Limits
-) -> tuple[Log, int]:
-    """A log of ``(seq, at, body)``, the newest first; and how many of those it could not take.
-
-    A log has no holes, so that it ends its way back at the first event that is missing, or that
-    this version of the gateway cannot read.
-    """
-    entries: list[Entry] = []
-    for seq, at, body in rows:
-        try:
-            event = _event(body)
-        except msgspec.MsgspecError:
-            break
-        if event.seq != seq or seq != rows[0][0] - len(entries):
-            break
-        entries.append(Entry(event, at))
-    if entries:
-        began = min(began, now - entries[0].at)  # the wall clock may have been set back
-    log = Log(epoch, limits, began=began)
-    log.restore(reversed(entries))
-    if rows:
-        log.seq = rows[0][0]
-    return log, len(rows) - len(entries)
-
-
-def _folded(settings: Changed | None, event: Changed) -> Changed:
-    """What the room's settings are after an event."""
-    before = {} if settings is None else msgspec.structs.asdict(settings)
-    after = msgspec.structs.asdict(event).items()
-    return Changed(
-        **before | {k: v for k, v in after if v is not None and k not in _PERSONAL},
-    )
-
-
-def _settings(body: str | None) -> Changed | None:
-    try:
-        return None if body is None else _changed(body)
-    except msgspec.MsgspecError:
-        log.warning("the settings of a room cannot be read")
-        return None

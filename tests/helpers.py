@@ -19,6 +19,7 @@ from gateway.dispatch import Dispatch, Start
 from gateway.errors import ErrorCode
 from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
+from gateway.intake import Detect
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.log import Log, Point
@@ -41,7 +42,7 @@ from gateway.messages import (
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
 from gateway.room import Room
-from gateway.session import Detect, Renew, Session
+from gateway.session import Renew, Session
 from gateway.stability import Stability
 
 E = TypeVar("E")

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.codec import Codec
 from gateway.errors import CloseCode, ErrorCode
+from gateway.intake import clean, usual
 from gateway.limits import Limits
 from gateway.member import Role
 from gateway.messages import (
@@ -26,7 +27,7 @@ from gateway.messages import (
     Welcome,
 )
 from gateway.profiles import Profile
-from gateway.session import State, clean, usual
+from gateway.session import State
 from tests.helpers import NOW, Meeting, Peer, assert_error, names, one, only
 
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from gateway import database
 from gateway import sqlite as module
+from gateway import tables
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.log import Durable, Entry, Log, Point
@@ -814,6 +815,7 @@ import asyncio, sys, time
 from pathlib import Path
 from gateway import database
 from gateway import sqlite as module
+from gateway import tables
 from gateway.limits import Limits
 from gateway.messages import Source
 
@@ -1150,8 +1152,8 @@ def test_an_older_schema_is_brought_up_to_date_keeping_what_is_in_it(
     async def main() -> None:
         async with disk.open() as store:
             disk.say((await store.claim("meeting")).log)
-        later = (*module.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
-        monkeypatch.setattr(module, "MIGRATIONS", later)
+        later = (*tables.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
+        monkeypatch.setattr(tables, "MIGRATIONS", later)
         async with disk.open() as store:
             assert texts((await store.claim("meeting")).log) == ["good morning"]
         assert disk.sql("SELECT colour FROM rooms") == [(None,)]

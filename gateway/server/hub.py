@@ -30,6 +30,7 @@ from gateway.engines.base import Aborted, Engine, Health, Substituted
 from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
 from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
+from gateway.intake import AUTO, speakable
 from gateway.job import Job
 from gateway.limits import Limits
 from gateway.load import Load
@@ -39,7 +40,7 @@ from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings,
 from gateway.outbox import Outbox, Tally
 from gateway.quota import Ledger
 from gateway.room import Room
-from gateway.session import AUTO, Renew, Session, State, speakable
+from gateway.session import Renew, Session, State
 from gateway.store import Store
 from gateway.token import Signer
 

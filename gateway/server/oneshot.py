@@ -16,6 +16,7 @@ import msgspec
 from gateway import languages, sentences
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.grant import EVERYTHING, Grant
+from gateway.intake import AUTO, usual
 from gateway.messages import (
     Cancelled,
     ClientMessage,
@@ -28,7 +29,6 @@ from gateway.messages import (
     Set,
 )
 from gateway.server.hub import Hub, Seat
-from gateway.session import AUTO, usual
 
 ANSWER_S = 30.0
 """Seconds for the whole text."""

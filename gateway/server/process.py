@@ -36,6 +36,7 @@ from gateway import sqlite
 from gateway.engines import build
 from gateway.engines.base import Engine, Substituted
 from gateway.errors import GatewayError
+from gateway.intake import usual
 from gateway.limits import Limits
 from gateway.server import lan
 from gateway.server.app import create_app
@@ -45,7 +46,6 @@ from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
 from gateway.server.inbound import HEAD_BYTES, SPARE, inbound, nobody
 from gateway.server.upgrade import Upgrade, quiet, upgrade
-from gateway.session import usual
 from gateway.settings import Settings, SettingsError, asks
 from gateway.store import Store
 

@@ -14,10 +14,10 @@ import pytest
 from gateway import profiles
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
+from gateway.intake import AUTO
 from gateway.limits import Limits
 from gateway.server import http, oneshot
 from gateway.server.hub import Phase
-from gateway.session import AUTO
 from tests.live import Live, running, until
 from tests.talk import run
 

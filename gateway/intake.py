@@ -1,0 +1,79 @@
+"""What a client may say, and in which languages: made uniform, or refused, where it comes in.
+
+Owns: which tags the engine has, what the language of a speaker is who names none, and what is left
+of a text that is all white space and control characters. Must not know: sessions, rooms.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+from gateway import languages
+from gateway.errors import ClientFault, ErrorCode
+from gateway.profiles import Profile
+
+_BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
+
+AUTO = "auto"
+"""The language of a speaker who leaves it to a detector."""
+
+
+Detect = Callable[[str], str | None]
+"""The tag of a text among the engine's languages, or None where it cannot be told."""
+
+
+def speakable(tag: str, profile: Profile, detect: Detect | None) -> str:
+    """The normalised tag of a language the engine can translate from, or `AUTO`.
+
+    Raises `ClientFault` (``lang_unsupported``) with the languages there are.
+    """
+    if tag == AUTO:
+        if detect is None:
+            raise ClientFault(
+                ErrorCode.LANG_UNSUPPORTED,
+                "This gateway has no language detector, so 'auto' is not possible.",
+                "Name the language, or install the gateway with the 'detect' extra.",
+            )
+        return AUTO
+    lang = languages.normalise(tag)
+    if languages.match(lang, profile.sources) is None:
+        raise unsupported([tag], profile.sources)
+    return lang
+
+
+def usual(profile: Profile) -> str:
+    """The language of a speaker of whom nothing is known: English where the model has it."""
+    return "en" if "en" in profile.sources else profile.sources[0]
+
+
+def clean(text: str) -> str:
+    """NFC, control characters as spaces, outer white space gone; "" where nothing is to be said."""
+    text = unicodedata.normalize("NFC", text)
+    if not text.isprintable():
+        text = "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
+    text = text.strip()
+    return text if any(unicodedata.category(c)[0] not in "ZC" for c in text) else ""
+
+
+def normalised(tag: str) -> str:
+    """The tag normalised; one that is no language stays as it is, and matches nothing."""
+    try:
+        return languages.normalise(tag)
+    except ClientFault:
+        return tag
+
+
+def spoken(tag: str, profile: Profile) -> bool:
+    """A language that is only spoken can be read too, as it was said."""
+    return languages.match(tag, profile.sources) is not None
+
+
+def unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:
+    """The fault of asking for languages that are not among those there are."""
+    some = ", ".join(repr(tag[:32]) for tag in tags[:5])
+    return ClientFault(
+        ErrorCode.LANG_UNSUPPORTED,
+        f"This engine does not have {some}.",
+        "It has: " + ", ".join(there) + ".",
+    )
