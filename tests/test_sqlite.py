@@ -23,9 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import database
+from gateway import database, tables
 from gateway import sqlite as module
-from gateway import tables
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.log import Durable, Entry, Log, Point
@@ -815,7 +814,6 @@ import asyncio, sys, time
 from pathlib import Path
 from gateway import database
 from gateway import sqlite as module
-from gateway import tables
 from gateway.limits import Limits
 from gateway.messages import Source
 
