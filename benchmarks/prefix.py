@@ -47,7 +47,8 @@ from gateway import profiles
 from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start, Stop
 from gateway.engines import EMBEDDED, build
-from gateway.engines.vllm import Api, VllmEngine
+from gateway.engines.api import Api
+from gateway.engines.vllm import VllmEngine
 from gateway.engines.vocabulary import FILE
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job

@@ -160,6 +160,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``vllm``: no CUDA graphs: starts sooner, translates slower."""
     load_format: str = "auto"
     """``vllm``: how weights are read; ``dummy`` invents them, to measure speed without a model."""
+    feed: bool = True
+    """``vllm``: take its text where it arrives, with a fraction of the CPU, instead of asking for
+    it. Off to compare; where vLLM's inside has changed it is off by itself, and the log says so."""
     vllm: dict[str, Any] = {}
     """``vllm``: further engine arguments by vLLM's own names, over all of the above."""
 

@@ -50,6 +50,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("guards", "outbox", "profiles", "schema", "stability"),
     ("flow", "utterance"),
     (
+        "engines.api",
         "engines.base",
         "engines.completions",
         "engines.vocabulary",
@@ -74,7 +75,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
     ("bench.load.child", "bench.load.run"),
     ("bench.load.command",),
-    ("engines.checkpoint", "engines.guarded", "engines.openai", "engines.scripted", "session"),
+    ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
+    ("engines.scripted", "session"),
     (
         "engines.ctranslate2",
         "engines.piecewise",

@@ -154,6 +154,7 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         enforce_eager=settings.enforce_eager,
         load_format=settings.load_format,
         cache_dir=_cache(settings),
+        feed=settings.feed,
         name=_name(settings),
         extra=settings.vllm,
     )

@@ -12,6 +12,7 @@ This leans on vLLM's inside, so `unfit` looks at that inside first; where it is 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Sequence
@@ -69,7 +70,8 @@ class Tap:
 
     def put(self, output: Any) -> None:
         if isinstance(output, Exception):
-            self.receiver.failed(output)
+            # vLLM is going through its requests to tell them; none may go or come meanwhile.
+            asyncio.get_running_loop().call_soon(self.receiver.failed, output)
             return
         (completion,) = output.outputs
         if completion.token_ids:
@@ -123,6 +125,10 @@ class Feed:
         self._done = OutputProcessorOutput
         self._decode = decode
         self._processor.process_outputs = self.process
+
+    def stop(self) -> None:
+        """Leave everything to vLLM again."""
+        del self._processor.process_outputs
 
     def adopt(self, request_id: str, receiver: Receiver) -> bool:
         """Whether the request that was added with this (external) id is fed from now on.

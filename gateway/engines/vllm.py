@@ -1,8 +1,9 @@
 """vLLM inside this process: the engine for GPUs.
 
-Owns: the life of one `AsyncLLMEngine`, from jobs to its requests and back, and everything in which
-vLLM 0.25 to 0.33 differ. Must not know: clients, rooms, who builds the next engine when this one
-dies. vLLM is imported by `start` and nowhere else: it takes seconds and need not be installed.
+Owns: the life of one engine, which jobs it has, and from vLLM's text to chunks. Must not know:
+clients, rooms, who builds the next engine when this one dies; how vLLM is asked (`loaded`) and what
+differs from one version of it to the next (`api`). vLLM is imported by `start` and nowhere else: it
+takes seconds and need not be installed.
 
 The model itself runs in a child process, EngineCore. ``docs/design/vllm.md`` has the reasons for
 what is done here.
@@ -14,24 +15,19 @@ import asyncio
 import json
 import logging
 import os
-import types
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, fields
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from gateway import profiles
 from gateway.engines import conversion
-from gateway.engines.base import Aborted, Health, Pulled
-from gateway.engines.vocabulary import FILE, Vocabulary
-from gateway.errors import EngineFault, EngineGone, ErrorCode, GatewayError, Overloaded
+from gateway.engines.api import Api, Gauges
+from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
+from gateway.engines.loaded import Loaded
+from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
-from gateway.profiles import Profile, Prompt
+from gateway.profiles import Profile
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +38,6 @@ A service manager tells it together with the gateway, and with 0 it would drop e
 the spot. A sentence takes a second or two.
 """
 
-LONG = 1_000
-"""Characters from which a prompt is tokenised in a thread.
-
-Below, that takes half a millisecond of the event loop at most; a sentence takes 30 us, less than
-the way to a thread and back.
-"""
-
 WAITING = 1
 """Jobs that may wait for each one that can run, unless ``admission`` says otherwise."""
 
@@ -56,20 +45,49 @@ UNASKED = ("abort", "error")
 """How vLLM says that it has given up a request. To its consumer this looks like a normal end."""
 
 
-@dataclass(eq=False)
 class Run:
-    """One job in the engine. ``fault`` is set when it is ended from this side."""
+    """One job in the engine: makes chunks of what vLLM says, for the job's sink."""
 
-    job_id: str
-    request_id: str
-    fault: EngineFault | None = None
+    __slots__ = ("_engine", "_ids", "_silent", "_tokens", "ended", "job_id", "name", "sink")
 
-    def check(self) -> None:
-        if self.fault is not None:
-            raise self.fault
+    def __init__(
+        self, engine: VllmEngine, job_id: str, name: str, sink: Sink, silent: frozenset[int]
+    ) -> None:
+        self.job_id = job_id
+        self.name = name
+        self.ended = False
+        self.sink = sink
+        self._engine = engine
+        self._silent = silent
+        self._tokens = 0  # of outputs without text, which go with the next
+        self._ids: list[int] = []
+
+    def forced(self, ids: list[int]) -> None:
+        self._ids += ids
+
+    def take(self, text: str, ids: Sequence[int]) -> None:
+        if self.ended:
+            return
+        self._tokens += len(ids)
+        for id in ids:
+            if id not in self._silent:
+                self._ids.append(id)
+        if text:
+            chunk = Chunk(text, self._tokens, ids=tuple(self._ids))
+            self._tokens = 0
+            self._ids.clear()
+            self.sink.chunk(chunk)
+
+    def over(self, reason: str | None) -> None:
+        if not self.ended:
+            self._engine.finish(self, gave_up=reason in UNASKED)
+
+    def failed(self, exc: Exception) -> None:
+        if not self.ended:
+            self._engine.fail(self, exc)
 
 
-class VllmEngine(Pulled):
+class VllmEngine(Pushed):
     """An `Engine` around one `AsyncLLMEngine`.
 
     The defaults are for a few busy meetings, not for the most that a GPU can do: what decodes
@@ -92,6 +110,8 @@ class VllmEngine(Pulled):
     :param load_format: ``dummy`` invents weights, to measure without a model
     :param cache_dir: where a float16 copy of int8 weights is kept, see `conversion.widened`. None:
         ``gateway`` in the user's cache
+    :param feed: take the text where vLLM's output task finds it, which needs a fraction of the
+        CPU, as far as this vLLM can be fed from (see `feed`); False: as any caller of vLLM does
     :param name: what the model is called. None: as its directory or hub id is
     :param extra: more arguments of vLLM's ``AsyncEngineArgs``, over all of the above
     """
@@ -110,14 +130,15 @@ class VllmEngine(Pulled):
         enforce_eager: bool = False,
         load_format: str = "auto",
         cache_dir: Path | None = None,
+        feed: bool = True,
         name: str | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
         self._model = str(model)
         self._name = f"vllm:{name or Path(model).name}"
         self._cache = cache_dir or conversion.user_cache()
         self._profile = profile or _matched(Path(model))
+        self._feed = feed
         self._max_model_len = max_model_len or self._profile.max_input
         self._options: dict[str, Any] = {
             "dtype": dtype,
@@ -136,8 +157,7 @@ class VllmEngine(Pulled):
         self._health = Health.STARTING
         self._gauges = Gauges()
         self._serial = count(1)
-        self._runs: set[Run] = set()  # bounded by `admission`
-        self._aborts: set[asyncio.Task[None]] = set()  # keeps them alive; see `begin`
+        self._runs: dict[str, Run] = {}  # by their names; bounded by `admission`
         self._loaded: Loaded | None = None
 
     @property
@@ -171,7 +191,8 @@ class VllmEngine(Pulled):
         self._require(Health.STARTING)
         try:
             await asyncio.to_thread(self._load)
-            await self._warm()
+            assert self._loaded is not None, "warmed up before it was loaded"
+            await self._loaded.warm()
             self._require(Health.STARTING)  # `aclose` may have come meanwhile
         except Exception as exc:
             if self._health is Health.CLOSED:
@@ -182,48 +203,24 @@ class VllmEngine(Pulled):
             raise EngineFault(f"vLLM could not load {self._model}: {exc}") from exc
         self._become(Health.READY)
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        self._require(Health.READY)
+    def submit(self, job: Job, sink: Sink) -> None:
+        try:
+            self._require(Health.READY)
+            if len(self._runs) >= self._admission:
+                raise Overloaded(f"{self.name} has {len(self._runs)} jobs already.")
+        except EngineFault as fault:
+            refuse(sink, fault)
+            return
         loaded = self._loaded
         assert loaded is not None, "ready without an engine"
-        if len(self._runs) >= self._admission:
-            raise Overloaded(f"{self.name} has {len(self._runs)} jobs already.")
         # The second attempt of a job has its id too.
-        run = Run(job.id, f"{job.id}/{next(self._serial)}")
-        self._runs.add(run)
-        tokens = 0  # of outputs without text, which go with the next
-        try:
-            prompt, params, ids = await loaded.request(job)
-            run.check()
-            generate = loaded.engine.generate
-            stream = generate(prompt, params, run.request_id, priority=job.priority)
-            async with aclosing(stream) as outputs:
-                async for output in outputs:
-                    run.check()
-                    (completion,) = output.outputs
-                    if completion.finish_reason in UNASKED:
-                        raise EngineGone(f"{self.name} gave up job {job.id}; nobody asked it to.")
-                    tokens += len(completion.token_ids)
-                    ids += (id for id in completion.token_ids if id not in loaded.silent)
-                    if completion.text:
-                        yield Chunk(completion.text, tokens, ids=tuple(ids))
-                        tokens, ids = 0, []
-            run.check()
-        except GatewayError:
-            raise
-        except Exception as exc:
-            raise loaded.api.fault(exc, self.name) from exc
-        finally:
-            self._runs.discard(run)
-            # vLLM leaks a request that is cancelled while it is being added (vllm#57061). For one
-            # that has ended this does nothing.
-            self._halt(run)
+        run = Run(self, job.id, f"{job.id}/{next(self._serial)}", sink, loaded.silent)
+        self._runs[run.name] = run
+        loaded.begin(job, run)
 
     def abort(self, job_id: str) -> None:
-        for run in self._runs:
-            if run.job_id == job_id:
-                self._halt(run, Aborted(job_id))
-        super().abort(job_id)
+        for run in [run for run in self._runs.values() if run.job_id == job_id]:
+            self._stop(run, Aborted(job_id))
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -231,40 +228,33 @@ class VllmEngine(Pulled):
         self._become(Health.CLOSED)
         if self._loaded is None:
             return  # `_load`, if it is at work, will close what it has built
-        for run in self._runs:
-            self._halt(run, EngineGone(f"{self.name} was closed."))
+        for run in list(self._runs.values()):
+            self._stop(run, EngineGone(f"{self.name} was closed."))
         loaded, self._loaded = self._loaded, None
-        await super().aclose()
         await loaded.aclose()
 
-    async def _warm(self) -> None:
-        """Translate nothing, once: what vLLM puts off until its first request is done then.
+    def finish(self, run: Run, *, gave_up: bool) -> None:
+        """vLLM is through with a job."""
+        run.ended = True
+        del self._runs[run.name]
+        fault = None
+        if gave_up:
+            fault = EngineGone(f"{self.name} gave up job {run.job_id}; nobody asked it to.")
+        run.sink.end(fault)
 
-        That includes the task which notices the death of EngineCore.
-        """
-        assert self._loaded is not None, "warmed up before it was loaded"
-        api = self._loaded.api
-        stream = self._loaded.engine.generate(
-            api.tokens_input([0]), api.params(max_tokens=1), "warm-up"
-        )
-        async with aclosing(stream) as outputs:
-            async for _ in outputs:
-                pass
+    def fail(self, run: Run, exc: Exception) -> None:
+        """End a job for which vLLM, or what asks it, raised ``exc``."""
+        loaded = self._loaded
+        assert loaded is not None, "closed with a job that had not ended"
+        self._stop(run, loaded.api.fault(exc, self.name))
 
-    def _halt(self, run: Run, fault: EngineFault | None = None) -> None:
-        """Stop a run inside vLLM before this returns, and end its consumer with ``fault``."""
-        run.fault = run.fault or fault
-        if self._loaded is None:
-            return  # closed, and the request with it
-        rest = begin(self._loaded.engine.abort(run.request_id))
-        if rest is not None:
-            self._aborts.add(rest)
-            rest.add_done_callback(self._halted)
-
-    def _halted(self, rest: asyncio.Task[None]) -> None:
-        self._aborts.discard(rest)
-        if not rest.cancelled() and (exc := rest.exception()) is not None:
-            logger.warning("%s could not be told to abort a job", self.name, exc_info=exc)
+    def _stop(self, run: Run, fault: EngineFault) -> None:
+        """End a job with ``fault``, and inside vLLM before this returns."""
+        run.ended = True  # what vLLM says of it from now on is its answer to us
+        del self._runs[run.name]
+        if self._loaded is not None:
+            self._loaded.halt(run.name)
+        run.sink.end(fault)
 
     def _require(self, health: Health) -> None:
         if self.health is not health:
@@ -282,7 +272,13 @@ class VllmEngine(Pulled):
         # No local name for the engine: exceptions kept inside vLLM keep this frame alive, and an
         # engine that outlives the interpreter's modules fails noisily in its `__del__`.
         config = self._configure(api)
-        self._loaded = Loaded(api, api.build(config, self._gauges), self._model, self._profile)
+        self._loaded = Loaded(
+            api,
+            api.build(config, self._gauges),
+            self._model,
+            self._profile,
+            feed=self._feed,
+        )
         if self._health is Health.CLOSED:  # and `aclose` may not have seen the engine
             self._loaded.engine.shutdown()
             self._loaded = None
@@ -294,243 +290,6 @@ class VllmEngine(Pulled):
         if (Path(model) / "config.json").is_file():
             model = str(conversion.widened(Path(model), self._cache))
         return api.configure({"model": model} | self._options, self._max_model_len)
-
-
-class Loaded:
-    """The model, from the moment when there is one: what jobs are to it, and its life."""
-
-    def __init__(self, api: Api, engine: Any, model: str, profile: Profile) -> None:
-        self.api = api
-        self.engine = engine
-        self.profile = profile
-        try:
-            self.vocabulary = _vocabulary(model, engine)
-        except EngineFault:
-            engine.shutdown()
-            raise
-        self.room = min(profile.max_input, engine.vllm_config.model_config.max_model_len)
-        stop = (self.vocabulary.control(token) for token in profile.stop)
-        self.stop = [id for id in stop if id is not None]
-        self.silent = self.vocabulary.controls.union(self.stop)
-
-    @property
-    def dead(self) -> bool:
-        return bool(self.engine.errored)
-
-    @property
-    def unfinished(self) -> int:
-        return int(self.engine.output_processor.get_num_unfinished_requests())
-
-    async def request(self, job: Job) -> tuple[Any, Any, list[int]]:
-        """A job as vLLM takes it: prompt, sampling parameters; and the ids of its forced prefix.
-
-        Raises `EngineFault`.
-        """
-        prompt = self.profile.prompt(job)
-        size = sum(len(part) for part in prompt.parts if isinstance(part, str))
-        if 0 < size < LONG:
-            ids, limit, prefix = self._tokenise(job, prompt)
-        else:
-            ids, limit, prefix = await asyncio.to_thread(self._tokenise, job, prompt)
-        sampling = self.profile.sampling(job)
-        params = self.api.params(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            repetition_penalty=sampling.repetition_penalty,
-            seed=sampling.seed,
-            max_tokens=limit,
-            stop_token_ids=self.stop,
-        )
-        return self.api.tokens_input(ids), params, prefix
-
-    def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
-        """Ids of the prompt, how many tokens may follow, and ids of the forced prefix."""
-        prefix = self.vocabulary.forced(prompt.prefix, job.prefix_ids)
-        if prompt.parts:
-            ids = self.vocabulary.encode(prompt, prefix_ids=prefix)
-        else:
-            ids = self._templated(prompt)
-        room = self.room - len(ids)
-        if room < 1:
-            raise EngineFault(
-                f"The text takes {len(ids)} tokens and the model has room for {self.room}.",
-                ErrorCode.TOO_LONG,
-                hint="Send it sentence by sentence.",
-            )
-        limit = self.profile.max_tokens(self.vocabulary.count(job.text), len(prefix))
-        return ids, min(room, limit), prefix
-
-    def _templated(self, prompt: Prompt) -> list[int]:
-        """Ids of a prompt that only the model's own chat template can write. Takes about 1 ms."""
-        answered = prompt.messages[-1][0] == "assistant"  # the forced prefix, to be continued
-        text = self.engine.get_tokenizer().apply_chat_template(
-            [{"role": role, "content": content} for role, content in prompt.messages],
-            tokenize=False,
-            add_generation_prompt=not answered,
-            continue_final_message=answered,
-            **self.profile.server,
-        )
-        return self._template_tokenizer.encode(text, add_special_tokens=False).ids
-
-    @cached_property
-    def _template_tokenizer(self) -> Tokenizer:
-        """One that takes control tokens in text for what they are: the template wrote them."""
-        tokenizer = Tokenizer.from_str(self.vocabulary.tokenizer.to_str())
-        tokenizer.encode_special_tokens = False
-        return tokenizer
-
-    async def aclose(self) -> None:
-        """End EngineCore and free the device."""
-        # The output task would take the shutdown for a crash and log it, so it goes first.
-        if (outputs := self.engine.output_handler) is not None:
-            outputs.cancel()
-            await asyncio.wait([outputs])
-        await asyncio.to_thread(self.engine.shutdown)
-
-
-class Api:
-    """What is used of vLLM, in any version from 0.25 to 0.33. Raises `EngineFault` without it."""
-
-    def __init__(self) -> None:
-        try:
-            import vllm
-            from vllm import exceptions
-            from vllm.inputs import tokens_input
-            from vllm.sampling_params import RequestOutputKind
-            from vllm.v1.engine.exceptions import EngineDeadError
-        except ImportError as exc:
-            raise EngineFault(
-                f"vLLM cannot be used: {exc}.", hint="pip install 'caption-gateway[vllm]'"
-            ) from exc
-
-        self.vllm = vllm
-        self.tokens_input = tokens_input
-        self.delta = RequestOutputKind.DELTA
-        self.gone = EngineDeadError
-        # Admission control came with 0.32, the refusal of a paused engine with 0.33.
-        self.full = tuple(
-            getattr(exceptions, name)
-            for name in ("QueueOverflowError", "MaxQueuedTokensError", "RetryableRequestError")
-            if hasattr(exceptions, name)
-        )
-
-    def configure(self, options: Mapping[str, Any], max_model_len: int) -> Any:
-        """A configuration of vLLM, for ``max_model_len`` unless the model allows less."""
-        args = self.vllm.AsyncEngineArgs
-        if unknown := options.keys() - {field.name for field in fields(args)}:
-            raise EngineFault(
-                f"vLLM {self.vllm.__version__} has no engine argument {', '.join(sorted(unknown))}."
-            )
-        args = args(**options)
-        if args.max_model_len is None:
-            args.max_model_len = min(max_model_len, args.create_model_config().max_model_len)
-        return args.create_engine_config()
-
-    def build(self, config: Any, gauges: Gauges) -> Any:
-        """An engine and its processes. Blocks."""
-        return self.vllm.AsyncLLMEngine.from_vllm_config(
-            config, stat_loggers=[tap(gauges)], disable_log_stats=True
-        )
-
-    def params(self, **params: Any) -> Any:
-        """Sampling parameters, good for one request: nothing else may hold them."""
-        return self.vllm.SamplingParams(output_kind=self.delta, skip_clone=True, **params)
-
-    def fault(self, exc: Exception, name: str) -> EngineFault:
-        """What ``exc``, raised by vLLM for a request, is to us."""
-        if isinstance(exc, self.gone):
-            return EngineGone(f"{name} died.")
-        if isinstance(exc, self.full):
-            return Overloaded(f"{name} is full.")
-        return EngineFault(f"{name} failed: {exc.__cause__ or exc}", ErrorCode.INTERNAL)
-
-
-class Gauges:
-    """What the scheduler reports at every step of the model.
-
-    ``running``, ``waiting`` (requests) and ``kv_cache_usage`` (0 to 1) are as of the last step;
-    ``prefix_queries``, ``prefix_hits`` (tokens) and ``preemptions`` grow.
-    """
-
-    def __init__(self) -> None:
-        self.values = {
-            "running": 0.0,
-            "waiting": 0.0,
-            "kv_cache_usage": 0.0,
-            "prefix_queries": 0.0,
-            "prefix_hits": 0.0,
-            "preemptions": 0.0,
-        }
-
-    def record(self, scheduler: Any, iteration: Any) -> None:
-        """Take a report in. Runs in the event loop: no work that grows with the requests."""
-        values = self.values
-        if scheduler is not None:
-            values["running"] = scheduler.num_running_reqs
-            values["waiting"] = scheduler.num_waiting_reqs
-            values["kv_cache_usage"] = scheduler.kv_cache_usage
-            values["prefix_queries"] += scheduler.prefix_cache_stats.queries
-            values["prefix_hits"] += scheduler.prefix_cache_stats.hits
-        if iteration is not None:
-            values["preemptions"] += iteration.num_preempted_reqs
-
-
-def tap(gauges: Gauges) -> Callable[..., Any]:
-    """What vLLM makes its loggers of statistics with; this one fills ``gauges``."""
-    from vllm.v1.metrics.loggers import StatLoggerBase
-
-    class Tap(StatLoggerBase):  # type: ignore[misc]  # of type Any where vLLM is not installed
-        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            pass
-
-        def record(
-            self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any
-        ) -> None:
-            gauges.record(scheduler_stats, iteration_stats)
-
-        def log_engine_initialized(self) -> None:
-            pass
-
-    return Tap
-
-
-def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    """Run ``coroutine`` up to where it first waits, before returning; the rest in a task.
-
-    None if it never waits. vLLM has no synchronous way to abort, but its abort waits only while
-    the pipe to EngineCore is full. From Python 3.12 on this is ``Task(eager_start=True)``.
-    """
-    try:
-        waiting = coroutine.send(None)
-    except StopIteration:
-        return None
-
-    @types.coroutine
-    def resume() -> Generator[Any, Any, None]:
-        yield waiting
-        yield from coroutine
-
-    async def rest() -> None:
-        await resume()
-
-    return asyncio.get_running_loop().create_task(rest())
-
-
-def _vocabulary(model: str, engine: Any) -> Vocabulary:
-    """The model's tokenizer: from its directory, else as vLLM has loaded it."""
-    if (Path(model) / FILE).is_file():
-        return Vocabulary.load(Path(model))
-    tokenizer = engine.get_tokenizer()
-    backend = getattr(tokenizer, "backend_tokenizer", None) or getattr(
-        tokenizer, "_tokenizer", None
-    )
-    if not isinstance(backend, Tokenizer):
-        raise EngineFault(
-            f"The model {model} has no fast tokenizer ({FILE}).",
-            hint="Choose a model that has one, or serve it with `vllm serve` and --engine openai.",
-        )
-    return Vocabulary(Tokenizer.from_str(backend.to_str()))  # vLLM goes on using its own
 
 
 def _matched(model: Path) -> Profile:

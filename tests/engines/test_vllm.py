@@ -22,9 +22,12 @@ import msgspec
 import pytest
 
 from gateway import profiles
-from gateway.engines import orphan, vllm
+from gateway.engines import loaded, orphan
+from gateway.engines.api import Gauges
 from gateway.engines.base import Aborted, Health
-from gateway.engines.vllm import Gauges, VllmEngine, begin
+from gateway.engines.feed import Feed, Receiver
+from gateway.engines.loaded import begin
+from gateway.engines.vllm import VllmEngine
 from gateway.engines.vocabulary import Vocabulary
 from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
 from gateway.job import Job
@@ -173,10 +176,16 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
             prefix_cache_stats=SimpleNamespace(queries=queries, hits=1),
         )
 
+    def iteration(tokens: int, *finished: Any) -> Any:
+        return SimpleNamespace(
+            num_preempted_reqs=1, num_generation_tokens=tokens, finished_requests=finished
+        )
+
+    request = SimpleNamespace(queued_time=0.5, prefill_time=0.25, decode_time=2.0)
     gauges = Gauges()
-    gauges.record(scheduler(4, 10), SimpleNamespace(num_preempted_reqs=1))
+    gauges.record(scheduler(4, 10), iteration(4))
     gauges.record(scheduler(3, 20), None)
-    gauges.record(None, SimpleNamespace(num_preempted_reqs=1))
+    gauges.record(None, iteration(3, request, request))
     assert gauges.values == {
         "running": 3,
         "waiting": 2,
@@ -184,6 +193,12 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
         "prefix_queries": 30,
         "prefix_hits": 2,
         "preemptions": 2,
+        "steps": 2,
+        "tokens": 7,
+        "finished": 2,
+        "queue_seconds": 1.0,
+        "prefill_seconds": 0.5,
+        "decode_seconds": 4.0,
     }
 
 
@@ -222,6 +237,44 @@ def test_a_process_that_is_nobodys_child_has_no_parent_to_follow() -> None:
 
 
 # With vLLM.
+
+
+@real
+def test_outputs_are_fed_where_this_vllm_allows_it_and_are_the_same_either_way(
+    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = (job("free"), job("long", LONG), job("forced", prefix="Guten"))
+
+    async def work(engine: VllmEngine) -> list[str]:
+        feed = inside(engine, "feed")
+        assert feed is not None
+        before = feed.fed
+        texts = [await read(engine, job) for job in jobs]
+        assert feed.fed > before
+        return texts
+
+    fed = subject.run(work(subject.engine))
+    assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
+    assert "the long way" not in caplog.text
+
+    monkeypatch.setattr(loaded, "unfit", lambda _: "it is not as it was")
+    other = make_vllm(model)
+    assert subject.run(start_and_read(other, *jobs), STARTS["vllm"]) == fed
+    assert caplog.text.count("the long way") == 1
+
+
+@real
+def test_a_feed_by_which_nothing_comes_is_given_up_at_the_start(
+    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Dry(Feed):
+        def adopt(self, request_id: str, receiver: Receiver) -> bool:
+            return False
+
+    monkeypatch.setattr(loaded, "Feed", Dry)
+    engine = make_vllm(model)
+    assert all(subject.run(start_and_read(engine, job("asked")), STARTS["vllm"]))
+    assert "the long way" in caplog.text
 
 
 @real
@@ -273,7 +326,7 @@ def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         whole = await read(engine, job("short"))
-        monkeypatch.setattr(vllm, "LONG", 10)
+        monkeypatch.setattr(loaded, "LONG", 10)
         assert await read(engine, job("long")) == whole
         reading = asyncio.create_task(read(engine, job("aborted")))
         await asyncio.sleep(0)
@@ -440,10 +493,10 @@ def test_an_argument_that_this_vllm_does_not_have_is_named(subject: Subject, mod
 # From here on the engine dies or is closed.
 
 
-def inside(engine: VllmEngine) -> Any:
-    """vLLM's own engine object."""
+def inside(engine: VllmEngine, name: str = "engine") -> Any:
+    """vLLM's own engine object, or what feeds from it."""
     assert engine._loaded is not None
-    return engine._loaded.engine
+    return getattr(engine._loaded, name)
 
 
 def processes(engine: VllmEngine) -> list[Any]:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from gateway import profiles
-from gateway.engines.vllm import Api, VllmEngine
+from gateway.engines.api import Api
+from gateway.engines.vllm import VllmEngine
 from gateway.profiles import Profile
 
 SETTINGS: dict[str, Any] = {

@@ -1,0 +1,132 @@
+"""vLLM itself: every name of its that the gateway's engine uses, and what its scheduler reports.
+
+Owns: the import of vLLM, its configuration, its exceptions as faults of ours, gauges from its
+statistics, and in all that the differences from 0.25 to 0.33. Must not know: jobs, how a request is
+followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+
+
+class Api:
+    """What is used of vLLM, in any version from 0.25 to 0.33. Raises `EngineFault` without it."""
+
+    def __init__(self) -> None:
+        try:
+            import vllm
+            from vllm import exceptions
+            from vllm.inputs import tokens_input
+            from vllm.sampling_params import RequestOutputKind
+            from vllm.v1.engine.exceptions import EngineDeadError
+        except ImportError as exc:
+            raise EngineFault(
+                f"vLLM cannot be used: {exc}.", hint="pip install 'caption-gateway[vllm]'"
+            ) from exc
+
+        self.vllm = vllm
+        self.tokens_input = tokens_input
+        self.delta = RequestOutputKind.DELTA
+        self.gone = EngineDeadError
+        # Admission control came with 0.32, the refusal of a paused engine with 0.33.
+        self.full = tuple(
+            getattr(exceptions, name)
+            for name in ("QueueOverflowError", "MaxQueuedTokensError", "RetryableRequestError")
+            if hasattr(exceptions, name)
+        )
+
+    def configure(self, options: Mapping[str, Any], max_model_len: int) -> Any:
+        """A configuration of vLLM, for ``max_model_len`` unless the model allows less."""
+        args = self.vllm.AsyncEngineArgs
+        if unknown := options.keys() - {field.name for field in fields(args)}:
+            raise EngineFault(
+                f"vLLM {self.vllm.__version__} has no engine argument {', '.join(sorted(unknown))}."
+            )
+        args = args(**options)
+        if args.max_model_len is None:
+            args.max_model_len = min(max_model_len, args.create_model_config().max_model_len)
+        return args.create_engine_config()
+
+    def build(self, config: Any, gauges: Gauges) -> Any:
+        """An engine and its processes. Blocks."""
+        return self.vllm.AsyncLLMEngine.from_vllm_config(
+            config, stat_loggers=[tap(gauges)], disable_log_stats=True
+        )
+
+    def params(self, **params: Any) -> Any:
+        """Sampling parameters, good for one request: nothing else may hold them."""
+        return self.vllm.SamplingParams(output_kind=self.delta, skip_clone=True, **params)
+
+    def fault(self, exc: Exception, name: str) -> EngineFault:
+        """What ``exc``, raised for a request, is to us."""
+        if isinstance(exc, EngineFault):
+            return exc
+        if isinstance(exc, self.gone):
+            return EngineGone(f"{name} died.")
+        if isinstance(exc, self.full):
+            return Overloaded(f"{name} is full.")
+        return EngineFault(f"{name} failed: {exc.__cause__ or exc}", ErrorCode.INTERNAL)
+
+
+class Gauges:
+    """What vLLM reports at every step of the model.
+
+    ``running``, ``waiting`` (requests) and ``kv_cache_usage`` (0 to 1) are as of the last step. The
+    others grow: ``steps`` and the ``tokens`` they made, ``prefix_queries`` and ``prefix_hits``
+    (tokens), ``preemptions``; and of requests that were ``finished``, not aborted, how long they
+    waited in vLLM (``queue_seconds``), until their first token (``prefill_seconds``) and from there
+    to their last (``decode_seconds``).
+    """
+
+    def __init__(self) -> None:
+        self.values = dict.fromkeys(
+            (
+                *("running", "waiting", "kv_cache_usage", "prefix_queries", "prefix_hits"),
+                *("preemptions", "steps", "tokens", "finished"),
+                *("queue_seconds", "prefill_seconds", "decode_seconds"),
+            ),
+            0.0,
+        )
+
+    def record(self, scheduler: Any, iteration: Any) -> None:
+        """Take a report in. Runs in the event loop: no work that grows with the tokens."""
+        values = self.values
+        if scheduler is not None:
+            values["running"] = scheduler.num_running_reqs
+            values["waiting"] = scheduler.num_waiting_reqs
+            values["kv_cache_usage"] = scheduler.kv_cache_usage
+            values["prefix_queries"] += scheduler.prefix_cache_stats.queries
+            values["prefix_hits"] += scheduler.prefix_cache_stats.hits
+        if iteration is not None:
+            values["preemptions"] += iteration.num_preempted_reqs
+            values["steps"] += 1
+            values["tokens"] += iteration.num_generation_tokens
+            for request in iteration.finished_requests:
+                values["finished"] += 1
+                values["queue_seconds"] += request.queued_time
+                values["prefill_seconds"] += request.prefill_time
+                values["decode_seconds"] += request.decode_time
+
+
+def tap(gauges: Gauges) -> Callable[..., Any]:
+    """What vLLM makes its loggers of statistics with; this one fills ``gauges``."""
+    from vllm.v1.metrics.loggers import StatLoggerBase
+
+    class Tap(StatLoggerBase):  # type: ignore[misc]  # of type Any where vLLM is not installed
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            pass
+
+        def record(
+            self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any
+        ) -> None:
+            gauges.record(scheduler_stats, iteration_stats)
+
+        def log_engine_initialized(self) -> None:
+            pass
+
+    return Tap
