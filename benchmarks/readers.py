@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from websockets.asyncio.client import ClientConnection, connect
 
 from gateway import codec
+from gateway.engines.base import Pulled
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
@@ -41,7 +42,7 @@ SETTLE_S = 2.0
 """Seconds for what is said to everybody who comes, before it is measured."""
 
 
-class Stamping(ScriptedEngine):
+class Stamping(Pulled, ScriptedEngine):
     """Its words are the times at which it says them."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:

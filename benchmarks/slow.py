@@ -36,6 +36,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.client import HANDSHAKE
+from gateway.engines.base import Pulled
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
@@ -58,7 +59,7 @@ NEVER = 1e6
 """Seconds: for bounds that are not what is measured, such as when an engine counts as late."""
 
 
-class Stamping(ScriptedEngine):
+class Stamping(Pulled, ScriptedEngine):
     """Its words are the times at which it says them."""
 
     pace = LIVELY

@@ -263,17 +263,52 @@ class Substituted(Protocol):
         """Name of the engine that does the work now, where it is not the one that was chosen."""
 
 
-class Around(Pulled):
+class Relay:
+    """A `Sink` around a sink: one job on its way through an engine around an engine.
+
+    ``relays`` are those of that engine by job, and this is one of them until its `over`; what is
+    said to it afterwards is not heard. A subclass says what becomes of what is said before.
+    """
+
+    __slots__ = ("job", "live", "relays", "sink")
+
+    def __init__(self, relays: dict[str, Relay], job: Job, sink: Sink) -> None:
+        self.relays = relays
+        self.job = job
+        self.sink = sink
+        self.live = True
+        relays[job.id] = self
+
+    def chunk(self, chunk: Chunk) -> None:
+        if self.live:
+            self.sink.chunk(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.over(fault)
+
+    def over(self, fault: EngineFault | None) -> None:
+        """End the job for whoever is outside, if nothing has before."""
+        if self.live:
+            self.leave()
+            self.sink.end(fault)
+
+    def leave(self) -> None:
+        """Hear nothing more."""
+        self.live = False
+        if self.relays.get(self.job.id) is self:
+            del self.relays[self.job.id]
+
+
+class Around(Pushed):
     """An engine around ``engine``, and the same to all who ask; a subclass translates otherwise.
 
-    A subclass that gives the inner engine a job more than once keeps its id in ``_running``
-    meanwhile: between two times the inner engine does not have it, and cannot be told to stop.
+    A subclass that has something of its own to say of a job, or gives it to the inner engine more
+    than once, has a `Relay` for it: `abort` ends it, whether the inner engine has the job or not.
     """
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__()
         self.engine = engine
-        self._running: set[str] = set()
+        self._relays: dict[str, Relay] = {}
 
     @property
     def name(self) -> str:
@@ -303,9 +338,12 @@ class Around(Pulled):
 
     async def aclose(self) -> None:
         await self.engine.aclose()
-        await super().aclose()
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        self.engine.submit(job, sink)
 
     def abort(self, job_id: str) -> None:
-        self._running.discard(job_id)
+        relay = self._relays.get(job_id)
         self.engine.abort(job_id)
-        super().abort(job_id)
+        if relay is not None:
+            relay.over(Aborted(job_id))

@@ -14,14 +14,13 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from gateway import languages
-from gateway.engines.base import Aborted, Engine, Health, Pulled
+from gateway.engines.base import Aborted, Engine, Health, Pushed, Relay, Sink, refuse
 from gateway.engines.supervisor import backoff
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
@@ -30,7 +29,7 @@ from gateway.profiles import Profile
 logger = logging.getLogger(__name__)
 
 
-class FallbackEngine(Pulled):
+class FallbackEngine(Pushed):
     """Wraps ``first`` and ``second``, as an `Engine` itself. Its name and profile are the first's.
 
     `start` returns when one of the two is ready, and goes on trying to start the other: it may come
@@ -48,7 +47,6 @@ class FallbackEngine(Pulled):
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        super().__init__()
         self.first = first
         self.second = second
         self.sleep = sleep
@@ -59,7 +57,7 @@ class FallbackEngine(Pulled):
         """Jobs that the second took over when the first was lost under them."""
         self._told: str | None = None
         self._closed = False
-        self._running: set[str] = set()
+        self._relays: dict[str, Relay] = {}
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -129,50 +127,38 @@ class FallbackEngine(Pulled):
             await self.sleep(self.chance() * backoff(tries))
         self.look()
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def submit(self, job: Job, sink: Sink) -> None:
         self.look()
-        engine = self._engine
-        own = self._adapted(job) if engine is self.second else job
-        void = False  # what was shown is to be taken back
-        self._running.add(job.id)
-        try:
-            if engine is self.first:
-                try:
-                    async with aclosing(engine.translate(job)) as chunks:
-                        async for chunk in chunks:
-                            void = True
-                            yield chunk
-                    return
-                except EngineGone as gone:
-                    if self._closed or self.second.health is not Health.READY:
-                        raise
-                    own = self._adapted(job)
-                    if own is None:
-                        raise
-                    logger.info("job %s is done again by %s: %s", job.id, self.second.name, gone)
-                    self.taken += 1
-                    self._check(job)
-            if own is None:
-                raise EngineFault(
-                    f"{self.second.name}, which does the work now, cannot translate"
-                    f" {job.source} into {job.target}.",
-                    hint="It can when the engine that was chosen is back.",
-                )
-            async with aclosing(self.second.translate(own)) as chunks:
-                async for chunk in chunks:
-                    yield replace(chunk, reset=True) if void else chunk
-                    void = False
-            self._check(job)
-            if void:
-                yield Chunk("", tokens=0, reset=True)
-        finally:
-            self._running.discard(job.id)
+        if self._engine is self.first:
+            self.first.submit(job, Lent(self, self._relays, job, sink))
+        elif (own := self._adapted(job)) is not None:
+            self.second.submit(own, sink)
+        else:
+            fault = EngineFault(
+                f"{self.second.name}, which does the work now, cannot translate"
+                f" {job.source} into {job.target}.",
+                hint="It can when the engine that was chosen is back.",
+            )
+            refuse(sink, fault)
+
+    def rescue(self, lent: Lent, gone: EngineGone) -> bool:
+        """Have the second do a job that was lost with the first; whether it can."""
+        if self._closed or self.second.health is not Health.READY:
+            return False
+        own = self._adapted(lent.job)
+        if own is None:
+            return False
+        logger.info("job %s is done again by %s: %s", own.id, self.second.name, gone)
+        self.taken += 1
+        self.second.submit(own, lent)
+        return True
 
     def abort(self, job_id: str) -> None:
-        self._running.discard(job_id)
+        lent = self._relays.get(job_id)
         self.first.abort(job_id)
         self.second.abort(job_id)
-        super().abort(job_id)
+        if lent is not None:
+            lent.over(Aborted(job_id))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -184,7 +170,6 @@ class FallbackEngine(Pulled):
             await self.first.aclose()
         finally:
             await self.second.aclose()
-        await super().aclose()
 
     def _adapted(self, job: Job) -> Job | None:
         """The job in the second's spelling of its languages; None where it lacks them."""
@@ -195,7 +180,36 @@ class FallbackEngine(Pulled):
             return None
         return replace(job, source=source, target=target, prefix_ids=())
 
-    def _check(self, job: Job) -> None:
-        """Raise `Aborted` if the job was aborted while neither engine was at it."""
-        if job.id not in self._running:
-            raise Aborted(job.id)
+
+class Lent(Relay):
+    """A job that the first was given, and the second perhaps after it."""
+
+    __slots__ = ("engine", "rescued", "shown", "void")
+
+    def __init__(
+        self, engine: FallbackEngine, relays: dict[str, Relay], job: Job, sink: Sink
+    ) -> None:
+        super().__init__(relays, job, sink)
+        self.engine = engine
+        self.shown = self.rescued = False
+        self.void = False  # what was shown is to be taken back
+
+    def chunk(self, chunk: Chunk) -> None:
+        if not self.live:
+            return
+        self.shown = True
+        if self.void:
+            self.void = False
+            chunk = replace(chunk, reset=True)
+        self.sink.chunk(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        if not self.live:
+            return
+        if isinstance(fault, EngineGone) and not self.rescued:
+            self.rescued, self.void = True, self.shown
+            if self.engine.rescue(self, fault):
+                return
+        if fault is None and self.void:
+            self.sink.chunk(Chunk("", tokens=0, reset=True))
+        self.over(fault)

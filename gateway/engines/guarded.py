@@ -7,13 +7,12 @@ particular engine, metrics libraries, who reads the captions.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, MutableMapping
-from contextlib import aclosing
+from collections.abc import MutableMapping
 
 import msgspec
 
-from gateway.engines.base import Aborted, Around, Engine
-from gateway.errors import Rejected
+from gateway.engines.base import Around, Engine, Relay, Sink
+from gateway.errors import EngineFault, Rejected
 from gateway.guards import Watch
 from gateway.job import Chunk, Job
 
@@ -40,57 +39,117 @@ class GuardedEngine(Around):
         super().__init__(engine)
         self.counts = counts
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        self._running.add(job.id)
-        shown = void = False  # void: what was shown is to be taken back
-        attempt = 1
+    def submit(self, job: Job, sink: Sink) -> None:
+        self._attempt(job, sink, 1)
+
+    def _attempt(self, job: Job, sink: Sink, number: int, *, void: bool = False) -> None:
+        trial = job if number == job.attempt else msgspec.structs.replace(job, attempt=number)
+        self.engine.submit(trial, Attempt(self, self._relays, trial, sink, void=void))
+
+    def retry(self, attempt: Attempt, fault: Rejected) -> None:
+        """An attempt was rejected: make the next one, or end the job."""
+        number = attempt.job.attempt
+        outcome = "retried" if number < ATTEMPTS else "rejected"
+        self.counts[fault.guard, outcome] += 1
+        logger.info("job %s %s by guard %s", attempt.job.id, outcome, fault.guard)
+        if number == ATTEMPTS:
+            attempt.over(fault)
+            return
+        attempt.leave()
+        self._attempt(attempt.job, attempt.sink, number + 1, void=attempt.shown)
+
+
+class Attempt(Relay):
+    """One attempt at a job, under the eyes of the guards.
+
+    ``void``: what the attempt before has shown is to be taken back.
+    """
+
+    __slots__ = ("engine", "held", "ids", "shown", "stopped", "tokens", "void", "watch")
+
+    def __init__(
+        self,
+        engine: GuardedEngine,
+        relays: dict[str, Relay],
+        job: Job,
+        sink: Sink,
+        *,
+        void: bool,
+    ) -> None:
+        super().__init__(relays, job, sink)
+        self.engine = engine
+        self.watch = Watch(job)
+        self.void = void
+        self.shown = False
+        self.stopped = False
+        self.held = False  # what follows has come without being shown yet
+        self.tokens = 0
+        self.ids: tuple[int, ...] = ()
+
+    def chunk(self, chunk: Chunk) -> None:
+        if not self.live:
+            return
+        watch = self.watch
         try:
-            while True:
-                trial = msgspec.structs.replace(job, attempt=attempt)
-                try:
-                    async with aclosing(self._attempt(trial)) as chunks:
-                        async for chunk in chunks:
-                            yield msgspec.structs.replace(chunk, reset=True) if void else chunk
-                            shown, void = True, False
-                    break
-                except Rejected as fault:
-                    outcome = "retried" if attempt < ATTEMPTS else "rejected"
-                    self.counts[fault.guard, outcome] += 1
-                    logger.info("job %s %s by guard %s", job.id, outcome, fault.guard)
-                    if attempt == ATTEMPTS:
-                        raise
-                    attempt += 1
-                    void = shown
-            if void:  # the second attempt had nothing to show
-                yield Chunk("", tokens=0, reset=True)
-        finally:
-            self._running.discard(job.id)
+            text = watch.feed(chunk.text)
+        except Rejected as fault:
+            self._stop()
+            self._reject(fault)
+            return
+        if text == chunk.text and text and not (self.held or self.void or watch.hits):
+            self.shown = True
+            self.sink.chunk(chunk)
+            return
+        self.held = True
+        self.tokens += chunk.tokens
+        self.ids += chunk.ids
+        if text:
+            self._show(text)
+        if watch.done and self.live:
+            self._stop()
+            self._finish()
 
-    async def _attempt(self, job: Job) -> AsyncGenerator[Chunk]:
-        watch = Watch(job)
-        tokens = 0  # of what is held back
-        ids: tuple[int, ...] = ()
-        self._check(job)
-        async with aclosing(self.engine.translate(job)) as chunks:
-            async for chunk in chunks:
-                tokens += chunk.tokens
-                ids += chunk.ids
-                if text := watch.feed(chunk.text):
-                    yield Chunk(text, tokens=tokens, ids=() if watch.hits else ids)
-                    tokens, ids = 0, ()
-                if watch.done:
-                    break
-        self._check(job)
-        rest = watch.end()
+    def end(self, fault: EngineFault | None) -> None:
+        if not self.live or self.stopped:
+            return
+        if fault is None:
+            self._finish()
+        elif isinstance(fault, Rejected):
+            self._reject(fault)
+        else:
+            self.over(fault)
+
+    def _stop(self) -> None:
+        """The engine need not go on; what it says of that is no news."""
+        self.stopped = True
+        self.engine.engine.abort(self.job.id)
+
+    def _show(self, text: str, flags: tuple[str, ...] = ()) -> None:
+        """Pass on ``text`` with what was held for it. Whoever gets it may abort the job."""
+        ids = self.ids if text and not self.watch.hits else ()
+        chunk = Chunk(text, self.tokens, self.void, flags, ids)
+        self.shown, self.void, self.held = True, False, False
+        self.tokens, self.ids = 0, ()
+        self.sink.chunk(chunk)
+
+    def _finish(self) -> None:
+        """The model has said all that it will be heard to say."""
+        watch, counts = self.watch, self.engine.counts
+        try:
+            rest = watch.end()
+        except Rejected as fault:
+            self._reject(fault)
+            return
         for guard in watch.hits:
-            self.counts[guard, "trimmed"] += 1
+            counts[guard, "trimmed"] += 1
         for guard in watch.flags:
-            self.counts[guard, "flagged"] += 1
+            counts[guard, "flagged"] += 1
         if rest or watch.flags:
-            ids = ids if rest and not watch.hits else ()
-            yield Chunk(rest, tokens=tokens, flags=watch.flags, ids=ids)
+            self._show(rest, watch.flags)
+        elif self.void:  # the second attempt had nothing to show
+            self.tokens, self.ids = 0, ()
+            self._show("")
+        self.over(None)
 
-    def _check(self, job: Job) -> None:
-        """Raise `Aborted` if the job was aborted while the engine itself was not at it."""
-        if job.id not in self._running:
-            raise Aborted(job.id)
+    def _reject(self, fault: Rejected) -> None:
+        self.engine.retry(self, fault)

@@ -10,15 +10,14 @@ speech recognition's spelling has no marks to cut at, so that is cut at spaces.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 import msgspec
 
 from gateway import languages, sentences
-from gateway.engines.base import Aborted, Around
+from gateway.engines.base import Around, Relay, Sink
 from gateway.errors import EngineFault, ErrorCode
 from gateway.guards import weight
 from gateway.job import Chunk, Job
@@ -33,7 +32,7 @@ several tokens each, so few of them fill a model; and what loops at length may n
 
 
 class PiecewiseEngine(Around):
-    """Wraps ``engine``, as an `Engine` itself: `translate` takes texts of any length.
+    """Wraps ``engine``, as an `Engine` itself, which takes texts of any length.
 
     The pieces are translated one after another under the job's own id; all but the last are
     finished sentences, whatever the job is. A job with a forced prefix is passed on as it is:
@@ -43,61 +42,95 @@ class PiecewiseEngine(Around):
     Only the first piece's chunks have ids: what is put between the pieces has none.
     """
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def submit(self, job: Job, sink: Sink) -> None:
         if self.profile.kind != "ids" or job.prefix:
-            async with aclosing(self.engine.translate(job)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            return
-        if not any(map(str.isalpha, job.text)):
-            yield Chunk(job.text, 0)
-            return
-        space = "" if languages.script(job.target) in sentences.UNSPACED else " "
-        waiting = deque(cut(job.text, WHOLE))
-        done = ""  # the translations of the pieces that are finished, and what follows them
-        flags: dict[str, None] = {}
-        void = False  # what was shown behind `done` is to be taken back
-        self._running.add(job.id)
-        try:
-            while waiting:
-                self._check(job)
-                piece, gap = waiting.popleft()
-                part = msgspec.structs.replace(job, text=piece, partial=job.partial and not waiting)
-                shown = ""
-                doubts: tuple[str, ...] = ()
-                try:
-                    async with aclosing(self.engine.translate(part)) as chunks:
-                        async for chunk in chunks:
-                            if chunk.reset:
-                                shown, doubts, void = "", (), True
-                            shown += chunk.text
-                            doubts += chunk.flags
-                            text = done + shown if void else chunk.text
-                            ids = () if done else chunk.ids
-                            yield Chunk(text, chunk.tokens, reset=void, ids=ids)
-                            void = False
-                except EngineFault as fault:
-                    if weight(piece) <= HALVED.get(fault.code, math.inf):
-                        raise
-                    *first, (last, _) = cut(piece, weight(piece) / 2)
-                    waiting.extendleft(reversed([*first, (last, gap)]))
-                    void = void or shown != ""
-                    continue
-                done += shown
-                flags |= dict.fromkeys(doubts)
-                if waiting and (between := gap if "\n" in gap else space):
-                    done += between
-                    yield Chunk(between, 0)
-            self._check(job)
-            if void or flags:
-                yield Chunk(done if void else "", 0, reset=void, flags=tuple(flags))
-        finally:
-            self._running.discard(job.id)
+            self.engine.submit(job, sink)
+        elif any(map(str.isalpha, job.text)):
+            Pieces(self, self._relays, job, sink).next()
+        else:
+            relay = Relay(self._relays, job, sink)
+            asyncio.get_running_loop().call_soon(_repeat, relay)
 
-    def _check(self, job: Job) -> None:
-        """Raise `Aborted` if the job was aborted while the engine itself was not at it."""
-        if job.id not in self._running:
-            raise Aborted(job.id)
+
+def _repeat(relay: Relay) -> None:
+    """A text that is its own translation."""
+    relay.chunk(Chunk(relay.job.text, 0))
+    relay.over(None)
+
+
+class Pieces(Relay):
+    """One job in pieces. Whoever gets a chunk may abort the job."""
+
+    __slots__ = ("done", "doubts", "engine", "flags", "gap", "piece", "shown", "void", "waiting")
+
+    def __init__(
+        self, engine: PiecewiseEngine, relays: dict[str, Relay], job: Job, sink: Sink
+    ) -> None:
+        super().__init__(relays, job, sink)
+        self.engine = engine
+        self.waiting = deque(cut(job.text, WHOLE))
+        self.piece = self.gap = ""  # that is being translated, and what stood behind it
+        self.done = ""  # the translations of the pieces that are finished, and what follows them
+        self.shown: list[str] = []  # of the piece
+        self.doubts: tuple[str, ...] = ()  # about the piece
+        self.flags: dict[str, None] = {}  # all doubts
+        self.void = False  # what was shown behind `done` is to be taken back
+
+    def next(self) -> None:
+        """Have the next piece translated."""
+        self.piece, self.gap = self.waiting.popleft()
+        self.shown, self.doubts = [], ()
+        job = self.job
+        if self.piece != job.text:
+            partial = job.partial and not self.waiting
+            job = msgspec.structs.replace(job, text=self.piece, partial=partial)
+        self.engine.engine.submit(job, self)
+
+    def chunk(self, chunk: Chunk) -> None:
+        if not self.live:
+            return
+        if chunk.reset:
+            self.shown, self.doubts, self.void = [], (), True
+        self.shown.append(chunk.text)
+        self.doubts += chunk.flags
+        if not (self.void or self.done or chunk.flags):
+            self.sink.chunk(chunk)
+            return
+        text = self.done + "".join(self.shown) if self.void else chunk.text
+        ids = () if self.done else chunk.ids
+        void, self.void = self.void, False
+        self.sink.chunk(Chunk(text, chunk.tokens, reset=void, ids=ids))
+
+    def end(self, fault: EngineFault | None) -> None:
+        if not self.live:
+            return
+        if fault is None:
+            self._ended()
+        elif weight(self.piece) <= HALVED.get(fault.code, math.inf):
+            self.over(fault)
+        else:
+            *first, (last, _) = cut(self.piece, weight(self.piece) / 2)
+            self.waiting.extendleft(reversed([*first, (last, self.gap)]))
+            self.void = self.void or any(self.shown)
+            self.next()
+
+    def _ended(self) -> None:
+        """The piece is translated."""
+        self.done += "".join(self.shown)
+        self.flags |= dict.fromkeys(self.doubts)
+        if self.waiting:
+            unspaced = languages.script(self.job.target) in sentences.UNSPACED
+            between = self.gap if "\n" in self.gap else "" if unspaced else " "
+            if between:
+                self.done += between
+                self.sink.chunk(Chunk(between, 0))
+            if self.live:
+                self.next()
+            return
+        if self.void or self.flags:
+            text = self.done if self.void else ""
+            self.sink.chunk(Chunk(text, 0, reset=self.void, flags=tuple(self.flags)))
+        self.over(None)
 
 
 def cut(text: str, most: float) -> list[tuple[str, str]]:

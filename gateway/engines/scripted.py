@@ -8,15 +8,18 @@ against the gateway can test with it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gateway.engines.base import Aborted, Health, Pulled
+from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
+
+logger = logging.getLogger(__name__)
 
 LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "uk", "zh")
 """What it offers when not told otherwise. It "translates" any of them into any other."""
@@ -34,40 +37,28 @@ WORD = re.compile(r"\s*\S+")
 
 
 class Run:
-    """One job at work: what it waits for, and the fault that ends it from outside."""
+    """One job at work: what is left of its output, and where that goes."""
 
-    def __init__(self) -> None:
-        self.fault: EngineFault | None = None
-        self.waiter: asyncio.Future[None] | None = None
+    __slots__ = ("job", "n", "over", "pieces", "sink")
 
-    def wake(self) -> None:
-        """Let the job go on, unless it is awake or cancelled already."""
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
-
-    def stop(self, fault: EngineFault) -> None:
-        """End the job with ``fault``, wherever it waits."""
-        self.fault = fault
-        self.wake()
-
-    async def wait(self) -> None:
-        """Wait until somebody calls `wake`."""
-        self.waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self.waiter
-        finally:
-            self.waiter = None
+    def __init__(self, job: Job, sink: Sink, pieces: list[str]) -> None:
+        self.job = job
+        self.sink = sink
+        self.pieces = pieces
+        self.n = 0  # of the next one
+        self.over = False
 
 
 class Clock:
     """Wakes many runs with few timers: those due in the same millisecond have one together, as a
     batch steps in a model. A timer for each chunk would cost more than all the rest of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[Run], None]) -> None:
+        self._wake = wake
         self._due: dict[int, list[Run]] = {}
 
-    def wait(self, run: Run, seconds: float) -> asyncio.Future[None]:
-        """What is done after ``seconds``, or when somebody calls `Run.wake`."""
+    def wait(self, run: Run, seconds: float) -> None:
+        """Wake ``run`` after ``seconds``."""
         loop = asyncio.get_running_loop()
         tick = math.ceil((loop.time() + seconds) * 1000)
         runs = self._due.get(tick)
@@ -75,15 +66,14 @@ class Clock:
             runs = self._due[tick] = []
             loop.call_at(tick / 1000, self._strike, tick)
         runs.append(run)
-        run.waiter = loop.create_future()
-        return run.waiter
 
     def _strike(self, tick: int) -> None:
         for run in self._due.pop(tick):
-            run.wake()
+            if not run.over:
+                self._wake(run)
 
 
-class ScriptedEngine(Pulled):
+class ScriptedEngine(Pushed):
     """An `Engine` whose output is known beforehand.
 
     ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
@@ -112,7 +102,6 @@ class ScriptedEngine(Pulled):
         fault: Callable[[Job, int], None] | None = None,
         faults: float = 0.0,
     ) -> None:
-        super().__init__()
         self.script = {} if script is None else script
         self.delay = delay
         self.pace = pace
@@ -128,7 +117,7 @@ class ScriptedEngine(Pulled):
         self._held = False
         self._gate: deque[Run] = deque()  # no more entries than there are running jobs
         self._arrival = asyncio.Event()
-        self._clock = Clock()
+        self._clock = Clock(self._turn)
 
     @property
     def name(self) -> str:
@@ -156,27 +145,17 @@ class ScriptedEngine(Pulled):
     async def start(self) -> None:
         self._health = Health.READY
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def submit(self, job: Job, sink: Sink) -> None:
         if self._health is not Health.READY:
-            raise EngineGone(f"The scripted engine is {self._health.value} and takes no jobs.")
-        run = self._running[job.id] = Run()
+            fault = f"The scripted engine is {self._health.value} and takes no jobs."
+            refuse(sink, EngineGone(fault))
+            return
+        run = self._running[job.id] = Run(job, sink, self.pieces(job))
         self.started.append(job.id)
-        try:
-            for n, piece in enumerate(self.pieces(job)):
-                await self._turn(run, self.pace if n else self.delay)
-                if self.fault is not None:
-                    self.fault(job, n)
-                yield Chunk(piece)
-                if run.fault is not None:  # stopped while the caller had the chunk in hand
-                    raise run.fault
-        except (GeneratorExit, asyncio.CancelledError):
-            if run.fault is None:  # else `abort` has noted it
-                self.aborted.append(job.id)
-            raise
-        finally:
-            # A stopped job has been taken out already, and its id may be in use again.
-            if self._running.get(job.id) is run:
-                del self._running[job.id]
+        if run.pieces:
+            self._wait(run, self.delay)
+        else:
+            asyncio.get_running_loop().call_soon(self._finish, run, None)
 
     def pieces(self, job: Job) -> list[str]:
         """The chunks of ``job``; a forced prefix is left out, as a model only continues it."""
@@ -189,54 +168,86 @@ class ScriptedEngine(Pulled):
             pieces = pieces[len(WORD.findall(job.prefix)) :]
         return [piece for piece in pieces if piece]
 
-    async def _turn(self, run: Run, seconds: float) -> None:
-        """Wait for the clock, then at the gate. Raises the fault of a job that was stopped."""
-        if seconds > 0:
-            await self._clock.wait(run, seconds)
-        else:
-            await asyncio.sleep(0)
-        if self._held and run.fault is None:
-            self._gate.append(run)
-            self._arrival.set()
-            try:
-                await run.wait()
-            finally:
-                if run in self._gate:
-                    self._gate.remove(run)
-        if run.fault is not None:
-            raise run.fault
-
     def abort(self, job_id: str) -> None:
-        run = self._running.pop(job_id, None)
+        run = self._running.get(job_id)
         if run is not None:
             self.aborted.append(job_id)
-            run.stop(Aborted(job_id))
-        super().abort(job_id)
+            self._finish(run, Aborted(job_id))
+
+    def _wait(self, run: Run, seconds: float) -> None:
+        """Let the next piece wait for the clock."""
+        if seconds > 0:
+            self._clock.wait(run, seconds)
+        else:
+            asyncio.get_running_loop().call_soon(self._turn, run)
+
+    def _turn(self, run: Run) -> None:
+        """It is time for the next piece, unless it has to wait at the gate."""
+        if self._held and not run.over:
+            self._gate.append(run)
+            self._arrival.set()
+        else:
+            self._say(run)
+
+    def _say(self, run: Run) -> None:
+        """Say the next piece, and at the last one that it was the last."""
+        if run.over:
+            return
+        if self.fault is not None and (fault := self._struck(run)) is not None:
+            self._finish(run, fault)
+            return
+        run.n += 1
+        run.sink.chunk(Chunk(run.pieces[run.n - 1]))
+        if run.n == len(run.pieces):
+            self._finish(run, None)
+        elif not run.over:
+            self._wait(run, self.pace)
+
+    def _struck(self, run: Run) -> EngineFault | None:
+        """What the fault that the engine was told to have does to the next piece."""
+        assert self.fault is not None
+        try:
+            self.fault(run.job, run.n)
+        except EngineFault as fault:
+            return fault
+        except Exception:
+            logger.exception("job %s failed by a fault of the engine's own code", run.job.id)
+            return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
+        return None
+
+    def _finish(self, run: Run, fault: EngineFault | None) -> None:
+        if run.over:
+            return
+        run.over = True
+        if self._running.get(run.job.id) is run:
+            del self._running[run.job.id]
+        if run in self._gate:
+            self._gate.remove(run)
+        run.sink.end(fault)
 
     async def aclose(self) -> None:
         self._end(Health.CLOSED, "The scripted engine was closed while the job ran.")
-        await super().aclose()
 
     def hold(self) -> None:
         """From now on every job stops before its next chunk, until `step` or `release`."""
         self._held = True
 
     async def step(self) -> None:
-        """Let the job that waits longest at the gate yield one chunk; wait for one if none does.
+        """Let the job that waits longest at the gate say one chunk; wait for one if none does.
 
-        Returns after the task that reads the job has had a turn with the chunk.
+        Returns after a task that pulls the job has had a turn with the chunk.
         """
         while not self._gate:
             self._arrival.clear()
             await self._arrival.wait()
-        self._gate.popleft().wake()
+        self._say(self._gate.popleft())
         await asyncio.sleep(0)
 
     def release(self) -> None:
         """Undo `hold`."""
         self._held = False
         while self._gate:
-            self._gate.popleft().wake()
+            self._say(self._gate.popleft())
 
     def die(self) -> None:
         """Die as a crashed model process does: every job ends in `EngineGone`, health is DEAD."""
@@ -263,9 +274,10 @@ class ScriptedEngine(Pulled):
 
     def _end(self, health: Health, message: str) -> None:
         self._health = health
-        for run in self._running.values():
-            run.stop(EngineGone(message))
+        runs = list(self._running.values())
         self._running.clear()
+        for run in runs:
+            self._finish(run, EngineGone(message))
 
 
 def failing(error: Exception, *, at: int = 0, times: int = 1) -> Callable[[Job, int], None]:

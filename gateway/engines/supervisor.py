@@ -14,11 +14,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from gateway.engines.base import Engine, Health, Pulled
+from gateway.engines.base import Engine, Health, Pushed, Relay, Sink, refuse
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -46,7 +45,7 @@ LOADING = 1_800.0
 """Seconds a start may take: vLLM's, with a large model from a slow disk, can take minutes."""
 
 
-class Supervisor(Pulled):
+class Supervisor(Pushed):
     """Wraps the engines that ``build`` makes, one after the other, as an `Engine` itself.
 
     ``build`` only constructs, it must not block: loading is `Engine.start`. The first engine is
@@ -71,7 +70,6 @@ class Supervisor(Pulled):
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        super().__init__()
         self.build = build
         self.insist = insist
         self.poll = poll
@@ -88,6 +86,7 @@ class Supervisor(Pulled):
         """Called when `health` has changed."""
         self._engine = build()
         self._health = Health.STARTING  # DEAD while waiting to rebuild
+        self._watched: dict[str, Relay] = {}
         self._jobs = 0
         self._silent = 0.0  # seconds that jobs ran without a word, before `_busy`
         self._busy = 0.0  # since when there is a job, or since the last word
@@ -135,38 +134,42 @@ class Supervisor(Pulled):
         self._task = asyncio.create_task(self._supervise(), name="supervisor")
         self._task.add_done_callback(report)
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def submit(self, job: Job, sink: Sink) -> None:
         engine = self._engine
         if self._health is Health.CLOSED:
-            raise EngineGone("The engine was closed; the gateway is shutting down.")
-        if self._health is not Health.READY or engine.health is not Health.READY:
+            refuse(sink, EngineGone("The engine was closed; the gateway is shutting down."))
+        elif self._health is not Health.READY or engine.health is not Health.READY:
             self._alarm.set()
-            raise EngineFault(
-                "The engine is not ready.",
-                hint="It is starting or restarting by itself; try again in a few seconds.",
-            )
-        if not self._jobs:
-            self._busy = self.clock()
-        self._jobs += 1
-        try:
-            async with aclosing(engine.translate(job)) as chunks:
-                async for chunk in chunks:
-                    self._hear(engine)
-                    yield chunk
-            self._hear(engine)
-        except EngineGone:
-            self._alarm.set()
-            raise
-        finally:
-            if engine is self._engine:
-                silence = self.silence
-                self._jobs -= 1
-                if not self._jobs:
-                    self._silent = silence
+            hint = "It is starting or restarting by itself; try again in a few seconds."
+            refuse(sink, EngineFault("The engine is not ready.", hint=hint))
+        else:
+            if not self._jobs:
+                self._busy = self.clock()
+            self._jobs += 1
+            engine.submit(job, Watched(self, engine, self._watched, job, sink))
 
     def abort(self, job_id: str) -> None:
-        self._engine.abort(job_id)
-        super().abort(job_id)
+        watched = self._watched.get(job_id)
+        if isinstance(watched, Watched):
+            watched.engine.abort(job_id)  # which may be one that is being given up
+
+    def heard(self, engine: Engine) -> None:
+        """One of its jobs said something: it lives, and that an earlier one does is no news."""
+        if engine is self._engine:
+            self._silent = 0.0
+            self._busy = self.clock()
+
+    def ended(self, engine: Engine, fault: EngineFault | None) -> None:
+        """One of its jobs is over."""
+        if fault is None:
+            self.heard(engine)
+        elif isinstance(fault, EngineGone):
+            self._alarm.set()
+        if engine is self._engine:
+            silence = self.silence
+            self._jobs -= 1
+            if not self._jobs:
+                self._silent = silence
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
@@ -176,12 +179,6 @@ class Supervisor(Pulled):
             self._task.cancel()
             await asyncio.wait((self._task,))  # `report` has logged what it ended with
         await self._close()
-        await super().aclose()
-
-    def _hear(self, engine: Engine) -> None:
-        if engine is self._engine:  # what one before it says is no sign of life
-            self._silent = 0.0
-            self._busy = self.clock()
 
     def _become(self, health: Health) -> None:
         self._health = health
@@ -250,6 +247,32 @@ class Supervisor(Pulled):
         except Exception:
             # It is given up in any case: what is left of it must not keep a new one from coming.
             logger.exception("engine %s did not close", self.name)
+
+
+class Watched(Relay):
+    """One job, which tells the supervisor what its engine says."""
+
+    __slots__ = ("engine", "supervisor")
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        engine: Engine,
+        relays: dict[str, Relay],
+        job: Job,
+        sink: Sink,
+    ) -> None:
+        super().__init__(relays, job, sink)
+        self.supervisor = supervisor
+        self.engine = engine
+
+    def chunk(self, chunk: Chunk) -> None:
+        self.supervisor.heard(self.engine)
+        self.sink.chunk(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.supervisor.ended(self.engine, fault)
+        self.over(fault)
 
 
 def _unheard() -> None:

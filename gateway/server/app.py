@@ -75,13 +75,15 @@ def create_app(
     store: Store | None = None,
     signing_key: str | None = None,
     gate: Gate | None = None,
+    coalesce_s: float = 0.05,
 ) -> Starlette:
     """The gateway around an engine, and a store, that somebody else starts and closes.
 
     ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
     is installed, else English). ``flow`` is how text that still grows is treated. ``guards`` counts
     what the guards stopped. ``signing_key`` is what tokens are signed with (default: the store's
-    own, else a new one). ``gate`` is who is let in (default: everybody).
+    own, else a new one). ``gate`` is who is let in (default: everybody). ``coalesce_s`` is how long
+    text may wait for more of itself under load.
     """
     metrics = Metrics()
     limits = limits if limits is not None else Limits()
@@ -94,6 +96,7 @@ def create_app(
         flow=flow,
         store=store,
         observe=metrics.observe,
+        coalesce_s=coalesce_s,
         signer=None if signing_key is None else Signer(signing_key.encode()),
     )
     gate.signer = lambda: hub.signer

@@ -1,7 +1,7 @@
-"""The owner of everything that lives: rooms, sessions, and a task for each running job.
+"""The owner of everything that lives: rooms, sessions, and the jobs that the engine has.
 
-Owns: the maps, the tasks, the clock, and carrying out what the core decided. Must not know:
-Starlette, frames' contents, any particular engine.
+Owns: the maps, the clock, and what happens to rooms in time. Must not know: Starlette, frames'
+contents, any particular engine, what becomes of a job (`gateway.server.jobs`).
 
 Everything that changes state is synchronous: a frame is read, the core decides, and `Hub.act`
 starts and aborts jobs before the event loop turns. Only then does anything wait.
@@ -16,7 +16,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
-from contextlib import aclosing
 from functools import partial
 from typing import Literal
 from weakref import WeakValueDictionary
@@ -25,13 +24,12 @@ import msgspec
 
 from gateway.codec import Codec
 from gateway.detect import Detector
-from gateway.dispatch import Dispatch, Start, Stop
-from gateway.engines.base import Aborted, Engine, Health, Substituted
-from gateway.errors import ClientFault, CloseCode, EngineFault, ErrorCode
+from gateway.dispatch import Dispatch
+from gateway.engines.base import Engine, Health, Substituted
+from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.flow import Flow
 from gateway.grant import EVERYTHING, Grant
 from gateway.intake import AUTO, speakable
-from gateway.job import Job
 from gateway.limits import Limits
 from gateway.load import Load
 from gateway.log import Log, Point
@@ -40,6 +38,7 @@ from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings,
 from gateway.outbox import Outbox, Tally
 from gateway.quota import Ledger
 from gateway.room import Room
+from gateway.server.jobs import Jobs
 from gateway.session import Renew, Session, State
 from gateway.store import Store
 from gateway.token import Signer
@@ -121,7 +120,10 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hub:
-    """All rooms of one process, in front of one engine."""
+    """All rooms of one process, in front of one engine.
+
+    :param coalesce_s: seconds that text may wait for more of itself under load; 0: it never does
+    """
 
     def __init__(
         self,
@@ -134,6 +136,7 @@ class Hub:
         store: Store | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
         signer: Signer | None = None,
+        coalesce_s: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -151,14 +154,20 @@ class Hub:
         self.flow = flow
         self.store = store
         self.signer = signer or Signer(secrets.token_bytes(32))
-        self.tokens = 0
         self.tally = Tally()
         self.resumed: Counter[bool] = Counter()
         """Sockets that said how far they had come, by whether the log reached back."""
         self.now = clock
         self.wall = wall
         self._observe = observe
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.jobs = Jobs(
+            engine,
+            self.dispatch,
+            self.rooms.__getitem__,
+            patience=limits.job_s,
+            longest=coalesce_s,
+            clock=clock,
+        )
         self._alarms: dict[str, asyncio.TimerHandle] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.degraded = AS_USUAL
@@ -441,63 +450,11 @@ class Hub:
             if self.store is not None:
                 self.store.end(room.name)
 
-    # --- jobs -----------------------------------------------------------------------------------
-
     def act(self) -> None:
         """Carry out what the dispatcher decided, now."""
         if not self._begun:
             self.dispatch.capacity = self._capacity()
-        for action in self.dispatch.actions():
-            match action:
-                case Start(job):
-                    room = self.rooms[job.room]
-                    task = asyncio.create_task(self._run(job, room), name=job.id)
-                    self._tasks[job.id] = task
-                    task.add_done_callback(partial(self._ended, job, room))
-                case Stop(job_id):
-                    self.engine.abort(job_id)
-                    self._tasks[job_id].cancel()
-
-    async def _run(self, job: Job, room: Room) -> None:
-        """One job from its start to its end, whatever the end is."""
-        now = self.now()
-        self.dispatch.begun(job.id, now)
-        room.started(job.id, now)
-        try:
-            async with (
-                asyncio.timeout(self.limits.job_s),
-                aclosing(self.engine.translate(job)) as chunks,
-            ):
-                async for chunk in chunks:
-                    self.tokens += chunk.tokens
-                    room.fed(job.id, chunk, self.now())
-                    self.act()  # it may be stopped by what it says
-        except TimeoutError:
-            log.warning("job %s took longer than %g s", job.id, self.limits.job_s)
-            room.failed(job.id, ErrorCode.TIMEOUT, self.now())
-        except EngineFault as fault:
-            if not isinstance(fault, Aborted):
-                log.warning("job %s failed: %s", job.id, fault)
-            room.failed(job.id, fault.code, self.now())
-        except Exception:
-            log.exception("job %s failed by a fault of the gateway", job.id)
-            room.failed(job.id, ErrorCode.INTERNAL, self.now())
-        else:
-            now = self.now()
-            self.dispatch.made(job.id, now)
-            room.finished(job.id, now)
-
-    def _ended(self, job: Job, room: Room, task: asyncio.Task[None]) -> None:
-        # A callback and not a `finally` in _run, which a task cancelled before its first step never
-        # comes to.
-        del self._tasks[job.id]
-        self.dispatch.done(job.id)
-        if task.cancelled():
-            # Not heard where the room itself took the job back; else it ends visibly.
-            room.failed(job.id, ErrorCode.ENGINE_UNAVAILABLE, self.now())
-        elif (bug := task.exception()) is not None:
-            log.error("job %s broke the room", job.id, exc_info=bug)
-        self.act()
+        self.jobs.act()
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -536,6 +493,7 @@ class Hub:
     def sweep(self) -> None:
         """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""
         now = self.now()
+        self.jobs.measure()
         self.heed()
         late = ErrorCode.TIMEOUT if self._begun else ErrorCode.ENGINE_UNAVAILABLE
         for job in self.dispatch.overdue(now, self.limits.job_s):
@@ -587,7 +545,7 @@ class Hub:
         if self.stopping():
             return
         self.phase = Phase.DRAINING
-        log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self._tasks))
+        log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
         begun = self.now()
         goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
         for session in list(self.sessions.values()):
@@ -604,10 +562,7 @@ class Hub:
         self._let_go(busy)
         self._dismiss(set(self.rooms))
         await self._patience(lambda: not self.sessions, self.now() + FAREWELL_S)
-        for task in list(self._tasks.values()):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=FAREWELL_S)
+        self.jobs.clear()
         self.phase = Phase.CLOSED
 
     def hurry(self) -> None:

@@ -138,6 +138,10 @@ class _Gauges:
             "gateway_rooms_seated": ("Rooms in which something was said of late.", hub.load.seats),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
             "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
+            "gateway_coalesce_seconds": (
+                "That text waits for more of itself; 0 while there is time for each piece.",
+                hub.jobs.coalescing.interval,
+            ),
             "gateway_fallback": (
                 "1 while another engine does the work of the one that was chosen.",
                 hub.degraded.engine is not None,
@@ -183,7 +187,17 @@ class _Gauges:
         for priority in Priority:
             jobs.add_metric([priority.name.lower()], hub.dispatch.given[priority])
         yield jobs
-        yield CounterMetricFamily("gateway_tokens", "Tokens the engine made.", value=hub.tokens)
+        yield CounterMetricFamily(
+            "gateway_tokens", "Tokens the engine made.", value=hub.jobs.tokens
+        )
+        yield CounterMetricFamily(
+            "gateway_chunks", "Pieces of text the engine made.", value=hub.jobs.chunks
+        )
+        yield CounterMetricFamily(
+            "gateway_chunks_merged",
+            "Pieces shown together with the one before, for want of time.",
+            value=hub.jobs.merged,
+        )
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(
             "gateway_guard", "Outputs a guard stopped, by guard and what came of it.",

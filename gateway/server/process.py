@@ -169,6 +169,7 @@ def serve(settings: Settings) -> int:
         store=store,
         signing_key=settings.signing_key,
         gate=build_gate(settings, made=invitation.ring if invitation else None),
+        coalesce_s=settings.coalesce_ms / 1000,
     )
     if invitation is not None:
         app.state.base = invitation.base

@@ -200,20 +200,23 @@ def test_a_job_that_failed_otherwise_is_not_done_again() -> None:
     run(work)
 
 
-def test_a_job_aborted_while_it_goes_over_is_not_begun_again() -> None:
+def test_a_job_that_went_over_is_aborted_where_it_is_now() -> None:
     async def work() -> None:
         first, second = ScriptedEngine(), Second()
         engine = FallbackEngine(first, second)
         await engine.start()
         await settle()
         first.hold()
+        second.hold()
         reading = asyncio.create_task(read(engine, job()))
         await settle()
         first.die()
+        assert (second.unfinished, engine.taken) == (1, 1)
         engine.abort("j1")
+        assert engine.unfinished == 0
         with pytest.raises(Aborted):
             await reading
-        assert second.given == []
+        assert list(second.aborted) == ["j1"]
         await engine.aclose()
 
     run(work)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
 import pytest
 
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Sink
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.scripted import ScriptedEngine, failing
-from gateway.errors import EngineGone, Rejected
+from gateway.errors import EngineFault, EngineGone, Rejected
 from gateway.guards import Guard
 from gateway.job import Chunk, Job
 
@@ -30,10 +30,10 @@ class TwoMinds(ScriptedEngine):
         self.attempts = attempts
         self.jobs: list[Job] = []
 
-    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def submit(self, job: Job, sink: Sink) -> None:
         self.jobs.append(job)
         self.script = {(job.text, job.target): self.attempts[job.attempt - 1]}
-        return super().translate(job)
+        super().submit(job, sink)
 
 
 def job(text: str = "good morning", *, prefix: str = "", partial: bool = False) -> Job:
@@ -160,11 +160,18 @@ def test_a_restarted_prefix_is_not_repeated() -> None:
 class Numbered(TwoMinds):
     """Its tokens have ids: 10, 11, ... at the first attempt, 20, 21, ... at the second."""
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        ids = itertools.count(10 * job.attempt)
-        async with aclosing(super().translate(job)) as chunks:
-            async for chunk in chunks:
-                yield msgspec.structs.replace(chunk, ids=(next(ids),))
+    def submit(self, job: Job, sink: Sink) -> None:
+        super().submit(job, Numbering(sink, 10 * job.attempt))
+
+
+class Numbering:
+    def __init__(self, sink: Sink, first: int) -> None:
+        self.sink = sink
+        self.ids = itertools.count(first)
+        self.end = sink.end
+
+    def chunk(self, chunk: Chunk) -> None:
+        self.sink.chunk(msgspec.structs.replace(chunk, ids=(next(self.ids),)))
 
 
 def ids(chunks: list[Chunk]) -> list[tuple[int, ...]]:
@@ -284,38 +291,49 @@ def test_abort_reaches_the_engine() -> None:
     run(engine, work)
 
 
-class Slow(TwoMinds):
-    """Its generators take their time to close: there, no job of theirs runs, and none is over."""
+class Leaving:
+    """A sink that aborts its job at the chunk of which ``when`` holds."""
 
-    def __init__(self, *attempts: list[str]) -> None:
-        super().__init__(*attempts)
-        self.closing = asyncio.Event()
-        self.closed = asyncio.Event()
+    def __init__(self, engine: GuardedEngine, when: Callable[[Chunk], bool]) -> None:
+        self.engine = engine
+        self.when = when
+        self.chunks: list[Chunk] = []
+        self.ends: list[EngineFault | None] = []
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        try:
-            async with aclosing(super().translate(job)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        finally:
-            self.closing.set()
-            await self.closed.wait()
+    def chunk(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        if self.when(chunk):
+            self.engine.abort("j1")
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.ends.append(fault)
 
 
-@pytest.mark.parametrize("output", [LOOP, [*GOOD, "\n", "Das"]], ids=["rejected", "cut"])
-def test_abort_also_ends_a_job_that_the_engine_does_not_have_at_the_moment(
-    output: list[str],
+@pytest.mark.parametrize(
+    ("source", "output", "last"),
+    [
+        ("sure, here", ["Natürlich", ", ", "hier"], "Natürlich, hier"),
+        ("good morning", [*GOOD, "\n", "Das"], " Morgen"),
+        ("good morning", LOOP, "Guten"),
+    ],
+    ids=["held back until the end", "before a cut", "before a second attempt"],
+)
+def test_abort_also_ends_a_job_from_within_what_is_shown_of_it(
+    source: str, output: list[str], last: str
 ) -> None:
-    inner = Slow(output, GOOD)
+    """Also where the engine itself has ended, and there only is something left to show."""
+    inner = TwoMinds(output, GOOD)
     engine = GuardedEngine(inner, Counter())
 
     async def work() -> None:
-        reading = asyncio.create_task(read(engine, job()))
-        await inner.closing.wait()
-        engine.abort("j1")
-        inner.closed.set()
-        with pytest.raises(Aborted):
-            await reading
+        sink = Leaving(engine, lambda chunk: chunk.text == last)
+        engine.submit(job(source), sink)
+        while not sink.ends:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert [type(end) for end in sink.ends] == [Aborted]
+        assert sink.chunks[-1].text == last
         assert len(inner.jobs) == 1
 
     run(engine, work)

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from gateway.engines.base import Aborted
+from gateway.engines.base import Aborted, Pulled
 from gateway.engines.piecewise import WHOLE, PiecewiseEngine, cut
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode, Rejected
@@ -23,7 +23,7 @@ PARTS = ("one", "two", "three", "four", "five", "six")
 LONG = " ".join(f"{SENTENCE[:-1]}, part {part}." for part in PARTS)
 
 
-class SentenceModel(ScriptedEngine):
+class SentenceModel(Pulled, ScriptedEngine):
     """Says each text again in capitals, in two chunks, and remembers what it was given.
 
     ``room`` is how many characters it takes; ``bad`` is what it rejects.

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket as sockets
-from collections.abc import AsyncGenerator
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from gateway.engines.base import Sink
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
-from gateway.job import Chunk, Job
+from gateway.job import Job
 from gateway.limits import Limits
 from tests.live import running, until
 from tests.talk import DEADLINE_S, run, talk
@@ -287,20 +288,20 @@ def test_a_superseding_final_aborts_the_older_revision_inside_the_engine() -> No
 
 def test_one_slow_language_does_not_hold_up_another() -> None:
     async def main() -> None:
-        stuck = asyncio.Event()
+        waiting: list[Callable[[], None]] = []
 
         class Halting(ScriptedEngine):
-            async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+            def submit(self, job: Job, sink: Sink) -> None:
                 if job.target == "fr":
-                    await stuck.wait()
-                async with contextlib.aclosing(super().translate(job)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+                    waiting.append(partial(super().submit, job, sink))
+                else:
+                    super().submit(job, sink)
 
         async with running(Halting()) as live, talk(live, "?to=de,fr") as client:
             await client.send("hi")
             assert (await client.until("final"))[-1]["lang"] == "de"
-            stuck.set()
+            for submit in waiting:
+                submit()
             assert (await client.until("final"))[-1]["lang"] == "fr"
 
     run(main)

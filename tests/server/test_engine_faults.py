@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2 as httpx
@@ -12,7 +12,6 @@ from gateway.engines.base import Around, Engine, Health
 from gateway.engines.fallback import FallbackEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.supervisor import Supervisor
-from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from tests.live import Live, running, until
 from tests.talk import Talk, run, talk
@@ -52,9 +51,6 @@ class Sleeper(Around):
     @property
     def health(self) -> Health:
         return self.engine.health if self.awake else Health.STARTING
-
-    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        return self.engine.translate(job)
 
 
 def supervised(workshop: Workshop) -> Supervisor:

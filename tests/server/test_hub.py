@@ -92,7 +92,11 @@ def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
 
 def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
     async def main() -> None:
-        engine = ScriptedEngine()
+        class Slow(ScriptedEngine):
+            def abort(self, job_id: str) -> None:
+                asyncio.get_running_loop().call_soon(super().abort, job_id)
+
+        engine = Slow()
         await engine.start()
         engine.hold()
         hub = Hub(engine, Limits())

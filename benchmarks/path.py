@@ -1,0 +1,203 @@
+"""What a token costs between the engine and the socket, without either: Python's own work alone.
+
+    python -m benchmarks.path
+
+So many streams, a token each in turn, as an engine that batches gives them out. Each row goes one
+layer further than the one above it; what is left out is writing to a socket, and waking up for it.
+The last rows pull what the others push: a task and `Engine.translate`. CPU time of the thread, the
+least of several rounds, since everything else on the machine can only add to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import aclosing
+
+from gateway.engines.base import Engine, Health, Pushed, Sink
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.piecewise import PiecewiseEngine
+from gateway.engines.supervisor import Supervisor
+from gateway.errors import EngineFault
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
+from gateway.profiles import Profile
+from gateway.server.hub import Hub, Seat
+
+SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
+WORDS = (
+    "Wir sehen uns die Zahlen des letzten Quartals noch einmal an, sobald nächste Woche alle wieder"
+    " zurück sind, und dann legen wir gemeinsam fest, wie es damit weitergehen soll."
+).split(" ")
+"""A translation no guard finds fault with, a word for a token."""
+CHUNKS = [Chunk(word if n == 0 else f" {word}", ids=(n,)) for n, word in enumerate(WORDS)]
+
+
+class Drum(Pushed):
+    """An `Engine` that gives each of its jobs a token when it is beaten."""
+
+    name = "drum"
+    capacity = 100_000
+
+    def __init__(self, kind: str) -> None:
+        self.health = Health.STARTING
+        self.profile = Profile(name="drum", kind=kind, languages=("en", "de"))  # type: ignore[arg-type]
+        self.sinks: dict[str, Sink] = {}
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.sinks)
+
+    def stats(self) -> dict[str, float]:
+        return {}
+
+    async def start(self) -> None:
+        self.health = Health.READY
+
+    async def aclose(self) -> None:
+        self.health = Health.CLOSED
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        self.sinks[job.id] = sink
+
+    def abort(self, job_id: str) -> None:
+        self.sinks.pop(job_id, None)
+
+    def beat(self, chunk: Chunk) -> None:
+        for sink in self.sinks.values():
+            sink.chunk(chunk)
+
+    def finish(self) -> None:
+        sinks, self.sinks = self.sinks, {}
+        for sink in sinks.values():
+            sink.end(None)
+
+
+class Nowhere:
+    """A sink that does nothing."""
+
+    def chunk(self, chunk: Chunk) -> None:
+        pass
+
+    def end(self, fault: EngineFault | None) -> None:
+        pass
+
+
+def layers(drum: Drum) -> dict[str, Engine]:
+    """The engine alone, and in ever more of what is around it."""
+    supervised = Supervisor(lambda: drum)
+    guarded = GuardedEngine(supervised, Counter())
+    return {
+        "a method call": drum,
+        "supervisor": supervised,
+        "guards": guarded,
+        "pieces": PiecewiseEngine(guarded),
+    }
+
+
+async def drive(drum: Drum, submit: Callable[[int], None], streams: int, *, turns: int) -> float:
+    """Microseconds a token of one utterance on every stream, its beginning and end left out.
+
+    ``turns``: turns of the event loop after every token, for who pulls.
+    """
+    for n in range(streams):
+        submit(n)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    used = 0.0
+    for chunk in CHUNKS[1:]:
+        begun = time.thread_time()
+        drum.beat(chunk)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        used += time.thread_time() - begun
+    drum.finish()
+    for _ in range(turns + 2):
+        await asyncio.sleep(0)
+    return used / streams / len(CHUNKS[1:]) * 1e6
+
+
+async def run(streams: int, rounds: int) -> dict[str, float]:
+    """Microseconds a token, by how far it went."""
+    drum = Drum("ids")
+    engines = layers(drum)
+    outermost = engines["pieces"]
+    await engines["supervisor"].start()
+    hub = Hub(outermost, Limits(rate=1e9, burst=10**9, inflight=10**9), coalesce_s=0)
+    sessions = [hub.open(Seat(source="en", targets=("de",))) for _ in range(streams)]
+    written = [0]
+
+    def write(wire: bytes) -> None:
+        written[0] += 1
+
+    for session in sessions:
+        session.outbox.take()
+        session.outbox.post = write
+    count = 0
+
+    def push(engine: Engine) -> Callable[[int], None]:
+        def submit(n: int) -> None:
+            engine.submit(Job(id=str(n), text=SOURCE, source="en", target="de"), Nowhere())
+
+        return submit
+
+    def say(n: int) -> None:
+        nonlocal count
+        count += 1
+        frame = json.dumps({"type": "say", "id": str(count), "text": SOURCE})
+        hub.receive(sessions[n], frame)
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    def pull(engine: Engine) -> Callable[[int], None]:
+        async def read(n: int) -> None:
+            job = Job(id=str(n), text=SOURCE, source="en", target="de")
+            async with aclosing(engine.translate(job)) as chunks:
+                async for _ in chunks:
+                    pass
+
+        def submit(n: int) -> None:
+            task = asyncio.create_task(read(n))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        return submit
+
+    rows = {name: (push(engine), 0) for name, engine in engines.items()}
+    rows["rooms, encoded"] = (say, 0)
+    rows["pulled: the engine"] = (pull(drum), 1)
+    rows["pulled: pieces"] = (pull(outermost), 1)
+    result = {name: float("inf") for name in rows}
+    for _ in range(rounds):
+        for name, (submit, turns) in rows.items():
+            result[name] = min(result[name], await drive(drum, submit, streams, turns=turns))
+    if not written[0]:
+        raise RuntimeError("Nothing was written.")
+    return result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.path", description=__doc__)
+    parser.add_argument("--streams", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
+    options = parser.parse_args()
+    gc.freeze()
+    result = asyncio.run(run(options.streams, options.rounds))
+    print(f"{options.streams} streams, the least of {options.rounds} rounds, us a token:")
+    for name, cost in result.items():
+        print(f"  {name:<20} {cost:6.2f}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"streams": options.streams, "us": result}, file, indent=1)
+            file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
