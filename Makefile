@@ -13,6 +13,7 @@ REPLAY := recogniser script measure plot
 SOAK   := ledger report
 BENCH  := stats table chart page schedule
 LOAD   := exposition frames guest plan report script tally
+JOURNEY := cell plan published report texts
 comma  := ,
 space  := $(subst ,, )
 
@@ -53,8 +54,9 @@ pure: $(TEST)
 	$(BIN)/coverage run -m pytest $(wildcard $(PURE:%=tests/test_%*.py)) \
 	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
 	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/soak/test_%.py) \
-	  $(BENCH:%=tests/bench/test_%.py) $(LOAD:%=tests/bench/load/test_%.py)
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py))'
+	  $(BENCH:%=tests/bench/test_%.py) $(LOAD:%=tests/bench/load/test_%.py) \
+	  $(JOURNEY:%=tests/bench/journey/test_%.py)
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=gateway/bench/journey/%.py))'
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)

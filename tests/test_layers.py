@@ -72,8 +72,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("replay.play", "replay.plot", "soak.run"),
     ("replay.record", "replay.report"),
     ("bench.load", "bench.load.exposition", "bench.load.frames", "bench.load.plan", "bench.text"),
+    ("bench.journey", "bench.journey.plan", "bench.journey.published", "bench.journey.texts"),
     ("bench.load.script", "bench.load.scrape", "bench.load.socket", "bench.load.tally"),
-    ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
+    ("bench.journey.cell", "bench.load.guest", "bench.load.pipe", "bench.load.report"),
+    ("bench.journey.client", "bench.journey.device", "bench.journey.report"),
+    ("bench.journey.process",),
     ("bench.load.child", "bench.load.run"),
     ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
@@ -86,7 +89,11 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "server.hub",
     ),
     ("engines.fallback",),
+    ("bench.journey.models", "bench.journey.run"),
+    ("bench.journey.continuous", "bench.journey.worker"),
+    ("bench.journey.front",),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
+    ("bench.journey.command",),
     ("server.http",),
     ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
@@ -110,6 +117,8 @@ PURE = (
     *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
     *("bench.load.exposition", "bench.load.frames", "bench.load.guest", "bench.load.plan"),
     *("bench.load.report", "bench.load.script", "bench.load.tally"),
+    *("bench.journey", "bench.journey.cell", "bench.journey.plan", "bench.journey.published"),
+    *("bench.journey.report", "bench.journey.texts"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
 

@@ -9,9 +9,10 @@ import argparse
 from collections.abc import Callable
 from types import ModuleType
 
+from gateway.bench.journey import command as journey
 from gateway.bench.load import command as load
 
-BENCHES: dict[str, ModuleType] = {"load": load}
+BENCHES: dict[str, ModuleType] = {"load": load, "journey": journey}
 """Each has ``TEXT``, ``add(parser)`` and ``run(args, say, tell)``, which returns the exit status;
 ``say`` writes a line of the report, ``tell`` one of what is going on."""
 

@@ -1,0 +1,141 @@
+"""What is run: the architectures, and everything that they have in common.
+
+Owns: the names, the plan that every process of a run is given, and the profile for weights that
+were invented. Must not know: how an architecture works, sockets, clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Letter = Literal["a", "b", "c", "d", "e", "f"]
+
+ARCHITECTURES: dict[str, str] = {
+    "a": "one worker process behind queues",
+    "b": "two workers sharing the device",
+    "c": "static batches of 16, 50 ms wait",
+    "d": "AsyncLLMEngine, max_num_seqs 64",
+    "e": "AsyncLLMEngine, 16 and 8192 tokens",
+    "f": "this gateway",
+}
+
+TASKS = 300
+"""Requests that the queue of (a), (b) and (c) holds, as in the original; one more gets a 503."""
+
+BATCH, WAIT_S = 16, 0.05
+"""Of (c): requests of a batch, and seconds that the first of them waits for others."""
+
+WORKERS = {"a": 1, "b": 2, "c": 1}
+
+PLACES = {"d": 64, "e": 16, "f": 16}
+"""Sequences that are made together: ``max_num_seqs``."""
+
+SOURCE, TARGET = "en", "de"
+
+DUMMY = """
+title = "Invented weights: the text is the prompt, and the output is as long as it"
+kind = "raw"
+licence = "none"
+languages = ["en", "de"]
+stop = []
+max_input = 2048
+
+[output]
+factor = 1.0
+extra = 0
+cap = 256
+
+[models]
+names = ['no-model-is-called-so']
+
+[[template]]
+text = "{text}"
+"""
+"""The profile for ``--load-format dummy``: such a model never ends by itself, so that every
+architecture makes the same number of tokens of the same text."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One architecture, for the process that runs it.
+
+    ``model`` is a directory; ``profile`` a name or file, None: found by the model. ``cpus`` are the
+    threads that a CPU model has in all, however they are divided. ``share`` is how much of the
+    GPU's memory all workers together may take. ``extra`` are further engine arguments by vLLM's own
+    names.
+    """
+
+    architecture: str
+    backend: Literal["embedded", "vllm"]
+    model: str
+    profile: str | None = None
+    load_format: str = "auto"
+    dtype: str = "auto"
+    max_model_len: int | None = None
+    share: float = 0.85
+    cpus: int = 1
+    extra: dict[str, Any] = {}
+
+    @property
+    def workers(self) -> int:
+        return WORKERS[self.architecture]
+
+    @property
+    def batch(self) -> int:
+        """Requests that a worker takes at once."""
+        return BATCH if self.architecture == "c" else 1
+
+    @property
+    def dummy(self) -> bool:
+        return self.load_format == "dummy"
+
+    def engine(self) -> dict[str, Any]:
+        """vLLM's arguments: for all the same, but for what the architecture is about.
+
+        A worker that makes one sequence at a time needs no place for more, and a pair of workers
+        halves the memory.
+        """
+        found: dict[str, Any] = {
+            "model": self.model,
+            "dtype": self.dtype,
+            "load_format": self.load_format,
+            "gpu_memory_utilization": self.share / WORKERS.get(self.architecture, 1),
+            "max_num_seqs": PLACES.get(self.architecture, self.batch),
+        }
+        if self.architecture == "e":
+            found["max_num_batched_tokens"] = 8192
+        if self.max_model_len is not None:
+            found["max_model_len"] = self.max_model_len
+        return found | self.extra
+
+
+class Made(msgspec.Struct, frozen=True):
+    """One translation of a model, and how many tokens it took."""
+
+    text: str
+    tokens: int
+
+
+class Task(msgspec.Struct):
+    """A request as the manager's dict holds it, for the web server and for the workers.
+
+    ``begun`` and ``ended`` are seconds of the machine's monotonic clock, which all its processes
+    share: when a worker began with it, and when the model was done.
+    """
+
+    text: str
+    begun: float = 0.0
+    ended: float = 0.0
+    made: str = ""
+    tokens: int = 0
+    error: str | None = None
+
+
+class Answer(msgspec.Struct):
+    """What (a) to (e) answer: the translation, and seconds until the model began, and in it."""
+
+    text: str
+    tokens: int
+    queue: float
+    engine: float
