@@ -21,7 +21,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node test-browser bench train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -104,6 +104,10 @@ cuts: $(RUN)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta
+
+# What a delta costs in instructions, against its ceilings: needs valgrind, and no quiet machine.
+instructions: $(RUN)
+	$(BIN)/python -m benchmarks.instructions $(ARGS)
 
 # The embedded model, on one GPU; and its scores, on a CPU. See training/README.md.
 train: $(RUN)

@@ -29,6 +29,10 @@ class Socket(asyncio.Protocol):
         self.lag = 0
         """From the engine's first token of the last utterance to its frame being here, where the
         token is the time."""
+        self.stamp = 0
+        """That time."""
+        self.times: list[int] = []
+        """When each delta of the last utterance was here."""
         self._transport: asyncio.Transport
         self._rest = b""
         self._open = False
@@ -106,9 +110,12 @@ class Socket(asyncio.Protocol):
             self.deltas += 1
             if self._first:
                 self._first = False
+                self.times = []
                 stamp = data.index(b'"add":"', at) + 7
                 token = data[stamp : data.index(b'"', stamp)]
-                self.lag = now - int(token) if token.isdigit() else 0
+                self.stamp = int(token) if token.isdigit() else now
+                self.lag = now - self.stamp
+            self.times.append(now)
         elif data.startswith(_WRONG, at + _KIND):
             self._fail(ConnectionError(data[at : at + 400].decode(errors="replace")))
         self._tell(kind, now)

@@ -1,9 +1,9 @@
-"""What one delta costs in the gateway, against a bare Starlette handler that sends the same bytes.
+"""What one delta costs in the gateway, against the same bytes written by a bare `asyncio.Protocol`.
 
 ``python -m benchmarks.delta`` prints ratios measured in one run; ``docs/benchmarks.md`` explains
 them. Owns: the experiments, the statistics, the goals. Must not know: how a server or client works.
 
-Absolute times vary by half on a shared machine, from one minute to the next. So both servers run at
+Absolute times vary by half on a shared machine, from one minute to the next. So all servers run at
 the same time, take turns round by round, and every round is compared with its neighbour.
 """
 
@@ -36,10 +36,14 @@ from benchmarks.stepper import SOURCE, TOKENS, Plan, Tally
 QUERY = "from=en&to=de"
 PATIENCE_S = 60.0
 """Seconds a round may take before something is broken."""
+TRIES = 10
+"""Rounds that are begun for one that counts: where others hold the core, deltas wait and merge."""
 PACKAGES = ("uvicorn", "starlette", "websockets", "uvloop", "msgspec")
 
-GOAL_CPU = 2.0
-"""Most CPU per delta, in times the bare handler's (issue 2)."""
+GOAL_CPU = 1.5
+"""Most CPU per delta, in times the raw server's; and so for its latency."""
+GOAL_STOCK = 1.15
+"""On uvicorn as it is, in times a minimal Starlette handler's."""
 GOAL_FIRST_MS = 5.0
 GOAL_CANCEL_MS = 50.0
 
@@ -51,7 +55,6 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[tuple[int, int], ...] = ((16, 2), (64, 1), (200, 1))
     first: int = 25
     cancels: int = 50
-    readers: tuple[int, ...] = (1, 10, 100)
 
 
 QUICK = Size(pairs=3, sessions=((16, 1), (200, 1)), first=10, cancels=10)
@@ -61,6 +64,7 @@ class Child:
     """A server in its own process."""
 
     def __init__(self, kind: str, core: int | None) -> None:
+        self.kind = kind
         context = multiprocessing.get_context("spawn")
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
@@ -141,21 +145,36 @@ async def volley(speakers: Sequence[Socket], readers: Sequence[Socket]) -> None:
 async def measure(
     server: Child, speakers: Sequence[Socket], readers: Sequence[Socket], plan: Plan, volleys: int
 ) -> Tally:
-    """One round. Raises `RuntimeError` where not every token arrived in a frame of its own."""
-    deltas = sum(reader.deltas for reader in readers)
-    server.begin(plan)
-    for _ in range(volleys):
-        await volley(speakers, readers)
-    tally = server.end()
-    deltas = sum(reader.deltas for reader in readers) - deltas
+    """One round in which every token arrived in a frame of its own; one that had less is repeated.
+
+    Raises `RuntimeError` after `TRIES` of them.
+    """
     due = TOKENS * volleys * len(readers)
-    if deltas < 0.98 * due:
-        raise RuntimeError(f"{deltas} of {due} deltas arrived; the machine is too busy.")
-    return tally
+    for _ in range(TRIES):
+        deltas = sum(reader.deltas for reader in readers)
+        server.begin(plan)
+        for _ in range(volleys):
+            await volley(speakers, readers)
+        tally = server.end()
+        deltas = sum(reader.deltas for reader in readers) - deltas
+        if deltas >= 0.95 * due and tally.steady_tokens and lags(tally.steps, readers):
+            return tally
+    raise RuntimeError(f"{server.kind}: {deltas} of {due} deltas arrived; the machine is too busy.")
+
+
+def lags(steps: Sequence[int], readers: Sequence[Socket]) -> list[float]:
+    """Milliseconds from the engine's step to the client, of every delta of the last utterances."""
+    at = {step: n for n, step in enumerate(steps)}
+    whole = [reader for reader in readers if len(reader.times) == TOKENS and reader.stamp in at]
+    return [
+        (time - step) / 1e6
+        for reader in whole
+        for time, step in zip(reader.times, steps[at[reader.stamp] :], strict=False)
+    ]
 
 
 async def cpu(size: Size) -> dict[str, Any]:
-    """CPU per delta of all servers, at several numbers of streams."""
+    """CPU per delta, and how late a delta is, of all servers at several numbers of streams."""
     most = max(streams for streams, _ in size.sessions)
     rows: dict[str, Any] = {}
     with children(*KINDS) as servers:
@@ -163,25 +182,40 @@ async def cpu(size: Size) -> dict[str, Any]:
             sockets = [await stack.enter_async_context(sessions(s, most)) for s in servers]
             for streams, volleys in size.sessions:
                 plan = Plan(streams=streams)
-                steady: dict[str, list[float]] = {kind: [] for kind in KINDS}
-                whole: dict[str, list[float]] = {kind: [] for kind in KINDS}
+                names = ("steady", "whole", "p50", "p99")
+                runs: dict[str, dict[str, list[float]]] = {
+                    kind: {name: [] for name in names} for kind in KINDS
+                }
                 used = []
                 for turn in range(size.pairs + 1):
                     for kind, server, ours in zip(KINDS, servers, sockets, strict=True):
                         some = ours[:streams]
                         before = time.process_time(), time.monotonic()
                         tally = await measure(server, some, some, plan, volleys)
-                        if turn:  # the first is to warm up
-                            spent = time.process_time() - before[0]
-                            used.append(spent / (time.monotonic() - before[1]))
-                            steady[kind].append(tally.steady_cpu / tally.steady_tokens / 1000)
-                            whole[kind].append(tally.cpu / tally.tokens / 1000)
+                        if not turn:  # to warm up
+                            continue
+                        spent = time.process_time() - before[0]
+                        used.append(spent / (time.monotonic() - before[1]))
+                        late = lags(tally.steps, some)
+                        run = runs[kind]
+                        run["steady"].append(tally.steady_cpu / tally.steady_tokens / 1000)
+                        run["whole"].append(tally.cpu / tally.tokens / 1000)
+                        run["p50"].append(_quantile(late, 0.5))
+                        run["p99"].append(_quantile(late, 0.99))
+                raw, bare = runs["raw"], runs["bare"]
                 rows[str(streams)] = {
-                    "bare_us": _spread(steady["bare"]),
-                    "noise": _ratio(steady["bare"][1:], steady["bare"][:-1]),
-                    **{kind: _ratio(steady[kind], steady["bare"]) for kind in KINDS[1:]},
-                    **{f"{kind}_whole": _ratio(whole[kind], whole["bare"]) for kind in KINDS[1:]},
+                    "noise": _ratio(raw["steady"][1:], raw["steady"][:-1]),
                     "client_busy": max(used),
+                    "kinds": {
+                        kind: {
+                            "us": _spread(run["steady"]),
+                            "p50_ms": _spread(run["p50"]),
+                            "p99_ms": _spread(run["p99"]),
+                            **{name: _ratio(run[name], raw[name]) for name in names},
+                            "to_bare": _ratio(run["steady"], bare["steady"]),
+                        }
+                        for kind, run in runs.items()
+                    },
                 }
     return rows
 
@@ -207,14 +241,14 @@ async def first(size: Size, streams: int = 16) -> dict[str, Any]:
             "p99_ms": _quantile(all, 0.99),
         }
         for name in ("p50", "last", "p99"):
-            result[kind][name] = result[kind][f"{name}_ms"] / result["bare"][f"{name}_ms"]
+            result[kind][name] = result[kind][f"{name}_ms"] / result["raw"][f"{name}_ms"]
     return result
 
 
 async def cancel(size: Size, streams: int = 200, cancellers: int = 4) -> dict[str, Any]:
     """From sending ``cancel`` to having ``cancelled``, alone and beside so many streams."""
     result: dict[str, Any] = {"streams": streams}
-    with children("gateway") as (server,):
+    with children("served") as (server,):
         async with sessions(server, streams) as crowd, sessions(server, cancellers) as few:
             for name, beside in (("idle", crowd[:0]), ("busy", crowd)):
                 server.begin(Plan(streams=streams))
@@ -256,33 +290,6 @@ async def _change_mind(socket: Socket, times: int) -> list[float]:
     return taken
 
 
-async def fan_out(size: Size) -> dict[str, Any]:
-    """CPU per delta and reader, one speaker and several readers in one room and language."""
-    costs: dict[int, list[float]] = {count: [] for count in size.readers}
-    plan = Plan(step_s=0.005)
-    with children("gateway") as (server,):
-        async with contextlib.AsyncExitStack() as stack:
-            rooms = {}
-            for count in size.readers:
-                room = f"room=r{count}"
-                speakers = sessions(server, 1, f"from=en&{room}")
-                readers = sessions(server, count, f"role=view&to=de&{room}")
-                rooms[count] = (
-                    await stack.enter_async_context(speakers),
-                    await stack.enter_async_context(readers),
-                )
-            for turn in range(size.pairs + 1):
-                for count, (speakers_, readers_) in rooms.items():
-                    tally = await measure(server, speakers_, readers_, plan, 4)
-                    if turn:
-                        costs[count].append(tally.steady_cpu / tally.steady_tokens / count / 1000)
-    one = costs[size.readers[0]]
-    return {
-        str(count): {"us": statistics.median(cost), "to_one": _ratio(cost, one)}
-        for count, cost in costs.items()
-    }
-
-
 # --- statistics ---------------------------------------------------------------------------------
 
 
@@ -305,16 +312,27 @@ def _quantile(values: Sequence[float], at: float) -> float:
 
 def _verdicts(result: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """(goal, measured, met)"""
-    worst, served = (max(row[k][0] for row in result["cpu"].values()) for k in KINDS[1:])
-    ours, bare = result["first"]["gateway"]["p99_ms"], result["first"]["bare"]["p99_ms"]
+    rows = result["cpu"].values()
+
+    def worst(kind: str, name: str) -> float:
+        return float(max(row["kinds"][kind][name][0] for row in rows))
+
+    cpu, stock = worst("served", "steady"), worst("stock", "to_bare")
+    late = max(worst("served", "p50"), worst("served", "p99"))
+    ours, raw = result["first"]["served"]["p99_ms"], result["first"]["raw"]["p99_ms"]
     busy = result["cancel"]["busy"]
     idle = result["cancel"]["idle"]
     return [
-        (f"CPU per delta at most {GOAL_CPU:g}x bare", f"{worst:.2f}x", worst <= GOAL_CPU),
-        ("the same with guards and supervisor", f"{served:.2f}x", served <= GOAL_CPU),
+        (f"CPU per delta as served at most {GOAL_CPU:g}x raw", f"{cpu:.2f}x", cpu <= GOAL_CPU),
+        (f"latency, p50 and p99, at most {GOAL_CPU:g}x raw", f"{late:.2f}x", late <= GOAL_CPU),
+        (
+            f"on stock uvicorn at most {GOAL_STOCK:g}x a minimal Starlette handler",
+            f"{stock:.2f}x",
+            stock <= GOAL_STOCK,
+        ),
         (
             f"first delta within {GOAL_FIRST_MS:g} ms",
-            f"p99 {ours:.2f} ms (bare: {bare:.2f} ms)",
+            f"p99 {ours:.2f} ms (raw: {raw:.2f} ms)",
             ours <= GOAL_FIRST_MS,
         ),
         (
@@ -335,23 +353,25 @@ def _report(result: dict[str, Any], line: Callable[[str], None]) -> None:
     about = result["about"]
     line(f"{about['python']}, {about['machine']}; {about['packages']}; {about['date']}")
     line(f"{TOKENS} deltas of {FRAME_BYTES:.0f} bytes for an utterance, a step every 20 ms")
-    line("")
-    line("CPU per delta, as a ratio to the bare handler: median [range of pairs]")
-    line(
-        "  streams  gateway             served              whole utterance"
-        "  bare/bare           bare"
-    )
     for streams, row in result["cpu"].items():
+        line("")
+        line(f"{streams} streams: CPU per delta and how late it is, as ratios to `raw`:")
+        line("median [range of pairs]")
+        line("            CPU               p50               p99               to bare   us")
+        for kind, cells in row["kinds"].items():
+            line(
+                f"  {kind:<8}  {_range(cells['steady'])}  {_range(cells['p50'])}"
+                f"  {_range(cells['p99'])}  {cells['to_bare'][0]:.2f}      {cells['us'][0]:.1f}"
+            )
+        raw = row["kinds"]["raw"]
         line(
-            f"  {streams:>7}  {_range(row['gateway']):<18}  {_range(row['served']):<18}"
-            f"  {row['gateway_whole'][0]:.2f} ({row['served_whole'][0]:.2f})     "
-            f"  {_range(row['noise']):<18}  {row['bare_us'][0]:.1f} us"
+            f"  raw itself: p50 {raw['p50_ms'][0]:.2f} ms, p99 {raw['p99_ms'][0]:.2f} ms;"
+            f" raw to the raw round before: {_range(row['noise'])};"
+            f" the client used {row['client_busy']:.0%} of its core"
         )
-    busiest = max(row["client_busy"] for row in result["cpu"].values())
-    line(f"  the client used at most {busiest:.0%} of its core")
     line("")
     bursts = result["first"]
-    line(f"First delta, {bursts['bursts']} bursts of {bursts['streams']}: ms (ratio to bare)")
+    line(f"First delta, {bursts['bursts']} bursts of {bursts['streams']}: ms (ratio to raw)")
     line("            median        last of a burst  p99 of all")
     for kind in KINDS:
         row = bursts[kind]
@@ -369,10 +389,6 @@ def _report(result: dict[str, Any], line: Callable[[str], None]) -> None:
             f" most {row['most_ms']:.2f} ms; {row['aborts']} aborts for {row['cancels']} cancels;"
             f" others held the core for up to {row['stolen_ms']:.0f} ms"
         )
-    line("")
-    line("Readers of one room and language: CPU per delta and reader, as a ratio to one reader")
-    for count, row in result["readers"].items():
-        line(f"  {count:>7}  {_range(row['to_one']):<18}  {row['us']:.1f} us")
     line("")
     for goal, measured, met in _verdicts(result):
         line(f"  {'met    ' if met else 'NOT MET'}  {goal}: {measured}")
@@ -396,7 +412,6 @@ async def run(size: Size) -> dict[str, Any]:
         "cpu": await cpu(size),
         "first": await first(size),
         "cancel": await cancel(size),
-        "readers": await fan_out(size),
     }
 
 

@@ -17,7 +17,7 @@ import gc
 import multiprocessing
 import statistics
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from multiprocessing.connection import Connection
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -57,15 +57,13 @@ def serve(pipe: Connection) -> None:
     limits = Limits(sessions=20_000)
     encoded = [0]
 
-    def counting(encode: Callable[[ServerMessage], bytes | None]) -> Callable[..., bytes | None]:
-        def counted(message: ServerMessage) -> bytes | None:
-            encoded[0] += 1
-            return encode(message)
+    encode = codec._to_json
 
-        return counted
+    def counted(message: ServerMessage) -> bytes:
+        encoded[0] += 1
+        return encode(message)
 
-    for kind, encode in codec._WIRE.items():
-        codec._WIRE[kind] = counting(encode)
+    codec._to_json = counted
     listener = listen("127.0.0.1", 0)
     app = create_app(engine, limits, lang="en")
     server = Server(configure(app, Settings(limits=limits)), app.state.hub, 0)

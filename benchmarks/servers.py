@@ -3,9 +3,11 @@
 Owns: the bare handler, the gateway around the same engine, the pipe by which rounds are counted.
 Must not know: clients, statistics.
 
-``bare``     a minimal Starlette handler: for each token of the engine one constant frame
+``raw``      pre-framed bytes written by an `asyncio.Protocol`, see `benchmarks.raw`
+``bare``     a minimal Starlette handler on uvicorn as it is: one constant frame for each token
 ``gateway``  the gateway
 ``served``   the gateway with guards and supervisor around the engine, as `gateway serve` has them
+``stock``    the same on uvicorn's own protocol class, where everything goes through ASGI's ``send``
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ import asyncio
 import gc
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing
 from multiprocessing.connection import Connection
 
 import msgspec
 import uvicorn
+import uvloop
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from benchmarks.raw import Floor, Frames
 from benchmarks.stepper import PIECES, SOURCE, STAMP, Plan, Stepper
+from gateway import framing
 from gateway.codec import Codec
 from gateway.engines.base import Engine
 from gateway.engines.guarded import GuardedEngine
@@ -35,7 +41,7 @@ from gateway.server.app import create_app
 from gateway.server.process import Server, configure, listen
 from gateway.settings import Settings
 
-KINDS = ("bare", "gateway", "served")
+KINDS = ("raw", "bare", "gateway", "served", "stock")
 LIMITS = Limits(rate=10_000, burst=10_000, queue=2_000)
 """A client of the benchmark says more than a person."""
 ID = "u-{:016d}"
@@ -47,27 +53,62 @@ def serve(kind: str, pipe: Connection) -> None:
     logging.basicConfig(level=logging.WARNING)
     stepper = Stepper()
     engine: Engine = stepper
-    if kind == "served":
+    if kind in ("served", "stock"):
         engine = GuardedEngine(Supervisor(lambda: stepper), Counter())
     listener = listen("127.0.0.1", 0)
-    server: uvicorn.Server
-    if kind == "bare":
-        server = uvicorn.Server(configure(bare(stepper), Settings()))
-    else:
-        app = create_app(engine, LIMITS, lang="en")
-        server = Server(configure(app, Settings()), app.state.hub, 0)
+    server = None if kind == "raw" else build(kind, engine, stepper, Settings(limits=LIMITS))
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        stopped.set()
+        if server is not None:
+            server.should_exit = True
+
+    async def running() -> None:
+        if server is not None:
+            await server.serve(sockets=[listener])
+        else:
+            loop = asyncio.get_running_loop()
+            floor = await loop.create_server(Floor(stepper, frames()), sock=listener)
+            await stopped.wait()
+            floor.close()
 
     async def main() -> None:
         await engine.start()
-        asyncio.get_running_loop().add_reader(pipe.fileno(), _obey, pipe, stepper, server)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), _obey, pipe, stepper, stop)
         gc.collect()
         gc.freeze()
         pipe.send(listener.getsockname()[1])
-        await server.serve(sockets=[listener])
+        await running()
         await engine.aclose()
 
-    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uvicorn.Server:
+    """A server on uvicorn."""
+    if kind == "bare":
+        config = configure(bare(stepper), settings)
+        server = uvicorn.Server(config)
+    else:
+        app = create_app(engine, settings.limits, lang="en")
+        config = configure(app, settings)
+        server = Server(config, app.state.hub, 0)
+    if kind in ("bare", "stock"):
+        config.ws = "websockets-sansio"
+    return server
+
+
+def frames() -> Frames:
+    """What the gateway sends for one stream of the stepper, ready to be written."""
+    return Frames(
+        welcome=framing.text(b'{"type":"welcome"}'),
+        before=[framing.frame(_text(one)) for one in (Ack(id=_ID, rev=1, ord=1), _source())],
+        deltas=[framing.frame(_text(delta)) for delta in _deltas()],
+        stamp=_STAMP.encode(),
+        after=framing.frame(_text(_final())),
+    )
 
 
 def bare(stepper: Stepper) -> Starlette:
@@ -133,7 +174,7 @@ FRAME_BYTES = sum(len(_text(delta).encode()) for delta in _deltas()) / len(_delt
 """Mean size of a delta's frame without its header."""
 
 
-def _obey(pipe: Connection, stepper: Stepper, server: uvicorn.Server) -> None:
+def _obey(pipe: Connection, stepper: Stepper, stop: Callable[[], None]) -> None:
     try:
         command = pipe.recv()
     except EOFError:  # the benchmark is gone
@@ -145,4 +186,4 @@ def _obey(pipe: Connection, stepper: Stepper, server: uvicorn.Server) -> None:
         pipe.send(stepper.end())
     else:
         asyncio.get_running_loop().remove_reader(pipe.fileno())
-        server.should_exit = True
+        stop()

@@ -1,18 +1,23 @@
 """An engine that costs next to nothing and has the rhythm of continuous batching.
 
-Owns: one timer that wakes every running stream at once, each for one token, and the counts of a
-round (CPU time of the process, tokens). Must not know: what reads the streams.
+Owns: one timer that gives every running stream one token at once, or so many of them in turn, and
+the counts of a round (CPU time of the process, tokens, the times of the steps). Must not know: what
+reads the streams.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import islice
 
 import msgspec
 
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base import Aborted, Health, Sink
+from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
 
@@ -37,31 +42,61 @@ _PROFILE = Profile(name="stepper", kind="raw", languages=("en", "de"))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next round looks like: streams at once, seconds between steps."""
+    """What the next round looks like.
+
+    ``streams`` at once, and ``step_s`` seconds between steps, or 0 for steps by hand. Every step
+    gives a token to all of them; or to ``batch`` of them, those that have waited longest.
+    """
 
     streams: int = 1
     step_s: float = 0.02
+    batch: int | None = None
 
 
 class Tally(msgspec.Struct, kw_only=True):
     """What a round took. CPU times are nanoseconds of this process.
 
     ``steady`` covers only whole steps in which all streams of the plan were running: from the
-    engine's output to the sockets, without the beginning and the end of any utterance. ``stolen``
-    is the longest time that a step came late although this process did not use the CPU: others did.
+    engine's output to the sockets, without the beginning and the end of any utterance; ``user`` is
+    the part of that outside the kernel, as the kernel's ticks tell it. ``steps`` are the times of
+    all steps. ``stolen`` is the longest time that a step came late although this process did not
+    use the CPU: others did.
     """
 
     cpu: int = 0
     tokens: int = 0
     steady_cpu: int = 0
+    steady_user: int = 0
     steady_tokens: int = 0
+    steps: list[int] = []
     stolen: int = 0
     aborted: int = 0
     unfinished: int = 0
 
 
+class Stream:
+    """One job at work: the tokens it has given out, and where they go."""
+
+    __slots__ = ("end", "job_id", "n", "token")
+
+    def __init__(
+        self,
+        job_id: str,
+        token: Callable[[Chunk], object],
+        end: Callable[[EngineFault | None], object],
+    ) -> None:
+        self.job_id = job_id
+        self.n = 0
+        self.token = token
+        self.end = end
+
+
 class Stepper:
-    """An `Engine` whose streams all advance at the same time."""
+    """An `Engine` whose streams advance at the same time.
+
+    It can be pushed and pulled, each in the cheapest way: a gateway has sinks, and what one would
+    write first pulls.
+    """
 
     name = "stepper"
     profile = _PROFILE
@@ -71,10 +106,11 @@ class Stepper:
         self.health = Health.STARTING
         self._plan = Plan()
         self._tally = Tally()
-        self._running: dict[str, asyncio.Future[int]] = {}
+        self._running: OrderedDict[str, Stream] = OrderedDict()
         self._at: float | None = None  # time of the next step, while there are streams
-        self._last = 0  # CPU time at the last step
+        self._last = self._last_user = 0  # CPU time at the last step
         self._full = False  # whether all streams of the plan were running then
+        self._given = 0  # tokens of the last step
         self._begun = 0
 
     @property
@@ -87,6 +123,7 @@ class Stepper:
         self._tally = Tally()
         self._full = False
         self._begun = self._last = time.process_time_ns()
+        self._last_user = _user()
 
     def end(self) -> Tally:
         """Stop counting."""
@@ -100,55 +137,95 @@ class Stepper:
     async def start(self) -> None:
         self.health = Health.READY
 
+    def submit(self, job: Job, sink: Sink) -> None:
+        self._begin(Stream(job.id, sink.chunk, sink.end))
+
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         loop = asyncio.get_running_loop()
-        running = self._running
+        future: asyncio.Future[Chunk] = loop.create_future()
+        late: deque[Chunk] = deque()  # while its reader is still busy with the last one
+
+        def token(chunk: Chunk) -> None:
+            if future.done():
+                late.append(chunk)
+            else:
+                future.set_result(chunk)
+
+        def end(fault: EngineFault | None) -> None:
+            if fault is not None and not future.done():
+                future.set_exception(fault)
+
+        stream = Stream(job.id, token, end)
+        self._begin(stream)
         try:
-            future = running[job.id] = loop.create_future()
-            if self._at is None:
-                self._last = time.process_time_ns()
-                self._at = loop.time() + self._plan.step_s
-                loop.call_at(self._at, self._step)
-            yield Chunk(STAMP.format(await future))
-            for chunk in _CHUNKS:
-                if job.id not in running:
-                    raise Aborted(job.id)
-                future = running[job.id] = loop.create_future()
-                await future
+            for _ in range(TOKENS - 1):
+                chunk = await future
+                future = loop.create_future()
+                if late:
+                    future.set_result(late.popleft())
                 yield chunk
+            yield await future
         finally:
-            running.pop(job.id, None)
+            if self._running.get(job.id) is stream:
+                del self._running[job.id]
 
     def abort(self, job_id: str) -> None:
-        future = self._running.pop(job_id, None)
-        if future is not None:
+        stream = self._running.pop(job_id, None)
+        if stream is not None:
             self._tally.aborted += 1
-            if not future.done():
-                future.set_exception(Aborted(job_id))
+            stream.end(Aborted(job_id))
 
     async def aclose(self) -> None:
         self.health = Health.CLOSED
+
+    def _begin(self, stream: Stream) -> None:
+        self._running[stream.job_id] = stream
+        if self._at is None and self._plan.step_s:
+            loop = asyncio.get_running_loop()
+            self._last = time.process_time_ns()
+            self._last_user = _user()
+            self._at = loop.time() + self._plan.step_s
+            loop.call_at(self._at, self._step)
 
     def _step(self) -> None:
         loop = asyncio.get_running_loop()
         assert self._at is not None
         late = int(1e9 * (loop.time() - self._at))
-        used = time.process_time_ns() - self._last
-        self._last += used
+        cpu, user = time.process_time_ns(), _user()
+        used = cpu - self._last
         self._tally.stolen = max(self._tally.stolen, late - used)
-        streams = len(self._running)
-        full = streams == self._plan.streams
+        full = len(self._running) == self._plan.streams
         if full and self._full:
             self._tally.steady_cpu += used
-            self._tally.steady_tokens += streams
+            self._tally.steady_user += user - self._last_user
+            self._tally.steady_tokens += self._given
+        self._last, self._last_user = cpu, user
         self._full = full
-        if not streams:
+        if not self._running:
             self._at = None
             return
-        now = time.monotonic_ns()
-        for future in self._running.values():
-            if not future.done():  # else its reader is still busy with the last token
-                future.set_result(now)
-                self._tally.tokens += 1
         self._at = max(self._at + self._plan.step_s, loop.time())
         loop.call_at(self._at, self._step)
+        self.step()
+
+    def step(self) -> None:
+        """Give a token to those whose turn it is."""
+        due = list(islice(self._running.values(), self._plan.batch))
+        self._given = len(due)
+        self._tally.tokens += len(due)
+        now = time.monotonic_ns()
+        self._tally.steps.append(now)
+        for stream in due:
+            n = stream.n
+            stream.n += 1
+            if stream.n == TOKENS:
+                del self._running[stream.job_id]
+            elif self._plan.batch is not None:  # to the end of the line
+                self._running.move_to_end(stream.job_id)
+            stream.token(_CHUNKS[n - 1] if n else Chunk(STAMP.format(now)))
+            if stream.n == TOKENS:
+                stream.end(None)
+
+
+def _user() -> int:
+    return int(1e9 * resource.getrusage(resource.RUSAGE_SELF).ru_utime)

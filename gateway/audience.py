@@ -106,13 +106,18 @@ class Audience:
 
         It is encoded once for each encoding, view and tag, however many they are.
         """
+        readers = self._readers.get(delta.lang)
+        if readers is None:
+            return
+        lang = delta.lang
         live = Envelope(delta)
         stable: Envelope | None = None
-        for member, tag in self._readers.get(delta.lang, {}).values():
-            if member.view == "final" or member.backlog is not None:
+        for member, tag in readers.values():
+            view = member.view
+            if view == "final" or member.backlog is not None:
                 continue
-            if member.view == "live" or delta.draft is None:
-                member.outbox.push(live if tag == delta.lang else live.tagged(tag), now)
+            if view == "live" or delta.draft is None:
+                member.outbox.push(live if tag == lang else live.tagged(tag), now)
             elif delta.add or delta.reset:
                 if stable is None:
                     stable = Envelope(settled(delta))

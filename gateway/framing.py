@@ -15,7 +15,7 @@ TEXT, BINARY = 0x81, 0x82
 def text(payload: bytes) -> bytes:
     """A text frame around UTF-8."""
     size = len(payload)
-    return (_TEXT[size] if size < 126 else _head(TEXT, size)) + payload
+    return (SHORT[size] if size < 126 else _head(TEXT, size)) + payload
 
 
 def binary(payload: bytes) -> bytes:
@@ -49,5 +49,6 @@ def _head(first: int, size: int) -> bytes:
     return bytes((first, 127)) + size.to_bytes(8)
 
 
-_TEXT = tuple(_head(TEXT, size) for size in range(126))
+SHORT = tuple(_head(TEXT, size) for size in range(126))
+"""The heads of short text frames, by the length of the payload."""
 _BINARY = tuple(_head(BINARY, size) for size in range(126))

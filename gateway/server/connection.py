@@ -9,7 +9,8 @@ state that is plain from this one module, for a good part of what a delta costs 
 The reader is always in ``receive``: a socket whose messages are not read cannot answer pings
 either, and would be closed for it. What is to be sent is written in the same turn of the event
 loop, where the server has a `Writer` and the socket room. Else a task waits for the socket, and
-what arrives meanwhile is merged in the outbox.
+what arrives meanwhile is merged in the outbox; where the server has no `Writer` at all, that task
+stays.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class Connection:
         "_beat",
         "_end",
         "_hub",
+        "_idle",
         "_left",
         "_loop",
         "_over",
@@ -124,6 +126,7 @@ class Connection:
         self._beat = beat
         self._writer = writer
         self._writing: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[None] | None = None  # what a writer that stays waits for
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
@@ -192,6 +195,8 @@ class Connection:
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
+            if self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
@@ -207,14 +212,22 @@ class Connection:
     async def _write(self) -> None:
         """Write what waits, as fast as the socket takes it."""
         outbox, send = self._session.outbox, self._send
-        while len(outbox):
+        while True:
             wires = outbox.wires(BATCH)
             if (post := self._post) is not None:
                 post(b"".join(wires))
             else:
                 for wire in wires:
                     await send(_event(framing.message(wire)))
-            await asyncio.sleep(0)  # `send` does not wait while there is room: others want to live
+            if len(outbox):
+                await asyncio.sleep(
+                    0
+                )  # `send` does not wait while there is room: others want to live
+            elif self._writer is None and outbox.closing is None:
+                self._idle = self._loop.create_future()
+                await self._idle
+            else:
+                return
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing = None

@@ -1,0 +1,241 @@
+"""What a delta costs in instructions, which no other load on the machine changes.
+
+    python -m benchmarks.instructions [--json FILE]
+
+Valgrind counts every instruction outside the kernel. One process imports everything and forks for
+each server and number of steps; the difference of two numbers of steps is what the deltas between
+them cost, and start, handshakes and imports fall out. Ends with status 1 where a ratio exceeds its
+ceiling by more than `SLACK`. Owns: the scenarios and the ceilings. Must not know: how a server
+works.
+
+The server, its clients' sockets and the engine are in one process, and the engine steps when it is
+told to: no timer decides anything. What the clients do is to empty their sockets, which is the same
+for all. What the kernel does is not counted, and that is most of what a frame costs (see
+``docs/benchmarks.md``): so these are ratios of another kind than those of `benchmarks.delta`, and
+they are there to be compared with themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+SLACK = 1.05
+STEPS = (16, 46)
+"""Steps of the shorter and the longer run; an utterance has some tokens more."""
+SETTLE_S = 1.5
+"""Seconds for what is said of who has come."""
+EMPTY = 20
+"""Steps after which clients empty their sockets."""
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """``turns`` of the event loop are what it takes until every delta of a step is written."""
+
+    kind: str
+    streams: int = 32
+    readers: int = 0
+    turns: int = 1
+
+
+SCENARIOS = {
+    "raw": Scenario(kind="raw"),
+    "bare": Scenario(kind="bare", turns=3),
+    "gateway": Scenario(kind="gateway", turns=4),
+    "served": Scenario(kind="served", turns=4),
+    "stock": Scenario(kind="stock", turns=6),
+    "raw, 200 readers": Scenario(kind="raw", streams=1, readers=200),
+    "served, 200 readers": Scenario(kind="served", streams=1, readers=200, turns=4),
+}
+
+
+class Ceiling(msgspec.Struct, frozen=True):
+    """The most that one scenario may cost, in times another one."""
+
+    ours: str
+    theirs: str
+    most: float
+    why: str
+
+
+CEILINGS: tuple[Ceiling, ...] = ()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--json", metavar="FILE", help="write all numbers there too")
+    parser.add_argument("--inside", metavar="FILE", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        inside(Path(options.inside))
+        return
+    costs = count()
+    print(f"instructions for each delta (and reader); CPython {sys.version.split()[0]}")
+    for name, cost in costs.items():
+        print(f"  {name:<22} {cost:>9,.0f}")
+    worst = []
+    for ceiling in CEILINGS:
+        ratio = costs[ceiling.ours] / costs[ceiling.theirs]
+        met = ratio <= ceiling.most * SLACK
+        worst += [] if met else [ceiling]
+        print(
+            f"  {'met    ' if met else 'NOT MET'}  {ceiling.ours} to {ceiling.theirs}: {ratio:.3f},"
+            f" ceiling {ceiling.most:g} ({ceiling.why})"
+        )
+    if options.json:
+        Path(options.json).write_text(json.dumps(costs, indent=1) + "\n")
+    sys.exit(bool(worst))
+
+
+def count() -> dict[str, float]:
+    """Instructions for each delta and reader of every scenario."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise SystemExit("valgrind is not installed: apt install valgrind.")
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "told.json")
+        command = (
+            *(valgrind, "-q", "--tool=cachegrind", "--cache-sim=no"),
+            f"--cachegrind-out-file={folder}/%p",
+            *(sys.executable, "-m", __spec__.name if __spec__ else __name__, "--inside", str(told)),
+        )
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run(command, check=True, env=environment)
+        runs: dict[str, list[tuple[int, int]]] = json.loads(told.read_text())
+        return {
+            name: (_total(folder, long) - _total(folder, short)) / (more - less)
+            for name, ((short, less), (long, more)) in runs.items()
+        }
+
+
+def _total(folder: str, pid: int) -> int:
+    found = re.search(r"^summary: (\d+)", Path(folder, str(pid)).read_text(), re.MULTILINE)
+    assert found is not None, f"{folder}/{pid} is no output of cachegrind"
+    return int(found[1])
+
+
+def inside(told: Path) -> None:
+    """Run every scenario twice, each in a process of its own; tell their ids and deltas."""
+    import benchmarks.servers  # so that no child has to import it
+
+    assert benchmarks.servers
+    runs = {}
+    for name, scenario in SCENARIOS.items():
+        pairs = []
+        for steps in STEPS:
+            pid = os.fork()
+            if not pid:
+                _run(scenario, steps)
+            if os.waitpid(pid, 0)[1]:
+                raise SystemExit(f"{name} failed")
+            pairs.append((pid, steps * (scenario.readers or scenario.streams)))
+        runs[name] = pairs
+    told.write_text(json.dumps(runs))
+
+
+def _run(scenario: Scenario, steps: int) -> None:
+    status = 1
+    try:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_scene(scenario, steps))
+            status = 0
+            os._exit(status)
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+async def _scene(scenario: Scenario, steps: int) -> None:
+    """Serve so many streams, and take so many steps."""
+    from benchmarks.client import HANDSHAKE
+    from benchmarks.delta import say
+    from benchmarks.raw import Floor
+    from benchmarks.servers import LIMITS, build, frames
+    from benchmarks.stepper import Plan, Stepper
+    from gateway.engines.base import Engine
+    from gateway.engines.guarded import GuardedEngine
+    from gateway.engines.supervisor import Supervisor
+    from gateway.server.process import listen
+    from gateway.settings import Settings
+
+    loop = asyncio.get_running_loop()
+    stepper = Stepper()
+    stepper.begin(Plan(streams=scenario.streams, step_s=0))
+    engine: Engine = stepper
+    if scenario.kind in ("served", "stock"):
+        engine = GuardedEngine(Supervisor(lambda: stepper), Counter())
+    await engine.start()
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    if scenario.kind == "raw":
+        await loop.create_server(Floor(stepper, frames()), sock=listener)
+    else:
+        server = build(scenario.kind, engine, stepper, Settings(limits=LIMITS, ping_s=0))
+        serving = loop.create_task(server.serve(sockets=[listener]))
+        while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        assert not serving.done()
+
+    async def enter(query: str) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port))
+        client.sendall(HANDSHAKE.format(query=query).encode())
+        client.setblocking(False)
+        await loop.sock_recv(client, 65_536)  # the welcome may be in it, or come later
+        return client
+
+    if scenario.readers:
+        speakers = [await enter("from=en&room=r")]
+        readers = [await enter("role=view&to=de&room=r") for _ in range(scenario.readers)]
+    else:
+        speakers = readers = [await enter("from=en&to=de") for _ in range(scenario.streams)]
+    for speaker in speakers:
+        text = say()[1].encode()
+        speaker.sendall(bytes((0x81, 0xFE)) + len(text).to_bytes(2) + b"\0\0\0\0" + text)
+    while stepper.unfinished < scenario.streams:  # noqa: ASYNC110  # nor has anybody for this
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(SETTLE_S)
+    _empty({*speakers, *readers})
+    received = 0
+    gc.collect()
+    gc.disable()  # when it looks, and at how much, is chance
+    for step in range(steps):
+        stepper.step()
+        for _ in range(scenario.turns):
+            await asyncio.sleep(0)
+        if step % EMPTY == EMPTY - 1:
+            received += _empty(readers)
+    await asyncio.sleep(0.1)
+    received += _empty(readers)
+    due = steps * len(readers)
+    assert received == due, f"{scenario.kind}: {received} of {due} deltas arrived"
+
+
+def _empty(clients: Sequence[socket.socket] | set[socket.socket]) -> int:
+    """Read what there is; the deltas in it."""
+    found = 0
+    for client in clients:
+        try:
+            found += client.recv(65_536).count(b'"type":"delta"')
+        except BlockingIOError:
+            pass
+    return found
+
+
+if __name__ == "__main__":
+    main()
