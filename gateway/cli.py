@@ -91,6 +91,10 @@ def _serve(args: argparse.Namespace) -> int:
     loaded = _loaded(args)
     settings.refuse_exposure(loaded.settings)
     _log(loaded.settings.log_level)
+    if loaded.settings.workers > 1:
+        from gateway.server.workers import serve as supervise
+
+        return supervise(loaded.settings)
     from gateway.server.process import serve
 
     return serve(loaded.settings)

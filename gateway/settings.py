@@ -88,6 +88,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Networks, separated by commas, whose ``X-Forwarded-For`` tells who asks: ``127.0.0.1``."""
     insecure: bool = False
     """Listen on other addresses than loopback although everybody who reaches them is let in."""
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Processes that serve the port together, on one ``openai`` engine: for more sockets than a
+    core serves. Each room is in one of them; limits and quotas are those of each."""
     reuse_port: bool = False
     """Share the port: start the next process, end this one when that is ready, and nobody is turned
     away. It listens only once its engine is ready."""

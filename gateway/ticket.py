@@ -46,6 +46,13 @@ class Tickets:
         """
         return signer.sign(KIND, _Ticket(nonce, grant), now + TICKET_S)
 
+    def home(self, signer: Signer, token: str, now: float) -> str | None:
+        """The one room that a ticket is for, used or not; None where it is for none."""
+        try:
+            return signer.read(KIND, token, _Ticket, now).grant.home
+        except ClientFault:
+            return None
+
     def redeem(self, signer: Signer, token: str, now: float) -> Grant:
         """What a ticket was worth. Raises `ClientFault`: ``unauthenticated``, ``busy``."""
         ticket = signer.read(KIND, token, _Ticket, now)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from typing import Any
 
+import msgspec
 import pytest
 
-from gateway.claims import granted
+from gateway.claims import granted, home
 from gateway.errors import ClientFault, ErrorCode
 from gateway.grant import Grant
 from gateway.member import Role
@@ -54,3 +56,21 @@ def test_claims_of_another_shape_give_nothing(claims: dict[str, Any]) -> None:
     with pytest.raises(ClientFault) as caught:
         granted(CLAIMS | claims)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
+
+
+def token(claims: object) -> str:
+    body = urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=").decode()
+    return f"head.{body}.signature"
+
+
+def test_which_room_a_token_names_is_told_before_anybody_looks_at_its_signature() -> None:
+    claims = {"role": "view", "rooms": "board", "exp": 1.0}
+    assert home(token(claims)) == "board"
+    assert home(token(claims | {"rooms": ["a", "b"]})) is None
+    assert home(token({"sub": "somebody"})) is None
+    assert home(token([1])) is None
+
+
+@pytest.mark.parametrize("text", ["", "a.b.c", "a.%.c", "a.é.c", "a.bm9uc2Vuc2U.c"])
+def test_what_is_no_token_names_no_room(text: str) -> None:
+    assert home(text) is None

@@ -48,3 +48,13 @@ def test_only_so_many_used_tickets_are_remembered_and_none_is_taken_beyond(
     first, second = (tickets.mint(signer, GRANT, nonce, NOW) for nonce in (b"1", b"2"))
     tickets.redeem(signer, first, NOW)
     assert refused(tickets, second).code is ErrorCode.BUSY
+
+
+def test_which_room_a_ticket_is_for_can_be_told_without_using_it() -> None:
+    tickets = Tickets()
+    token = tickets.mint(signer, GRANT, b"1", NOW)
+    assert tickets.home(signer, token, NOW) == "board"
+    assert tickets.redeem(signer, token, NOW) == GRANT
+    assert tickets.home(signer, token, NOW) == "board"  # who comes with it is told there
+    assert tickets.home(signer, token, NOW + TICKET_S) is None
+    assert tickets.home(Signer(b"another key"), token, NOW) is None

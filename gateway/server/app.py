@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -145,6 +146,7 @@ def create_app(
     app.state.hub = hub
     app.state.gate = gate
     app.state.metrics = metrics
+    app.state.expose = partial(asyncio.to_thread, metrics.expose)  # of all processes, for several
     app.state.store = store
     app.state.scribe = rooms.Scribe()
     app.state.menus = {}

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Scope
 
-from gateway import keys
+from gateway import claims, keys
 from gateway.address import Addresses, Proxies
 from gateway.errors import ClientFault, ErrorCode
 from gateway.grant import EVERYTHING, Grant
@@ -130,6 +130,23 @@ class Gate:
             "This is neither a key nor a ticket of this gateway.",
             "A key begins with gwk_; ask whoever runs this gateway for one.",
         )
+
+    def home(self, bearer: str | None, ticket: str | None) -> str | None:
+        """The room that a request without a room will be led to by what it shows, if by any.
+
+        Nothing is used up, and nobody is let in by this: a token may not even be good.
+        """
+        shown = (bearer or ticket) if self.asks else ticket
+        if shown is None:
+            return None
+        if shown.startswith(keys.PREFIX) and self.ring is not None:
+            try:
+                return self.ring.grant(shown, self.wall()).home
+            except ClientFault:
+                return None
+        if shown.count(".") == 2:
+            return claims.home(shown)
+        return self.tickets.home(self.signer(), shown, self.wall())
 
     def confirm(self, grant: Grant) -> Grant:
         """What is left of what a token once gave. Raises `ClientFault` (``unauthenticated``)."""

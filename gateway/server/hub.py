@@ -157,6 +157,8 @@ class Hub:
         self.tally = Tally()
         self.resumed: Counter[bool] = Counter()
         """Sockets that said how far they had come, by whether the log reached back."""
+        self.owns: Callable[[str], bool] = lambda _: True
+        """Whether a room may be in this process: there may be others, see `gateway.pin`."""
         self.now = clock
         self.wall = wall
         self._observe = observe
@@ -294,6 +296,7 @@ class Hub:
             return
         if name.startswith(PRIVATE):
             return
+        self._check_owner(name)
         async with self._door(name):
             if name in self.rooms:  # somebody was faster
                 return
@@ -366,17 +369,33 @@ class Hub:
         room = self.rooms.get(name or "")
         if room is None:
             if name is None:
-                name = PRIVATE + secrets.token_hex(8)
+                name = self._private()
             elif name.startswith(PRIVATE):
                 raise ClientFault(
                     ErrorCode.NOT_FOUND,
                     "This socket's own room is gone.",
                     "Connect without resume.",
                 )
+            self._check_owner(name)
             if len(self.rooms) >= self.limits.rooms:
                 self._make_room()
             room = self._open(name, Log(secrets.token_hex(4), self.limits, began=self.now()))
         return room
+
+    def _private(self) -> str:
+        """A name for a socket's own room by which it is found here again: a throw of dice or two
+        for each process there is."""
+        while True:
+            name = PRIVATE + secrets.token_hex(8)
+            if self.owns(name):
+                return name
+
+    def _check_owner(self, name: str) -> None:
+        """Raises `ClientFault` (``busy``): two rooms of one name would be worse than none."""
+        if not self.owns(name):
+            raise ClientFault(
+                ErrorCode.BUSY, "This room is in another process of this gateway; connect again."
+            )
 
     def _open(self, name: str, log: Log, settings: Settings | None = None) -> Room:
         room = self.rooms[name] = Room(

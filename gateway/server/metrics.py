@@ -25,6 +25,7 @@ from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.outbox import Tally
 from gateway.server.garbage import STEPS_S, Garbage
 from gateway.server.gate import Gate
+from gateway.server.handover import Handover
 from gateway.server.hub import Hub
 from gateway.store import Store
 
@@ -106,6 +107,10 @@ class Metrics:
     def collect(self, garbage: Garbage) -> None:
         """Read how long collections took at every scrape."""
         self.registry.register(_Pauses(garbage))
+
+    def share(self, handover: Handover) -> None:
+        """Read what is handed between processes at every scrape."""
+        self.registry.register(_Handed(handover))
 
     def expose(self) -> bytes:
         """The text format. Takes milliseconds: call it off the event loop."""
@@ -278,6 +283,26 @@ class _Kept:
         yield CounterMetricFamily(
             "gateway_store_lost", "Events that could not be written in time.", self._store.lost
         )
+
+
+class _Handed:
+    def __init__(self, handover: Handover) -> None:
+        self._handover = handover
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "gateway_handover_held",
+            "Connections that wait for the process that has their room.",
+            value=self._handover.held,
+        )
+        done = CounterMetricFamily(
+            "gateway_handover",
+            "Connections given to another process or taken from one, by what came of it.",
+            labels=["how"],
+        )
+        for how in ("sent", "taken", "refused", "lost"):
+            done.add_metric([how], self._handover.done[how])
+        yield done
 
 
 class _Pauses:

@@ -26,8 +26,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -44,7 +46,7 @@ from gateway.server.garbage import Garbage
 from gateway.server.gate import Gate
 from gateway.server.gate import build as build_gate
 from gateway.server.hub import Hub
-from gateway.server.inbound import HEAD_BYTES, SPARE, inbound, nobody
+from gateway.server.inbound import BEST, HEAD_BYTES, SPARE, Bounded, inbound, nobody
 from gateway.server.upgrade import Upgrade, quiet, upgrade
 from gateway.settings import Settings, SettingsError, asks
 from gateway.store import Store
@@ -78,6 +80,22 @@ LAST_S = 12.0
 for its last write, and an engine that stops some more."""
 PASSED = 3
 """The first descriptor that systemd passes (sd_listen_fds(3))."""
+
+
+class Work(Protocol):
+    """What is different in one of several processes, see `gateway.server.worker`."""
+
+    def protocol(self, app: Starlette) -> type[Bounded]:
+        """The class of its connections."""
+
+    def attend(self, app: Starlette, server: Server) -> AbstractAsyncContextManager[None]:
+        """It works with the others while this lasts."""
+
+    def signalled(self) -> None:
+        """Its end begins. Called from a signal's handler."""
+
+    def ready(self, text: str) -> None:
+        """The engine is ready, and this is what would be said of it."""
 
 
 class Server(uvicorn.Server):
@@ -141,18 +159,25 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(settings: Settings) -> int:
+def serve(
+    settings: Settings, *, listener: socket.socket | None = None, work: Work | None = None
+) -> int:
     """Run until a signal says stop; the exit status.
 
     Raises `GatewayError`, `SettingsError` and `OSError`.
+
+    :param listener: where it listens, made by `listen` or `inherited`; default: made here
+    :param work: the part of this process, where there are several
     """
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(quiet)
     _check_certificate(settings)
     store = sqlite.build(settings)
-    listener = inherited(settings)
-    shared = settings.reuse_port or listener is not None
+    shared = settings.reuse_port or work is not None
+    if listener is None:
+        listener = inherited(settings)
+        shared = shared or listener is not None
     if listener is None:
         listener = listen(
             lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
@@ -177,28 +202,42 @@ def serve(settings: Settings) -> int:
     app.state.metrics.collect(collector)
     watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
     watch.daemon = True
+
+    def signalled() -> None:
+        watch.start()
+        if work is not None:
+            work.signalled()
+
+    base = BEST if work is None else work.protocol(app)
     server = Server(
-        configure(app, settings, descriptors(settings.limits)),
+        configure(app, settings, descriptors(settings.limits), base),
         app.state.hub,
         settings.drain_s,
         shared=shared,
-        signalled=watch.start,
+        signalled=signalled,
     )
     try:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             if hasattr(signal, "SIGHUP"):
                 runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
+            joined = None if work is None else work.attend(app, server)
+            ready = None if work is None else work.ready
             return runner.run(
-                _serve(server, engine, listener, settings, store, collector, invitation)
+                _serve(
+                    server, engine, listener, settings, store, collector, invitation, joined, ready
+                )
             )
     finally:
         watch.cancel()
 
 
-def configure(app: Starlette, settings: Settings, most: int | None = None) -> uvicorn.Config:
+def configure(
+    app: Starlette, settings: Settings, most: int | None = None, base: type[Bounded] = BEST
+) -> uvicorn.Config:
     """uvicorn's options, each for a reason given in ``docs/design/server.md``.
 
     :param most: connections there may be; default: what the limits ask for
+    :param base: the class of connections that is bounded
     """
     gate: Gate | None = getattr(app.state, "gate", None)
     return uvicorn.Config(
@@ -208,6 +247,7 @@ def configure(app: Starlette, settings: Settings, most: int | None = None) -> uv
         http=inbound(
             settings.limits,
             most or settings.limits.sessions + SPARE,
+            base,
             address=nobody if gate is None else gate.address,
         ),
         h11_max_incomplete_event_size=HEAD_BYTES,
@@ -338,9 +378,14 @@ async def _serve(
     store: Store | None = None,
     collector: Garbage | None = None,
     invitation: lan.Invitation | None = None,
+    joined: AbstractAsyncContextManager[None] | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> int:
+    ready, quiet = ready or say, ready is not None
     collector = collector or Garbage(lambda: False)
     async with contextlib.AsyncExitStack() as stack:
+        if joined is not None:
+            await stack.enter_async_context(joined)
         collector.start()
         stack.callback(collector.stop)
         stack.push_async_callback(engine.aclose)
@@ -351,7 +396,7 @@ async def _serve(
         if settings.reuse_port:  # the kernel deals out to whoever listens, ready or not
             server.after = starting
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        progress = asyncio.create_task(_progress(engine, time.monotonic))
+        progress = asyncio.create_task(_progress(engine, time.monotonic, quiet))
         opening = asyncio.create_task(server.opened.wait())
         try:
             await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
@@ -362,7 +407,7 @@ async def _serve(
                 await asyncio.wait({serving, opening}, return_when=asyncio.FIRST_COMPLETED)
                 if not server.should_exit:  # else it became ready for nobody
                     collector.thaw()  # of a model's start much is garbage, and the rest stays
-                    _announce(engine, listener, settings, invitation)
+                    ready(_announcement(engine, listener, settings, invitation))
             await serving
         except GatewayError:
             server.should_exit = True
@@ -375,8 +420,10 @@ async def _serve(
     return 0
 
 
-async def _progress(engine: Engine, clock: Callable[[], float]) -> None:
+async def _progress(engine: Engine, clock: Callable[[], float], quiet: bool) -> None:
     """A line that moves while the engine loads, on a terminal; one line elsewhere."""
+    if quiet:
+        return
     begun = clock()
     terminal = sys.stderr.isatty()
     try:
@@ -393,12 +440,19 @@ async def _progress(engine: Engine, clock: Callable[[], float]) -> None:
             sys.stderr.write("\r\x1b[K")
 
 
-def _announce(
+def say(text: str) -> None:
+    """On the terminal."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _announcement(
     engine: Engine,
     listener: socket.socket,
     settings: Settings,
     invitation: lan.Invitation | None,
-) -> None:
+) -> str:
+    """That it is ready, and how it is reached."""
     substitute = engine.substitute if isinstance(engine, Substituted) else None
     ready = f"{engine.name} is ready."
     if substitute is not None:
@@ -407,8 +461,7 @@ def _announce(
         how = lan.notice(invitation, settings, sys.stderr)
     else:
         how = _addresses(engine, lan.place(*listener.getsockname()[:2]), settings)
-    sys.stderr.write(f"{ready}\n{how}  stop   Ctrl-C\n")
-    sys.stderr.flush()
+    return f"{ready}\n{how}  stop   Ctrl-C\n"
 
 
 def _addresses(engine: Engine, place: str, settings: Settings) -> str:

@@ -301,7 +301,7 @@ def test_every_answer_carries_the_security_headers() -> None:
 def test_the_answer_to_a_fault_of_the_gateway_carries_them_too() -> None:
     async def main() -> None:
         async with browse(ScriptedEngine(fault=failing(ValueError("a bug")))) as (client, live):
-            live.server.config.app.state.metrics = None  # a fault outside of any translation
+            live.server.config.app.state.expose = None  # a fault outside of any translation
             answer = await client.get("/metrics")
             assert (answer.status_code, answer.json()["code"]) == (500, "internal")
             assert answer.headers["x-content-type-options"] == "nosniff"

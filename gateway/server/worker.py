@@ -1,0 +1,271 @@
+"""One of several processes that serve a port together.
+
+Owns: where its requests belong, taking what others hand over, its part of the metrics; and, where
+`gateway.server.workers` started it, what that says to it. Must not know: how many there are to
+be, who starts them again.
+
+The parent writes to standard input: one line of JSON that says who this is, then orders, each a
+line. Its end is told by the end of the file, however it came about: then this process drains and
+ends, too. To standard output goes one line of JSON when it is ready: what is to be said of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+
+from gateway import pin, scrape
+from gateway.errors import ClientFault, GatewayError
+from gateway.server import process
+from gateway.server.gate import Gate
+from gateway.server.handover import Handover
+from gateway.server.hub import Hub
+from gateway.server.inbound import Bounded
+from gateway.server.pinned import Headers, Pinned, Where, pinned
+from gateway.server.process import Server, serve
+from gateway.settings import Settings, SettingsError
+
+log = logging.getLogger("gateway.worker")
+
+DRAIN, HURRY, RETIRE = "drain", "hurry", "retire"
+"""Orders of the parent; the last one with the number of a worker."""
+ORDER_BYTES = 65_536
+
+
+Expose = Callable[[], Awaitable[bytes]]
+
+
+class Brief(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a worker is. ``listener`` is the descriptor of a socket that all workers listen on;
+    None: each has its own, on the same port."""
+
+    settings: Settings
+    member: int
+    members: tuple[int, ...]
+    folder: str
+    listener: int | None = None
+
+
+class Worker:
+    """A `gateway.server.process.Work`."""
+
+    def __init__(self, handover: Handover) -> None:
+        self.handover = handover
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: Server | None = None
+        self._orders = b""
+
+    def protocol(self, app: Starlette) -> type[Bounded]:
+        """See `Work`. Rooms of this hub are those that are pinned here, from now on."""
+        hub: Hub = app.state.hub
+        hub.owns = self.handover.owns
+        app.state.metrics.share(self.handover)
+        app.state.expose = self._expose(app)
+        return pinned(self.handover, place(self.handover, hub, app.state.gate))
+
+    @contextlib.asynccontextmanager
+    async def attend(self, app: Starlette, server: Server) -> AsyncIterator[None]:
+        """See `Work`."""
+        self._loop = asyncio.get_running_loop()
+        self._server = server
+        opening = asyncio.create_task(self._open(app, server))
+        try:
+            yield
+        finally:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await self.handover.aclose()
+
+    def signalled(self) -> None:
+        """See `Work`."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.handover.shut)
+
+    def ready(self, text: str) -> None:
+        """See `Work`."""
+        process.say(text)
+
+    def obey(self, orders: int) -> None:
+        """Follow the orders that come from a descriptor, in the loop that runs."""
+        asyncio.get_running_loop().add_reader(orders, self._read, orders)
+
+    def opened(self) -> None:
+        """The server listens."""
+
+    async def _open(self, app: Starlette, server: Server) -> None:
+        await server.opened.wait()
+        self.opened()
+        taking = _Reception(server)
+        self.handover.open(taking.take, app.state.metrics.expose)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await taking.aclose()
+
+    def _expose(self, app: Starlette) -> Expose:
+        async def expose() -> bytes:
+            others = sorted(self.handover.members - {self.handover.member})
+            own, *answers = await asyncio.gather(
+                asyncio.to_thread(app.state.metrics.expose), *map(self.handover.ask, others)
+            )
+            found = {self.handover.member: own} | dict(zip(others, answers, strict=True))
+            texts = {str(n): text.decode() for n, text in sorted(found.items()) if text is not None}
+            up = "# HELP gateway_up 1 for each worker that answered.\n# TYPE gateway_up gauge\n"
+            for number in sorted(found):
+                texts[str(number)] = (
+                    up + f"gateway_up {int(str(number) in texts)}\n" + texts.get(str(number), "")
+                )
+            return (await asyncio.to_thread(scrape.merged, texts)).encode()
+
+        return expose
+
+    def _read(self, orders: int) -> None:
+        try:
+            data = os.read(orders, ORDER_BYTES)
+        except BlockingIOError:
+            return
+        assert self._loop is not None and self._server is not None, "it attends"
+        if not data:
+            self._loop.remove_reader(orders)
+            log.warning("whoever started this worker is gone")
+            self._follow(DRAIN)
+        *lines, self._orders = (self._orders + data).split(b"\n")
+        for line in lines:
+            self._follow(line.decode())
+
+    def _follow(self, order: str) -> None:
+        assert self._server is not None, "it attends"
+        word, _, number = order.partition(" ")
+        if word == RETIRE:
+            self.handover.retire(int(number))
+        elif word == DRAIN and not self._server.should_exit:
+            self._server.handle_exit(signal.SIGTERM, None)
+        elif word == HURRY:
+            self._server.handle_exit(signal.SIGTERM, None)
+
+
+class _Reception:
+    """Connections that others hand over, on their way into uvicorn."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    def take(self, connection: socket.socket, data: bytes) -> None:
+        """Serve it as uvicorn serves what it has accepted."""
+        task = asyncio.create_task(self._serve(connection, data))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: socket.socket, data: bytes) -> None:
+        server = self._server
+        loop = asyncio.get_running_loop()
+
+        def made() -> asyncio.Protocol:
+            kind = server.config.http_protocol_class
+            assert isinstance(kind, type) and issubclass(kind, Pinned), "it was configured so"
+            return kind(
+                config=server.config,
+                server_state=server.server_state,
+                app_state=server.lifespan.state,
+                _loop=loop,
+                ahead=data,
+            )
+
+        try:
+            await loop.connect_accepted_socket(made, connection)
+        except OSError as exc:  # gone meanwhile
+            log.debug("a connection was handed over in vain: %s", exc)
+            connection.close()
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def place(handover: Handover, hub: Hub, gate: Gate) -> Where:
+    """Where requests belong."""
+
+    def where(target: bytes, headers: Headers) -> int | None:
+        asked = pin.asked(target, headers)
+        if asked is None:
+            return None
+        room = asked.room
+        if room is None and asked.resume is not None:
+            try:
+                found = hub.recognise(asked.resume, None)
+            except ClientFault:  # it will be told so
+                return None
+            room = None if found is None else found.room
+        if room is None:
+            room = gate.home(asked.bearer, asked.ticket)
+        return None if room is None else handover.owner(room)
+
+    return where
+
+
+class _Child(Worker):
+    """A worker with a parent that gives orders. Signals begin its end, and only orders hasten it: a
+    service manager signals every process, the parent and this one."""
+
+    @contextlib.asynccontextmanager
+    async def attend(self, app: Starlette, server: Server) -> AsyncIterator[None]:
+        async with super().attend(app, server):
+            self.obey(0)
+            yield
+
+    def opened(self) -> None:
+        """See `Worker`. uvicorn has put its own handlers in place, which count."""
+        for one in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(one, self._follow, DRAIN)
+
+    def ready(self, text: str) -> None:
+        """See `Work`."""
+        with contextlib.suppress(OSError):  # nobody is there to hear it
+            os.write(1, msgspec.json.encode(text) + b"\n")
+
+
+def main() -> int:
+    """The process that `gateway.server.workers` starts; its exit status."""
+    brief = msgspec.json.decode(_line(0), type=Brief)
+    settings = brief.settings
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format=f"%(asctime)s %(levelname)s [{brief.member}] %(name)s: %(message)s",
+    )
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    os.set_blocking(0, False)
+    worker = _Child(Handover(Path(brief.folder), brief.member, brief.members))
+    try:
+        if brief.listener is not None:
+            listener = socket.socket(fileno=brief.listener)
+            listener.set_inheritable(False)
+        else:
+            listener = process.listen(settings.host, settings.port, reuse=True, settings=settings)
+        return serve(settings, listener=listener, work=worker)
+    except (GatewayError, SettingsError, OSError) as exc:
+        sys.stderr.write(f"gateway: {exc}\n")
+        return 1
+
+
+def _line(descriptor: int) -> bytes:
+    """One line, and nothing of what follows."""
+    line = bytearray()
+    while (one := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += one
+    return bytes(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""Several gateway processes on one port: their start, their end, and what one leaves behind.
+
+Owns: which processes there are. Must not know: connections, rooms, engines; the processes settle
+between them whose a room is.
+
+A worker that ends by itself is started again, later each time it fails; the others go on. Its
+rooms wait for it, because a room that moved could not move back without being in two processes
+for a while. Only a worker that fails again and again is retired: it never comes back, and
+the others share its rooms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.server.handover import possible, private
+from gateway.server.process import LAST_S, inherited, listen, say
+from gateway.server.worker import DRAIN, HURRY, RETIRE, Brief
+from gateway.settings import Settings, SettingsError
+
+log = logging.getLogger("gateway.workers")
+
+BACK_S = (0.1, 10.0)
+"""Least and most seconds before a worker is started again: twice as long after each failure."""
+STEADY_S = 30.0
+"""Seconds after which a worker that was ready counts as one that works."""
+FAILURES = 8
+"""Failures one after the other, after which a worker is retired: half a minute of trying."""
+KILL_S = 5.0
+"""Seconds beyond those in which a worker ends itself by force."""
+LINE_BYTES = 65_536
+SHARED = ("openai", "scripted")
+"""Engines that several processes can use: the one of another server, and none."""
+
+
+def check(settings: Settings) -> None:
+    """Raise `SettingsError` where these settings are for one process only."""
+    if not possible() or os.name != "posix":
+        raise SettingsError("--workers needs a system that passes sockets between processes.")
+    if settings.engine not in SHARED:
+        raise SettingsError(
+            f"Each worker would have a {settings.engine} engine of its own. Let one server have the"
+            " model, such as `vllm serve`, and say --engine openai --openai-url http://HOST:PORT/v1."
+        )
+    if settings.certfile is not None:
+        raise SettingsError(
+            "A connection that is encrypted here cannot be handed to another process. Leave TLS to"
+            " a proxy before the workers, or have one process."
+        )
+    if settings.lan:
+        raise SettingsError("--lan makes keys for one process: leave out --workers.")
+    try:
+        import httptools  # noqa: F401
+    except ImportError as exc:
+        raise SettingsError("--workers needs httptools: pip install httptools.") from exc
+
+
+def serve(settings: Settings) -> int:
+    """Run until a signal says stop, or no worker can; the exit status.
+
+    Raises `SettingsError` and `OSError`.
+    """
+    check(settings)
+    listener = inherited(settings)
+    place = listener or _reserved(settings)
+    folder = private()
+    try:
+        if settings.signing_key is None and settings.store is None:
+            settings = replace(settings, signing_key=secrets.token_hex(32))
+        settings = replace(settings, port=place.getsockname()[1])
+        return asyncio.run(Crew(settings, folder, listener).run())
+    finally:
+        place.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _reserved(settings: Settings) -> socket.socket:
+    """The port, taken from all who do not share it. Nobody is answered here. Raises `OSError`."""
+    if settings.reuse_port:
+        return listen(settings.host, settings.port, reuse=True)
+    with listen(settings.host, settings.port) as alone:  # that it is free of others who share, too
+        port = alone.getsockname()[1]
+    return listen(settings.host, port, reuse=True)
+
+
+class Crew:
+    """The workers of one gateway.
+
+    :param listener: what all of them listen on; None: each has its own on the same port
+    """
+
+    def __init__(self, settings: Settings, folder: Path, listener: socket.socket | None) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._listener = listener
+        self._members = set(range(settings.workers))
+        self._processes: dict[int, asyncio.subprocess.Process] = {}
+        self._ready: set[int] = set()
+        self._announced = False
+        self._ending = asyncio.Event()
+        self._status = 0
+
+    async def run(self) -> int:
+        """Until all have ended; the exit status."""
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(one, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        say(f"Starting {self._settings.workers} workers ...\n")
+        keepers = [asyncio.create_task(self._keep(member)) for member in sorted(self._members)]
+        try:
+            pending: set[asyncio.Task[None]] = set(keepers)
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+        finally:
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+            for process in self._processes.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        return self._status
+
+    async def _keep(self, member: int) -> None:
+        """One worker, again and again."""
+        failures = 0
+        while not self._ending.is_set():
+            begun = time.monotonic()
+            status = await self._once(member)
+            steady = member in self._ready and time.monotonic() - begun > STEADY_S
+            self._ready.discard(member)
+            if self._ending.is_set():
+                self._status = self._status or max(0, status)
+                return
+            if not self._announced:  # it cannot be started at all, and has said why
+                self._status = status if status > 0 else 1
+                self._stop()
+                return
+            failures = 0 if steady or status == 0 else failures + 1
+            log.error("worker %d ended with status %d", member, status)
+            if failures >= FAILURES:
+                self._retire(member)
+                return
+            await self._pause(min(BACK_S[0] * 2**failures, BACK_S[1]))
+
+    async def _once(self, member: int) -> int:
+        """One worker from its start to its end; its status, negative where a signal ended it."""
+        shared = None if self._listener is None else self._listener.fileno()
+        brief = Brief(
+            settings=self._settings,
+            member=member,
+            members=tuple(sorted(self._members)),
+            folder=str(self._folder),
+            listener=shared,
+        )
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway.server.worker"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=() if shared is None else (shared,),
+            start_new_session=True,  # Ctrl-C reaches this process alone, which tells them
+            limit=LINE_BYTES,
+        )
+        self._processes[member] = process
+        self._order(process, msgspec.json.encode(brief).decode())
+        if self._ending.is_set():
+            self._order(process, DRAIN)
+        hearing = asyncio.create_task(self._hear(member, process))
+        try:
+            return await process.wait()
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+            self._processes.pop(member, None)
+            if process.returncode is None:  # this task was cancelled
+                process.kill()
+                await process.wait()
+            assert process.stdin is not None, "it is a pipe"
+            process.stdin.close()
+
+    async def _hear(self, member: int, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None, "it is a pipe"
+        line = await process.stdout.readline()
+        if not line:
+            return
+        self._ready.add(member)
+        if self._ready == self._members and not self._announced:
+            self._announced = True
+            text = msgspec.json.decode(line, type=str)
+            say(f"{len(self._members)} workers: {text}")
+
+    def _stop(self) -> None:
+        """The end, for all together; asked for again, at once."""
+        order = HURRY if self._ending.is_set() else DRAIN
+        if not self._ending.is_set():
+            self._ending.set()
+            late = self._settings.drain_s + LAST_S + KILL_S
+            asyncio.get_running_loop().call_later(late, self._pass_on, signal.SIGKILL)
+        for process in self._processes.values():
+            self._order(process, order)
+
+    def _retire(self, member: int) -> None:
+        """Its rooms are the others' from now on."""
+        self._members.discard(member)
+        if not self._members:
+            log.critical("no worker is left")
+            self._status = 1
+            return
+        log.critical("worker %d is given up; %d are left", member, len(self._members))
+        for process in self._processes.values():
+            self._order(process, f"{RETIRE} {member}")
+
+    def _order(self, process: asyncio.subprocess.Process, line: str) -> None:
+        assert process.stdin is not None, "it is a pipe"
+        if process.returncode is None:
+            process.stdin.write(f"{line}\n".encode())
+
+    def _pass_on(self, one: signal.Signals) -> None:
+        for process in self._processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(one)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()

@@ -1,0 +1,260 @@
+"""Connections that one process hands to another, and nonsense on the way between them."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from gateway.server import handover as module
+from gateway.server.handover import BYTES, Handover, private
+from tests.live import until
+
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+
+
+def descriptors() -> int:
+    """Files this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    return near, far
+
+
+class Ends:
+    """Two processes in one, of which the second listens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.one = Handover(folder, 0, (0, 1))
+        self.two = Handover(folder, 1, (0, 1))
+        self.taken: list[tuple[socket.socket, bytes]] = []
+
+    def open(self) -> None:
+        self.two.open(lambda connection, data: self.taken.append((connection, data)), lambda: b"42")
+
+    def raw(self) -> socket.socket:
+        """Somebody who talks to the second one as he likes."""
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        peer.connect(str(self.two.folder / "1.sock"))
+        return peer
+
+
+def run(folder: Path, main: Callable[[Ends], Awaitable[None]], loop: object = None) -> None:
+    """Run ``main``; nothing that was opened may be left open."""
+
+    async def bounded() -> None:
+        ends = Ends(folder)
+        await asyncio.to_thread(int)  # the thread, with its own descriptors
+        before = descriptors()
+        async with asyncio.timeout(20):
+            try:
+                ends.open()
+                await main(ends)
+            finally:
+                await ends.two.aclose()
+                for made, _ in ends.taken:
+                    made.close()
+        assert descriptors() == before
+
+    with asyncio.Runner(loop_factory=loop) as runner:  # type: ignore[arg-type]
+        runner.run(bounded())
+
+
+@LOOPS
+def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
+    tmp_path: Path, loop: object
+) -> None:
+    async def main(ends: Ends) -> None:
+        near, far = connection()
+        with near:
+            assert ends.one.send(1, far.fileno(), b"GET / HTTP/1.1\r\n")
+            far.close()
+            await until(lambda: bool(ends.taken))
+            ((made, data),) = ends.taken
+            assert data == b"GET / HTTP/1.1\r\n"
+            assert not made.get_inheritable() and not made.getblocking()
+            made.send(b"answer")
+            assert near.recv(100) == b"answer"
+        assert (ends.one.done["sent"], ends.two.done["taken"]) == (1, 1)
+
+    run(tmp_path, main, loop)
+
+
+def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
+    async def main(ends: Ends) -> None:
+        near, far = connection()
+        with near, far:
+            assert not ends.one.send(0, far.fileno(), b"")  # never listened
+            ends.two.shut()
+            assert not ends.one.send(1, far.fileno(), b"")
+            (tmp_path / "1.sock").touch()  # what a killed process leaves behind
+            assert not ends.one.send(1, far.fileno(), b"")
+            ends.open()  # the next one of its number
+            assert ends.one.send(1, far.fileno(), b"x" * BYTES)
+            with pytest.raises(OSError):
+                ends.one.send(1, far.fileno(), b"x" * (BYTES + 1))
+            await until(lambda: bool(ends.taken))
+            assert ends.taken[0][1] == b"x" * BYTES
+
+    run(tmp_path, main)
+
+
+def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(ends: Ends) -> None:
+        assert await ends.one.ask(1) == b"42"
+        assert await ends.one.ask(0) is None
+        monkeypatch.setattr(module, "ANSWER_BYTES", 1)
+        assert await ends.one.ask(1) is None
+
+    run(tmp_path, main)
+
+
+def rights(*passed: int) -> list[tuple[int, int, array.array[int]]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))]
+
+
+NONSENSE = {
+    "another kind": struct.pack("!cI", b"X", 0),
+    "a length beyond all bounds": struct.pack("!cI", b"H", 2**31),
+    "more than it says": struct.pack("!cI", b"H", 1) + b"abc",
+    "a connection that is not there": struct.pack("!cI", b"H", 3) + b"abc",
+    "no message": b"GET / HTTP/1.1\r\n\r\n",
+    "half a message": struct.pack("!cI", b"H", 9) + b"abc",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what: str) -> None:
+    async def main(ends: Ends) -> None:
+        with ends.raw() as peer:
+            peer.sendall(NONSENSE[what])
+        await until(lambda: ends.two.done["lost"] == 1)
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"x")
+            await until(lambda: len(ends.taken) == 1)
+
+    run(tmp_path, main)
+
+
+@pytest.mark.parametrize("what", ["file", "pipe", "listener", "two", "datagrams", "asked"])
+def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: str) -> None:
+    async def main(ends: Ends) -> None:
+        near, far = connection()
+        read, write = os.pipe()
+        listener = socket.create_server(("127.0.0.1", 0))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
+        passed = {
+            "file": (file,),
+            "pipe": (read,),
+            "listener": (listener.fileno(),),
+            "two": (far.fileno(), near.fileno()),
+            "datagrams": (datagrams.fileno(),),
+            "asked": (far.fileno(),),
+        }[what]
+        kind = b"A" if what == "asked" else b"H"
+        with ends.raw() as peer:
+            peer.sendmsg([struct.pack("!cI", kind, 1), b"x"], rights(*passed))
+        await until(lambda: ends.two.done["lost"] == 1)
+        assert not ends.taken
+        for one in (near, far, listener, datagrams):
+            one.close()
+        for descriptor in (read, write, file):
+            os.close(descriptor)
+
+    run(tmp_path, main)
+
+
+def test_who_begins_a_message_and_goes_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(ends: Ends) -> None:
+        near, far = connection()
+        with near, far, ends.raw() as peer:
+            peer.sendmsg([struct.pack("!cI", b"H", 5), b"x"], rights(far.fileno()))
+            await until(lambda: ends.two.done["lost"] == 1)
+            assert peer.recv(1) == b""
+
+    monkeypatch.setattr(module, "TAKE_S", 0.05)
+    run(tmp_path, main)
+
+
+def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(ends: Ends) -> None:
+        silent = [ends.raw() for _ in range(2)]
+        for peer in silent:
+            peer.send(b"H")
+        near, far = connection()
+        with near, far:
+            await until(lambda: len(ends.two._taking) == 2)
+            assert ends.one.send(1, far.fileno(), b"x")  # it lies in the backlog
+            silent[0].close()
+            await until(lambda: len(ends.taken) == 1)
+        silent[1].close()
+
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    run(tmp_path, main)
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A directory with a short name."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
+
+
+def test_a_private_directory_is_nobody_elses(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    made = private()
+    assert made != private() and made.parent == runtime
+    named = private("7")
+    assert named == private("7")
+    assert all(stat.S_IMODE(one.stat().st_mode) == 0o700 for one in (made, named))
+    named.chmod(0o755)
+    with pytest.raises(OSError, match="not a directory of this user alone"):
+        private("7")
+    named.rmdir()
+    named.symlink_to(made)
+    with pytest.raises(OSError, match="not a directory of this user alone"):
+        private("7")
+
+
+def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    made = private()
+    try:
+        assert len(str(made / "63.sock")) < 104
+    finally:
+        made.rmdir()
+
+
+def test_a_process_that_is_gone_for_good_leaves_its_rooms_to_the_others(tmp_path: Path) -> None:
+    one, two = (Handover(tmp_path, member, (0, 1)) for member in (0, 1))
+    rooms = [f"room-{n}" for n in range(50)]
+    assert all(one.owns(room) != two.owns(room) for room in rooms)
+    one.retire(1)
+    assert all(one.owns(room) for room in rooms)
