@@ -11,6 +11,7 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
           captions recovery load quota intake framing pace pin scrape
 REPLAY := recogniser script measure plot
 SOAK   := ledger report
+TUNE   := history load steps report
 BENCH  := stats table chart page schedule
 LOAD   := exposition frames guest plan report script tally
 JOURNEY := cell plan published report texts
@@ -55,8 +56,8 @@ pure: $(TEST)
 	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
 	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/soak/test_%.py) \
 	  $(BENCH:%=tests/bench/test_%.py) $(LOAD:%=tests/bench/load/test_%.py) \
-	  $(JOURNEY:%=tests/bench/journey/test_%.py)
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=gateway/bench/journey/%.py))'
+	  $(JOURNEY:%=tests/bench/journey/test_%.py) $(TUNE:%=tests/tune/test_%.py)
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=gateway/bench/journey/%.py) $(TUNE:%=gateway/tune/%.py))'
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)

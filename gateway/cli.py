@@ -48,6 +48,7 @@ from gateway.messages import (
 from gateway.profiles import Profile
 from gateway.settings import Loaded, Settings, SettingsError
 from gateway.terminal import Screen, printable
+from gateway.tune import command as tune
 
 if TYPE_CHECKING:
     from gateway.replay.play import Player
@@ -421,6 +422,16 @@ def _bench(args: argparse.Namespace) -> int:
     return bench.run(args, print, lambda line: print(line, file=sys.stderr))
 
 
+def _tune(args: argparse.Namespace) -> int:
+    _log("error")
+    loaded = _loaded(args)
+
+    def note(line: str) -> None:
+        print(f"# {printable(line)}", file=sys.stderr)
+
+    return tune.run(args, loaded.settings, key=_shown(), out=print, note=note)
+
+
 # --- command line --------------------------------------------------------------------------------
 
 
@@ -507,6 +518,9 @@ def _parser() -> argparse.ArgumentParser:
                       help="more flags of gateway serve, after --")  # fmt: skip
 
     bench.add(command("bench", _bench, "Measure what a gateway can bear, and what it costs."))
+    tuned = command("tune", _tune, "Find the settings for the load that a gateway really has.")
+    tune.add(tuned)
+    _add_settings(tuned)
 
     langs = command("languages", _languages, "What the engine's model translates into what.")
     langs.add_argument("--json", action="store_true")

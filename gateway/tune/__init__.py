@@ -1,0 +1,1 @@
+"""Which settings fit the load that a gateway really has."""

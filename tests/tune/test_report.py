@@ -1,0 +1,97 @@
+"""What a search found, written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from xml.etree import ElementTree
+
+import pytest
+
+from gateway import settings
+from gateway.tune import report
+from gateway.tune.load import Load, described, imagined
+from gateway.tune.report import Found, Tried
+from tests.tune.test_steps import figures
+
+
+def load(text: str = "9 streams, 5-60 words", seconds: float = 60.0) -> Load:
+    return imagined(described(text), seconds, ("Good morning everyone.",), "en", Random(0))
+
+
+def tried(**changes: object) -> Tried:
+    fields: dict[str, object] = {
+        "setting": "max_num_seqs",
+        "usual": 16,
+        "best": 8,
+        "steps": {8: figures(cache=0.25), 4: figures(final=2.0)},
+        "verdicts": {4: "first step", 8: "better: 95 of 100 captions take 1000 ms, not 2000 ms"},
+        "stopped": "There were never more than 8 jobs at once.",
+        "times": {4: 1, 8: 2},
+    }
+    return Tried(**(fields | changes))  # type: ignore[arg-type]
+
+
+LOAD = load()
+
+
+def found(*all: Tried, forced: bool = False, load: Load = LOAD) -> Found:
+    return report.made("vllm:qwen", load, all or (tried(),), forced=forced)
+
+
+def test_a_report_is_a_table_reasons_and_settings() -> None:
+    text = report.text(found())
+    rows = [line for line in text.splitlines() if line.startswith(("4 ", "8 <-", "max_num_seqs "))]
+    assert len({len(row) for row in rows[:3]}) == 1
+    assert rows[0].split()[:3] == ["max_num_seqs", "captions/s", "final"]
+    assert rows[1].split()[:4] == ["4", "10.0", "400", "2,000"]
+    assert rows[2].split()[:5] == ["8", "<-", "10.0", "200", "1,000"]
+    assert "8: better: 95 of 100 captions take 1000 ms, not 2000 ms" in text
+    assert "With max_num_seqs = 8 95 of 100 captions are finished within 1000 ms" in text
+    assert "max_num_seqs: There were never more than 8 jobs at once." in text
+    assert text.endswith("max_num_seqs = 8")
+
+
+def test_the_settings_are_a_file_that_the_gateway_takes(tmp_path: Path) -> None:
+    other = tried(setting="max_num_batched_tokens", best=2048, steps={2048: figures()}, stopped="")
+    path = tmp_path / "tuned.toml"
+    path.write_text(found(tried(), other).toml, "utf-8")
+    loaded = settings.load({"config": str(path)}, {}).settings
+    assert (loaded.max_num_seqs, loaded.max_num_batched_tokens) == (8, 2048)
+
+
+@pytest.mark.parametrize("name", ["batch", "inter_threads"])
+def test_those_of_the_embedded_engine_are_too(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "tuned.toml"
+    path.write_text(found(tried(setting=name)).toml, "utf-8")
+    assert settings.value(settings.load({"config": str(path)}, {}).settings, name) == 8
+
+
+def test_what_is_weak_about_it_is_said() -> None:
+    assert found().warnings == ()
+    weak = {8: figures(captions=30, late=0.2)}
+    warnings = found(
+        tried(steps=weak), forced=True, load=load("3 streams, 20 words", 20.0)
+    ).warnings
+    assert [warning.split()[0] for warning in warnings] == ["The", "Only", "A", "The"]
+    assert "uniform" in warnings[0]
+    assert "30 captions" in warnings[2]
+    assert "200 ms late" in warnings[3]
+    assert "Warning: Only" in report.text(
+        found(tried(steps=weak), load=load("3 streams, 5-60 words", 20.0))
+    )
+
+
+def test_the_pictures_stand_below_each_other_in_one_file() -> None:
+    picture = ElementTree.fromstring(report.svg(found(tried(), tried(setting="batch"))))
+    groups = [one for one in picture if one.tag.endswith("}g")]
+    assert [one.get("transform") for one in groups] == [f"translate(0,{320 * n})" for n in range(4)]
+    assert "Waits by batch" in report.svg(found(tried(setting="batch")))
+
+
+def test_the_page_has_all_of_it_and_nothing_from_elsewhere() -> None:
+    page = report.html(found(forced=True))
+    assert "max_num_seqs = 8" in page
+    assert "The load is uniform" in page
+    assert page.count("<svg") == 2
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
