@@ -65,7 +65,7 @@ class Seat:
             Address(address(made.url, query), client.tls),
             Codec[made.wire.upper()].value,
             client.key,
-            self._heard,
+            self._greeted,
             self._gone,
             made.slow_bytes if guest.slow else 0,
         )
@@ -88,13 +88,15 @@ class Seat:
         elif send.final:
             self._tally.counts["unsent"] += 1
 
-    def _heard(self, payload: bytes) -> None:
-        if self.welcome.done():
-            try:
-                self.member.read(payload, self._client.now())
-            except msgspec.MsgspecError:
-                self._tally.error("unreadable")
-            return
+    def _read(self, payload: bytes) -> None:
+        try:
+            self.member.read(payload, self._client.now())
+        except msgspec.MsgspecError:
+            self._tally.error("unreadable")
+
+    def _greeted(self, payload: bytes) -> None:
+        """The first frame: a ``welcome``, or why there is none."""
+        self.socket.heard = self._read
         first = self._client.read(payload)
         if first.type == "welcome":
             self.welcome.set_result(None)
@@ -185,11 +187,12 @@ class Client:
             if seat.socket.open:
                 self.tally.counts["unended"] += seat.member.open
             seat.socket.close()
-        self.tally.slow = {name: count for name, count in self._slow.counts.items() if count} | {
+        slow = self._slow.settle().counts
+        self.tally.slow = {name: count for name, count in slow.items() if count} | {
             f"closed {code}": count for code, count in self._slow.closes.items()
         }
         self.tally.counts["sockets"] += self._slow.counts["sockets"]
-        return pipe.Done(self.tally, not cut and self._said())
+        return pipe.Done(self.tally.settle(), not cut and self._said())
 
     # --- speaking -------------------------------------------------------------------------------
 
@@ -274,7 +277,7 @@ class Client:
     async def _samples(self) -> None:
         while True:
             await asyncio.sleep(SAMPLE_S)
-            tally = self.tally
+            tally = self.tally.settle()
             self._tell(
                 pipe.Sample(
                     tally.counts,

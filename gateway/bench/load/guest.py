@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.bench.load.plan import Guest, Plan
 from gateway.bench.load.script import Send, prefix, times
-from gateway.bench.load.tally import Tally
+from gateway.bench.load.tally import Tally, second
 from gateway.messages import Cancel, Say
 
 BEGUN = 4_096
@@ -53,6 +53,10 @@ class Member:
     def __init__(self, plan: Plan, guest: Guest, tally: Tally) -> None:
         self.guest = guest
         self._tally = tally
+        self._counts = tally.counts
+        self._bytes, self._deltas, self._captions = (
+            tally.flows[name] for name in ("bytes", "deltas", "captions")
+        )
         self._warm = plan.warm
         packed = plan.wire == "msgpack"
         self._decode = (
@@ -85,8 +89,7 @@ class Member:
             _keep(self._cancels, send.id, send.due)
             return self._encode(Cancel(id=send.id))
         if send.rev == 1:
-            counts["said"] += 1
-            self._tally.flow("said", now)
+            self._tally.flows["said"][second(now)] += 1
         if send.final:
             counts["whole"] += 1
             _keep(self._said, send.id, None)
@@ -98,21 +101,17 @@ class Member:
     def read(self, payload: bytes, now: float) -> None:
         """A frame has come. Raises `msgspec.MsgspecError` for what is none of the protocol."""
         event = self._decode(payload)
-        tally = self._tally
-        counts = tally.counts
+        at, kind, counts = second(now), event.type, self._counts
         counts["frames"] += 1
-        counts["bytes"] += len(payload)
-        tally.flow("bytes", now, len(payload))
-        kind = event.type
+        self._bytes[at] += len(payload)
         if kind == "delta":
-            counts["deltas"] += 1
-            counts["resets"] += event.reset
-            tally.flow("deltas", now)
+            self._deltas[at] += 1
+            if event.reset:
+                counts["resets"] += 1
             if (event.id, event.lang) not in self._begun:
                 self._first(event, now)
         elif kind == "final":
-            counts["captions"] += 1
-            tally.flow("captions", now)
+            self._captions[at] += 1
             self._ended(event, now)
         elif kind == "source":
             if event.id.startswith(self._mine):
@@ -120,17 +119,17 @@ class Member:
         elif kind == "ack":
             due, last = self._acks.pop((event.id, event.rev), (None, False))
             if due is not None:
-                tally.time("ack", due, now, self._warm)
+                self._tally.time("ack", due, now, self._warm)
             if last:
                 self._said.pop(event.id, None)
         elif kind == "failed":
             counts["failed"] += 1
-            tally.error(event.code)
+            self._tally.error(event.code)
             counts["missed"] += self._gone(event)
         elif kind == "cancelled":
             self._stopped(event, now)
         elif kind == "error":
-            tally.error(event.code)
+            self._tally.error(event.code)
             if event.id in self._said:
                 del self._said[event.id]
                 counts["refused"] += 1

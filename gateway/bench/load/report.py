@@ -305,6 +305,7 @@ def html(report: Report) -> str:
                     if s.count
                 },
                 y="ms",
+                y_log=True,
             )
         ],
     )
@@ -317,10 +318,12 @@ def html(report: Report) -> str:
         ]
         + [
             chart.lines(
-                "Throughput",
-                {name: list(report.flows[name]) for name in ("said", "captions", "deltas")},
-                x="seconds",
-                y="a second",
+                title, {name: list(report.flows[name]) for name in names}, x="seconds", y="a second"
+            )
+            for title, names in (
+                ("Said, and captions finished", ("said", "captions")),
+                ("Growing text", ("deltas",)),
+                ("Bytes", ("bytes",)),
             )
         ],
     )

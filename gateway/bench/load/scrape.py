@@ -48,7 +48,7 @@ class Scraper:
             )
             return False
         if len(self.samples) < self.CAP:
-            self.samples.append((round(begun - zero, 3), exposition.parse(text)))
+            self.samples.append((round(max(0.0, begun - zero), 3), exposition.parse(text)))
         return True
 
     async def watch(self, zero: float, every: float) -> None:

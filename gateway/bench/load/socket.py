@@ -73,7 +73,7 @@ class Socket(asyncio.Protocol):
         self._opcode = BINARY if wire == "gw.v1.msgpack" else TEXT
         self._key = base64.b64encode(os.urandom(16)).decode()
         self._request = frames.request(address.place, address.target, self._key, wire, bearer)
-        self._heard = heard
+        self.heard = heard
         self._gone = gone
         self._frames = Frames()
         self._head = b""
@@ -147,7 +147,7 @@ class Socket(asyncio.Protocol):
                 data = self._shaken(data)
             for opcode, payload in self._frames.feed(data):
                 if opcode < CLOSE:
-                    self._heard(payload)
+                    self.heard(payload)
                 elif opcode == PING:
                     self._transport.write(frames.frame(PONG, payload, os.urandom(4)))
                 elif opcode == CLOSE:

@@ -7,7 +7,7 @@ and however much is said, a tally stays small.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import msgspec
 
@@ -32,9 +32,14 @@ degraded   sockets told that partials are off, ``restored`` that they are on aga
 sockets    opened                         lost      of these, closed by the gateway or the network
 """
 FLOWS = ("said", "captions", "deltas", "bytes")
-"""What is counted by the second as well."""
+"""What is counted by the second, and by `settle` altogether."""
 SPANS = 3_600
-"""Seconds that are told apart; what comes later counts in the last."""
+"""Seconds that are told apart; see `second`."""
+
+
+def second(now: float) -> int:
+    """The second in which a moment counts: what comes after the last counts in it."""
+    return min(SPANS - 1, max(0, int(now)))
 
 
 class Tally(msgspec.Struct):
@@ -65,7 +70,7 @@ class Tally(msgspec.Struct):
             times={kind: Histogram() for kind in KINDS},
             courses={kind: Course(plan.span) for kind in KINDS},
             counts=dict.fromkeys(COUNTS, 0),
-            flows={name: {} for name in FLOWS},
+            flows={name: defaultdict(int) for name in FLOWS},
         )
 
     def time(self, kind: str, due: float, now: float, warm: float) -> None:
@@ -74,10 +79,11 @@ class Tally(msgspec.Struct):
         if due >= warm:
             self.times[kind].add(now - due)
 
-    def flow(self, name: str, now: float, count: int = 1) -> None:
-        """Something was said or read now."""
-        flow, second = self.flows[name], min(SPANS - 1, max(0, int(now)))
-        flow[second] = flow.get(second, 0) + count
+    def settle(self) -> Tally:
+        """Bring the counts up to the flows; itself."""
+        for name, flow in self.flows.items():
+            self.counts[name] = sum(flow.values())
+        return self
 
     def error(self, code: str) -> None:
         """One more of its code."""
@@ -107,7 +113,7 @@ class Tally(msgspec.Struct):
         """How many a second, in the whole seconds between."""
         first, last = int(begin), max(int(begin) + 1, int(end))
         flow = self.flows[name]
-        return sum(flow.get(second, 0) for second in range(first, last)) / (last - first)
+        return sum(flow.get(at, 0) for at in range(first, last)) / (last - first)
 
 
 def _add(mine: dict[str, int], theirs: dict[str, int]) -> None:

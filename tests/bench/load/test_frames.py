@@ -36,7 +36,10 @@ def test_what_a_server_sends_is_read(size: int) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([TEXT, BINARY, PING, CLOSE]), st.binary(max_size=125))),
+    st.lists(
+        st.tuples(st.sampled_from([PING, CLOSE]), st.binary(max_size=125))
+        | st.tuples(st.sampled_from([TEXT, BINARY]), st.integers(0, 400).map(bytes))
+    ),
     st.data(),
 )
 def test_however_the_bytes_come_the_messages_are_the_same(
@@ -48,6 +51,12 @@ def test_however_the_bytes_come_the_messages_are_the_same(
     for begin, end in zip([0, *cuts], [*cuts, len(wire)], strict=True):
         found += list(reader.feed(wire[begin:end]))
     assert found == messages
+
+
+def test_a_head_may_come_in_pieces() -> None:
+    reader, wire = Frames(), server(TEXT, b"a" * 200)
+    assert list(reader.feed(wire[:3])) == []
+    assert list(reader.feed(wire[3:])) == [(TEXT, b"a" * 200)]
 
 
 def test_fragments_are_joined_and_a_ping_may_come_between() -> None:

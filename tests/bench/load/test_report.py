@@ -10,7 +10,7 @@ import pytest
 from gateway.bench.load import report
 from gateway.bench.load.plan import Goal, Plan
 from gateway.bench.load.report import Report, errors_share, html, lines, made
-from gateway.bench.load.tally import Tally
+from gateway.bench.load.tally import Tally, second
 
 PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2, slow=1)
 SAMPLES: list[tuple[float, dict[str, float]]] = [
@@ -49,7 +49,7 @@ def tally() -> Tally:
     for number in range(100):
         found.time("final", number / 10, number / 10 + 0.1, 0.0)
         found.slip.sent(number / 10, number / 10 + 0.001)
-        found.flow("captions", number / 10)
+        found.flows["captions"][second(number / 10)] += 1
     found.counts.update(whole=50, frames=100, captions=100, sockets=3)
     found.cpu, found.busiest = 0.01, 0.1
     return found
@@ -154,7 +154,7 @@ def test_the_page_has_charts_of_all_of_it() -> None:
         reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
     )
     for part in (
-        *("Goal missed: final-p50", "It was stopped", "Why.", "Percentiles", "Throughput"),
+        *("Goal missed: final-p50", "It was stopped", "Why.", "Percentiles", "Growing text"),
         *("finished caption", "Errors and closed sockets", "engine kv cache usage", "jobs queued"),
         *("seconds per token and job", "What changed in /metrics", "slow readers"),
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gateway.bench.load.plan import Plan
-from gateway.bench.load.tally import SPANS, Tally
+from gateway.bench.load.tally import SPANS, Tally, second
 
 PLAN = Plan(url="ws://x", langs=("de",))
 
@@ -17,7 +17,7 @@ def filled(scale: float) -> Tally:
     made.error("busy")
     made.closes["4008"] = 1
     made.slow["lags"] = 1
-    made.flow("said", 3.5, 2)
+    made.flows["said"][second(3.5)] += 2
     made.slip.sent(1.0, 1.0 + scale)
     made.cpu, made.busiest = scale, scale
     return made
@@ -37,14 +37,14 @@ def test_tallies_of_several_processes_add_up() -> None:
 
 def test_a_rate_is_that_of_the_seconds_that_count() -> None:
     made = Tally.of(PLAN)
-    for second in range(10):
-        made.flow("said", second + 0.5, second)
+    for at in range(10):
+        made.flows["said"][second(at + 0.5)] += at
     assert made.rate("said", 2.0, 6.0) == (2 + 3 + 4 + 5) / 4
     assert made.rate("captions", 0.0, 0.5) == 0
 
 
 def test_a_tally_is_bounded_in_time() -> None:
     made = Tally.of(PLAN)
-    made.flow("said", -5.0)
-    made.flow("said", 10.0 * SPANS)
+    made.flows["said"][second(-5.0)] += 1
+    made.flows["said"][second(10.0 * SPANS)] += 1
     assert made.flows["said"] == {0: 1, SPANS - 1: 1}
