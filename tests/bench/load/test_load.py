@@ -187,7 +187,8 @@ def test_goals_decide_the_status_and_files_have_all_of_it(
 
 
 def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
-    with in_thread(ScriptedEngine(capacity=64)) as live:
+    engine = ScriptedEngine(capacity=64)
+    with in_thread(engine) as live:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "gateway", "bench", "load", live.ws, "--seconds", "60"),
@@ -197,9 +198,11 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        asyncio.run(until(lambda: live.hub.tokens > 100))
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        try:
+            asyncio.run(until(lambda: len(engine.started) > 20))
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err == ""
     assert "NOT WHOLE" in out
