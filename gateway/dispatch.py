@@ -113,6 +113,11 @@ class Dispatch:
     def running(self) -> int:
         return len(self._running)
 
+    @property
+    def due(self) -> bool:
+        """Whether `actions` may have something to say."""
+        return bool(self._stops or self._waiting)
+
     def name(self, room: str) -> str:
         """An id for a job of a room. No two in this process are the same, of rooms neither that
         have the same name one after the other: a job of the first may still be stopping."""

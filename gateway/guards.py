@@ -111,8 +111,8 @@ HEAD_MOST = 120
 THINKING_MOST = 4000
 """Characters of thinking waited for."""
 
-RUDE_MOST = 24
-"""Characters before new text that a rude word may have begun in."""
+RUDE_MOST = 10
+"""Characters before new text that a rude word may have begun in; none is longer."""
 
 RESTART_LEAST, RESTART_WORDS = 4, 2
 """Shortest overlap with the forced prefix that counts as its restart, in characters; and in words
@@ -232,15 +232,20 @@ class Watch:
         """Text of the translation itself: cut, checked, without white space at its end."""
         if self._close:
             text = self._unquoted(text)
-        text = self._spoken(self._space + self._line(text))
+        if self._broken or "\n" in text:
+            text = self._line(text)
+        text = self._spoken(self._space + text)
         shown = text.rstrip()
         self._space = text[len(shown) :]
         before = len(self.text)
         self.text += shown
-        if "</think>" in self.text[-len(shown) - 8 :] and "think>" not in self.job.text:
-            raise rejected(Guard.THINKING, "showed its thinking")
-        if self._rude is not None and self._rude.search(self.text, max(0, before - RUDE_MOST)):
-            raise rejected(Guard.RUDE, "has a word that the source does not account for")
+        if ">" in shown and "</think>" in self.text[-len(shown) - 8 :]:
+            if "think>" not in self.job.text:
+                raise rejected(Guard.THINKING, "showed its thinking")
+        if self._rude is not None:
+            start = max(0, before - RUDE_MOST - 1)  # one more, which a word may be the rest of
+            if self._rude.search(self.text[start:].lower(), 1 if start else 0):
+                raise rejected(Guard.RUDE, "has a word that the source does not account for")
         self._weight += weight(shown)
         if self._weight > self._weight_most:
             raise rejected(Guard.LENGTH, "is far longer than the source")
@@ -268,6 +273,18 @@ class Watch:
 
     def _spoken(self, text: str) -> str:
         """``text`` up to the last word that an unfinished source can account for."""
+        word = text[1:] if text.startswith(" ") else text
+        plain = word.isalnum() and (word.isascii() or not DENSE_CHAR.search(word))
+        if plain and not self.job.partial:
+            # As nearly always: a whole word, or more of one. What follows would find the same.
+            if word is not text or not self._token:
+                self._words += 1
+                if self._token:
+                    self._say(self._token)
+                self._token = word
+            else:
+                self._token += word
+            return text
         known = len(self._token)
         text = self._token + text
         self._token = ""
@@ -288,7 +305,7 @@ class Watch:
     def _say(self, token: str) -> None:
         """A word is complete. Raises `Rejected` when it closes a loop."""
         phrase, times = self._runs.say(token)
-        if times >= loop_limit(phrase, is_dense(token)):
+        if times >= LOOP_LEAST and times >= loop_limit(phrase, is_dense(token)):
             if times > repeats(self.job.text) + LOOP_MORE:
                 raise rejected(Guard.LOOP, "repeats itself without end")
 
@@ -304,7 +321,7 @@ class Watch:
                 raise rejected(Guard.EMPTY, "has no words")
             if SHORT_FROM <= weight(job.text) and weight(text) < SHORT_LEAST * weight(job.text):
                 raise rejected(Guard.SHORT, "is far shorter than the source")
-        if self._rude is not None and self._rude.search(text + " "):
+        if self._rude is not None and self._rude.search(text.lower() + " "):
             raise rejected(Guard.RUDE, "has a word that the source does not account for")
         if copied(job.text, text, job.source, job.target):
             raise rejected(Guard.COPY, "is the source itself")
@@ -324,6 +341,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._last: deque[str] = deque(maxlen=NGRAM)
+        self._runs = False  # whether any token of the last ones was said before
         self._same = [0] * (NGRAM + 1)  # by n: how many tokens in a row equal the one n before
 
     def say(self, token: str) -> tuple[int, int]:
@@ -331,12 +349,14 @@ class Runs:
         token = token.casefold()
         best = (1, 1)
         if token in self._last:
+            self._runs = True
             for n in range(1, len(self._last) + 1):
                 self._same[n] = self._same[n] + 1 if self._last[-n] == token else 0
                 times = self._same[n] // n + 1
                 if times > best[1]:
                     best = (n, times)
-        else:  # most of the time: a new word ends every run
+        elif self._runs:  # a new word ends every run
+            self._runs = False
             self._same = [0] * (NGRAM + 1)
         self._last.append(token)
         return best
@@ -486,6 +506,8 @@ def digits(text: str) -> str:
 
 def weight(text: str) -> float:
     """Length in Latin characters, about: a dense one says as much as `DENSITY` of them."""
+    if text.isascii():
+        return len(text)
     return len(text) + (DENSITY - 1) * len(DENSE_CHAR.findall(text))
 
 
@@ -500,7 +522,7 @@ def lines(text: str) -> int:
 
 
 def is_dense(token: str) -> bool:
-    return DENSE_CHAR.match(token) is not None
+    return not token.isascii() and DENSE_CHAR.match(token) is not None
 
 
 def has_words(text: str) -> bool:

@@ -101,33 +101,29 @@ MODELS = re.compile(
 )
 """Signs that the source is about such models itself."""
 
-RUDE = {
-    language: re.compile(rf"(?<![^\W_])(?:{words})" if spaced else words, re.IGNORECASE)
-    for language, spaced, words in (
-        (
-            "en",
-            True,
-            r"fuck|motherf|shit|bitch|cunt|whore|slut|asshole|nigg(?:er|a(?=[\W_]))|faggot",
-        ),
-        (
-            "de",
-            True,
-            r"fick(?:t|en|e)?(?=[\W_])|fotze|huren?(?=[\W_])|titten|schei(?:ß|ss)|arschl|wichs|nutte",
-        ),
-        (
-            "fr",
-            True,
-            r"putain|pute(?=[\W_])|merde|salopes?(?=[\W_])|salaud|connard|connasse|encul|nique(?:r|s)?(?=[\W_])",
-        ),
-        (
-            "es",
-            True,
-            r"puta(?:s)?(?=[\W_])|mierda|joder|coño|cabr[óo]n|gilipoll|pollas?(?=[\W_])|follar|maric[óo]n",
-        ),
-        ("zh", False, r"他妈的|操你|傻逼|婊子|妓女|强奸|鸡巴|你妈的"),
-    )
+_RUDE = {
+    "en": r"fuck motherf shit bitch cunt whore slut asshole nigg(?:er|a(?=[\W_])) faggot",
+    "de": r"fick(?:t|en|e)?(?=[\W_]) fotze huren?(?=[\W_]) titten schei(?:ß|ss) arschl wichs nutte",
+    "fr": r"putain pute(?=[\W_]) merde salopes?(?=[\W_]) salaud connard connasse encul"
+    r" nique(?:r|s)?(?=[\W_])",
+    "es": r"puta(?:s)?(?=[\W_]) mierda joder coño cabr[óo]n gilipoll pollas?(?=[\W_]) follar"
+    r" maric[óo]n",
+    "zh": r"他妈的 操你 傻逼 婊子 妓女 强奸 鸡巴 你妈的",
 }
-"""Words that a small model has made of harmless ones, by language of the translation."""
+
+
+def _at_a_word(words: str) -> re.Pattern[str]:
+    """``words`` where they begin one, in text of lower case. Their first three letters stand before
+    what looks back from them: a search skips what has no such letters, and that is nearly all."""
+    return re.compile("|".join(rf"{word[:3]}(?<![^\W_]...){word[3:]}" for word in words.split()))
+
+
+RUDE = {
+    language: re.compile(words.replace(" ", "|")) if language == "zh" else _at_a_word(words)
+    for language, words in _RUDE.items()
+}
+"""Words that a small model has made of harmless ones, by language of the translation; they are
+sought in lower case."""
 
 CRUDE = re.compile(
     r"(?<![^\W_])(?:fuck|shit|crap|damn|hell\b|bloody|bitch|bastard|cunt|whore|slut|prostitut|rape|sex"

@@ -184,6 +184,8 @@ class Caption:
         assert self.state is State.RUNNING, repr(self)
         if chunk.text and not self._first:
             self._first = now
+        if self.stable is self._hypothesis and not (self.partial or self._grown or chunk.reset):
+            return self._append(chunk)
         if chunk.reset:
             self._hypothesis, self._ids, self.flags = self._base, (), ()
         self._hypothesis += chunk.text
@@ -192,6 +194,16 @@ class Caption:
         if self.partial:
             return None
         return self._extend() if self._grown else self._stream(reset=chunk.reset)
+
+    def _append(self, chunk: Chunk) -> Delta | None:
+        """The same, where all that the engine has said is shown, and it says more: as nearly always
+        of a text that came complete. `_stream` would find the same, by looking at all of it."""
+        self._ids += chunk.ids
+        self.flags += chunk.flags
+        if not chunk.text:
+            return None
+        self.stable = self._hypothesis = text = self._hypothesis + chunk.text
+        return Delta(id=self.id, rev=self.rev, lang=self.lang, add=chunk.text, n=len(text))
 
     def rest(self) -> Delta | None:
         """The job of a partial revision ended: what it commits, and what changes on the screen."""

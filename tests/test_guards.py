@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from re._parser import parse  # type: ignore[import-not-found]
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,14 @@ from gateway.errors import ErrorCode, Rejected
 from gateway.guards import (
     HEAD_MOST,
     LOOP_WORDS,
+    RUDE_MOST,
     THINKING_MOST,
     Guard,
     Watch,
     weight,
 )
 from gateway.job import Job
+from gateway.phrases import RUDE
 
 ORDERS = (
     # What people say in meetings, that a model could take for an order or a question to itself.
@@ -438,6 +441,29 @@ def test_a_loop_is_seen_before_the_model_ends() -> None:
         for _ in range(10):
             follower.feed("gehen wir hin ")
     assert follower.text.count("gehen") == 3
+
+
+@pytest.mark.parametrize("language", RUDE)
+def test_no_rude_word_is_longer_than_what_is_looked_at_again(language: str) -> None:
+    assert parse(RUDE[language].pattern).getwidth()[1] < RUDE_MOST
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("Er ist ein Arschloch.", False), ("Sie ist barschl", True), ("Das_Scheiß", False)],
+)
+def test_a_rude_word_is_found_where_it_begins_a_word_however_it_is_cut(
+    text: str, shown: bool
+) -> None:
+    for cut in range(1, len(text)):
+        watch = Watch(Job(id="1", text="He is a good man.", source="en", target="de"))
+        try:
+            for piece in (text[:cut], text[cut:]):
+                watch.feed(piece)
+            found = False
+        except Rejected as fault:
+            found = fault.guard == Guard.RUDE
+        assert found is not shown
 
 
 def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:

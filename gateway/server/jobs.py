@@ -95,7 +95,8 @@ class Run:
         jobs = self.jobs
         try:
             self.room.fed(self.job.id, chunk, jobs.now())
-            jobs.act()  # it may be stopped by what it says
+            if jobs.dispatch.due:  # it may be stopped by what it says
+                jobs.act()
         except Exception:
             log.exception("job %s failed by a fault of the gateway", self.job.id)
             self.quit(ErrorCode.INTERNAL)
