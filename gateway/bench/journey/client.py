@@ -22,7 +22,7 @@ from gateway.bench.journey.plan import SOURCE, TARGET, Answer
 
 FLIGHT = 4_000
 """Requests of an open loop that may be on their way; one more is noted as not sent."""
-ENOUGH = 25
+ENOUGH = 20
 """Answers from which a closed loop tells how fast it is, if it has been steady meanwhile."""
 SOCKETS = 32
 """WebSockets over which an open loop speaks."""

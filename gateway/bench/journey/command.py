@@ -27,7 +27,7 @@ from gateway.engines import EMBEDDED
 from gateway.engines.vocabulary import FILE, Vocabulary
 
 TEXT = "The architectures that led to this gateway, measured side by side."
-CLIENTS = (1, 5, 10, 25, 50)
+CLIENTS = {"embedded": (1, 5, 10, 25, 40), "vllm": (1, 5, 10, 25, 50)}
 QUICK_CLIENTS = (1, 25)
 RATES = (0.8, 3.0)
 PACKAGES = ("vllm", "torch", "ctranslate2", "starlette", "uvicorn", "websockets")
@@ -49,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loads", type=_loads, default=texts.LOADS, metavar="LOAD[,LOAD]",
                         help="uniform, variable; default: both")  # fmt: skip
     parser.add_argument("--clients", type=_counts, metavar="N[,N]",
-                        help="requests at once; default: 1,5,10,25,50")  # fmt: skip
+                        help="requests at once; default: 1,5,10,25 and 40 or 50")  # fmt: skip
     parser.add_argument("--rates", type=_numbers, metavar="X[,X]",
                         help="open loop: times that of (a); 0: none; default: 0.8,3")  # fmt: skip
     parser.add_argument("--per-second", action="store_true",
@@ -57,9 +57,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arrivals", choices=("poisson", "fixed"), default="poisson",
                         help="of the open loop; default: %(default)s")  # fmt: skip
     parser.add_argument("--seconds", type=flags.positive, metavar="S",
-                        help="of a cell, at least; default: 3")  # fmt: skip
+                        help="of a cell, at least; default: 2")  # fmt: skip
     parser.add_argument("--patience", type=flags.positive, metavar="S",
-                        help="that a cell may wait for its slowest; default: 30")  # fmt: skip
+                        help="that a cell may wait for its slowest; default: 20")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="fewer and shorter cells")
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals; default: 0")
     parser.add_argument("--cpus", type=flags.count, metavar="N",
@@ -109,12 +109,12 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
             plan,
             args.architectures,
             args.loads,
-            args.clients or (QUICK_CLIENTS if args.quick else CLIENTS),
+            args.clients or (QUICK_CLIENTS if args.quick else CLIENTS[args.backend]),
             [r for r in (args.rates or ((3.0,) if args.quick else RATES)) if r > 0],
             absolute=args.per_second,
             arrivals=args.arrivals,
-            seconds=args.seconds or (1.0 if args.quick else 3.0),
-            patience=args.patience or (8.0 if args.quick else 30.0),
+            seconds=args.seconds or (1.0 if args.quick else 2.0),
+            patience=args.patience or (8.0 if args.quick else 20.0),
             seed=args.seed,
             flags=tuple(args.flags),
         )

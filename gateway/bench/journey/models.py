@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -164,7 +165,11 @@ class Prompter:
         }
 
     def engine(self) -> dict[str, Any]:
-        """vLLM's engine arguments, with a model that it can read: its weights may be int8."""
+        """vLLM's engine arguments, with a model that it can read: its weights may be int8.
+
+        Its processes are to be spawned, as those of the gateway's engine are.
+        """
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         model = conversion.widened(Path(self._plan.model), conversion.user_cache())
         return {"max_model_len": self.room} | self._plan.engine() | {"model": str(model)}
 
