@@ -167,19 +167,19 @@ class Probe:
         hub = self._hub
         keeping = asyncio.create_task(hub.keep(), name="tune-keep")
         looking = asyncio.create_task(self._look(), name="tune-look")
-        thrown = self._engine.stats().get("preemptions", 0.0)
+        before = dict(self._engine.stats())
         try:
             said = list(self._seat())
             begin = hub.now() + LOOK_S
             self._from = begin + LEAD * self._load.seconds
-            before = 0
+            tokens = 0
             counted = False
             for at, session, frame in said:
                 due = begin + at
                 if (wait := due - hub.now()) > 0:
                     await asyncio.sleep(wait)
                 if not counted and due >= self._from:
-                    counted, before = True, self._engine.tokens
+                    counted, tokens = True, self._engine.tokens
                     for times in (self._watched.queue, self._watched.first, self._engine.token):
                         times.clear()
                 self._late = max(self._late, hub.now() - due)
@@ -189,12 +189,13 @@ class Probe:
             end = begin + self._load.seconds
             if (wait := end - hub.now()) > 0:
                 await asyncio.sleep(wait)
-            tokens, span = self._engine.tokens - before, max(1e-3, end - self._from)
+            tokens, span = self._engine.tokens - tokens, max(1e-3, end - self._from)
             made = sum(due + took <= end for due, took in self._final)
             until = hub.now() + PATIENCE_S
             while self._open and hub.now() < until:  # noqa: ASYNC110  # no event tells it
                 await asyncio.sleep(LOOK_S / 2)
             now = hub.now()
+            self._read()
         finally:
             for task in (keeping, looking):
                 task.cancel()
@@ -202,6 +203,9 @@ class Probe:
             await self._clear()
         waits = [took for _, took in self._final] + [now - due for due in self._open.values()]
         queued = list(self._watched.queue)
+        after = self._engine.stats()
+        grown = {name: after[name] - before.get(name, 0.0) for name in after}
+        ended, steps = max(1.0, grown.get("finished", 0.0)), max(1.0, grown.get("steps", 0.0))
         return Figures(
             captions=self._captions + self._refused,
             seconds=span,
@@ -216,7 +220,10 @@ class Probe:
             running=self._watched.most,
             waiting=max(self._watched.longest, self._inside),
             cache=self._cache,
-            preemptions=int(self._engine.stats().get("preemptions", 0.0) - thrown),
+            preemptions=int(grown.get("preemptions", 0.0)),
+            inside=grown.get("queue_seconds", 0.0) / ended,
+            prefill=grown.get("prefill_seconds", 0.0) / ended,
+            batch=grown.get("tokens", 0.0) / steps,
             late=self._late,
         )
 
@@ -260,15 +267,18 @@ class Probe:
                         self._final.append((due_at, now - due_at))
 
     async def _look(self) -> None:
-        """Read as the readers would, and look at the gauges."""
+        """Read as readers would, and look at the gauges."""
         while True:
             stats = self._engine.stats()
             self._inside = max(self._inside, stats.get("waiting", 0.0))
             self._cache = max(self._cache, stats.get("kv_cache_usage", 0.0))
-            for session in self._sessions:
-                for frame in session.outbox.take():
-                    self._refused += isinstance(frame, str) and _ERROR in frame[:64]
+            self._read()
             await asyncio.sleep(LOOK_S)
+
+    def _read(self) -> None:
+        for session in self._sessions:
+            for frame in session.outbox.take():
+                self._refused += isinstance(frame, str) and _ERROR in frame[:64]
 
     async def _clear(self) -> None:
         """Leave nothing behind in the engine."""

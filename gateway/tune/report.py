@@ -13,12 +13,6 @@ from gateway.bench import chart, page, table
 from gateway.tune.load import FEW, Load
 from gateway.tune.steps import Figures, reason
 
-HEADS = (
-    *("", "captions/s", "final p50", "p95", "p99", "first p50", "p95", "p99", "queue p95"),
-    *("ms/token", "tokens/s", "jobs", "waiting", "KV %", "thrown", "times"),
-)
-"""Times are milliseconds."""
-
 TAIL = 100
 """Captions below which the 95th of a hundred is the accident of a few."""
 
@@ -122,31 +116,48 @@ def text(found: Found) -> str:
     ]
     for one in found.tried:
         told = [f"{value}: {verdict}" for value, verdict in one.verdicts.items()]
-        parts.append("\n".join([table.text((one.setting, *HEADS[1:]), _rows(one)), *told]))
+        parts.append("\n".join([table.text(*_table(one)), *told]))
     parts.append("Times are milliseconds.\n" + "\n".join(found.reasons))
     parts += [f"Warning: {warning}" for warning in found.warnings]
     parts.append(found.toml.rstrip())
     return "\n\n".join(parts)
 
 
-def _rows(one: Tried) -> list[list[table.Cell]]:
-    return [
+def _table(one: Tried) -> tuple[list[str], list[list[table.Cell]]]:
+    """Heads and rows; without the columns that this engine has nothing for. Times are in
+    milliseconds."""
+    heads = [one.setting, *_COLUMNS, "times"]
+    rows: list[list[table.Cell]] = [
         [
             f"{value}{' <-' if value == one.best else ''}",
-            figures.made,
-            *(_ms(at) for at in (figures.final.p50, figures.final.p95, figures.final.p99)),
-            *(_ms(at) for at in (figures.first.p50, figures.first.p95, figures.first.p99)),
-            _ms(figures.queue.p95),
-            1000 * figures.token.p50,
-            figures.tokens,
-            round(figures.running),
-            round(figures.waiting),
-            round(100 * figures.cache) if figures.cache else None,
-            figures.preemptions if figures.cache else None,
+            *(of(figures) for of in _COLUMNS.values()),
             one.times[value],
         ]
         for value, figures in sorted(one.steps.items())
     ]
+    kept = [place for place in range(len(heads)) if any(row[place] is not None for row in rows)]
+    return [heads[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+_COLUMNS: dict[str, Callable[[Figures], table.Cell]] = {
+    "captions/s": lambda one: one.made,
+    "final p50": lambda one: _ms(one.final.p50),
+    "final p95": lambda one: _ms(one.final.p95),
+    "final p99": lambda one: _ms(one.final.p99),
+    "first p50": lambda one: _ms(one.first.p50),
+    "first p95": lambda one: _ms(one.first.p95),
+    "first p99": lambda one: _ms(one.first.p99),
+    "queue p95": lambda one: _ms(one.queue.p95),
+    "inside": lambda one: _ms(one.inside) if one.batch else None,
+    "prefill": lambda one: _ms(one.prefill) if one.batch else None,
+    "ms/token": lambda one: 1000 * one.token.p50,
+    "tokens/s": lambda one: one.tokens,
+    "tokens/step": lambda one: one.batch or None,
+    "jobs": lambda one: round(one.running),
+    "waiting": lambda one: round(one.waiting),
+    "KV %": lambda one: 100 * one.cache if one.cache else None,
+    "thrown": lambda one: one.preemptions if one.cache else None,
+}
 
 
 def _ms(seconds: float) -> float:
@@ -232,10 +243,7 @@ def html(found: Found) -> str:
                     for value, verdict in one.verdicts.items()
                 ),
             ),
-            tables=[
-                page.Table((one.setting, *HEADS[1:]), _rows(one), one.setting)
-                for one in found.tried
-            ],
+            tables=[page.Table(*_table(one), one.setting) for one in found.tried],
             charts=charts(found),
         ),
     ]

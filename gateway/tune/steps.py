@@ -92,6 +92,13 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Largest share of the KV cache in use; 0 where there is none."""
     preemptions: int = 0
     """Requests thrown out of the KV cache."""
+    inside: float = 0.0
+    """Of a request, on average, as the engine itself counts: waiting in the engine; 0 where it does
+    not say."""
+    prefill: float = 0.0
+    """The same: from there to its first token."""
+    batch: float = 0.0
+    """Tokens that a step of the model made, on average; 0 where the engine does not say."""
     late: float = 0.0
     """Most that the measuring itself was late; above some tens of milliseconds, read with care."""
 
@@ -172,11 +179,14 @@ def pooled(found: Sequence[Figures]) -> Figures:
         first=spread("first"),
         queue=spread("queue"),
         token=spread("token"),
-        **{
-            name: of(name)
-            for name in (*("seconds", "tokens", "made", "running", "waiting", "cache", "late"),)
-        },
+        **{name: of(name) for name in _PLAIN},
     )
+
+
+_PLAIN = (
+    *("seconds", "tokens", "made", "running", "waiting", "cache"),
+    *("inside", "prefill", "batch", "late"),
+)
 
 
 def best(steps: Mapping[int, Figures], usual: int | None = None) -> int:

@@ -67,6 +67,16 @@ def test_those_of_the_embedded_engine_are_too(tmp_path: Path, name: str) -> None
     assert settings.value(settings.load({"config": str(path)}, {}).settings, name) == 8
 
 
+def test_columns_that_an_engine_has_nothing_for_are_left_out() -> None:
+    assert "KV %" in report.text(found())
+    bare = {4: figures(), 8: figures()}
+    assert "KV %" not in report.text(found(tried(steps=bare)))
+    told = {4: figures(), 8: figures(batch=7.5, inside=0.25, prefill=0.125)}
+    text = report.text(found(tried(steps=told)))
+    assert "inside  prefill  ms/token  tokens/s  tokens/step" in text
+    assert "250      125" in text
+
+
 def test_what_is_weak_about_it_is_said() -> None:
     assert found().warnings == ()
     weak = {8: figures(captions=30, late=0.2)}
