@@ -1,33 +1,45 @@
-"""The gateway beside its peers on one GPU: the raw engine, vLLM's own servers, this gateway.
+"""The gateway beside its peers on one GPU: the raw engine, vLLM's own servers, a prototype.
 
-    python -m benchmarks.gpu MODEL --seqs 256 --streams 16,64,256 --arms raw,serve,rust,gateway
+    python -m benchmarks.gpu MODEL --streams 16,64,256 --arms raw,engine,bare,gateway,serve,rust
+
+Arms: ``raw`` AsyncLLM with its output thrown away, ``engine`` the gateway's engine with its output
+thrown away, ``bare`` an afternoon's prototype (`benchmarks.prototype`), ``gateway`` this one,
+``serve`` and ``rust`` vLLM's own servers. All are started first, one GPU's memory among them, and
+then loaded in turn, round after round: a machine is faster now and slower then, and only what was
+measured within the same minute is compared. While one is loaded the others sleep.
 
 Every arm gets the same pairs of lengths (prompts of 50 to 240 tokens, outputs of 10 to 199, as
 variable as real meetings) in closed loop, from client processes of its own. Weights may be dummies:
 this measures speed. `model()` writes a configuration and a tokenizer to measure with; its every
-ASCII character is one token, so that text and token counts agree. Prints one JSON line per point.
+ASCII character is one token, so that text and token counts agree. Prints one JSON line per point,
+at the end one for each arm and number of streams with the medians of its rounds, and ratios.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
-import random
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 CLIENTS = 8
+LEAST = 192
+"""Utterances of a point: four for each stream, and at least so many."""
+ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
+SAMPLE_MS = 100
+BUSY = 90
+"""Per cent at which the device counts as used, and idle below a ninth of that."""
+START_S = 400.0
 PROFILE = """
 title = "Benchmark: the text is the prompt, the output as long as the text is over 40 tokens"
 kind = "raw"
@@ -47,17 +59,29 @@ names = ['no-model-is-called-so']
 [[template]]
 text = "{text}"
 """
-ENGINE = {"dtype": "bfloat16", "max_model_len": 2048, "gpu_memory_utilization": 0.5}
+
+SHAPES: dict[str, dict[str, int]] = {
+    "0.6b": {"layers": 28, "hidden": 1024, "inner": 3072, "heads": 16},
+    "4b": {"layers": 36, "hidden": 2560, "inner": 9728, "heads": 32},
+    "tiny": {"layers": 2, "hidden": 64, "inner": 128, "heads": 2, "size": 2048},
+}
+"""Of Qwen3, without weights; ``tiny`` to try this program on a CPU."""
 
 
-def model(path: Path, layers: int = 28, hidden: int = 1024, inner: int = 3072) -> Path:
+def model(
+    path: Path,
+    layers: int = 28,
+    hidden: int = 1024,
+    inner: int = 3072,
+    heads: int = 16,
+    size: int = 151_936,
+) -> Path:
     """A Qwen3-shaped model without weights (0.6B by default) and a one-character tokenizer."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     vocab = {"<pad>": 0, "<s>": 1, "</s>": 2}
     for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
         vocab[letter] = len(vocab)
-    size = 151_936
     vocab |= {f"Ġw{n}": n for n in range(len(vocab), size)}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -74,8 +98,8 @@ def model(path: Path, layers: int = 28, hidden: int = 1024, inner: int = 3072) -
         "hidden_size": hidden,
         "intermediate_size": inner,
         "num_hidden_layers": layers,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
+        "num_attention_heads": heads,
+        "num_key_value_heads": min(heads, 8),
         "head_dim": 128,
         "hidden_act": "silu",
         "attention_bias": False,
@@ -92,152 +116,168 @@ def model(path: Path, layers: int = 28, hidden: int = 1024, inner: int = 3072) -
     return path
 
 
-# --- load -----------------------------------------------------------------------------------------
+# --- arms -----------------------------------------------------------------------------------------
 
 
-def lengths(count: int, seed: int) -> Iterator[tuple[str, int]]:
-    """(text, output tokens); a text has 40 characters, which are tokens, more than its output."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        tokens = rng.randrange(10, 200)
-        text = "".join(rng.choice("etaoin shrdlu") for _ in range(40 + tokens - 2))
-        yield "a" + text + "b", tokens
+class Arm:
+    """A process of its own that was started and can be loaded.
+
+    :param options: vLLM's, the same for all
+    """
+
+    def __init__(self, name: str, path: str, options: dict[str, Any], logs: Path) -> None:
+        self.name = name
+        self.path = path
+        self.port = _free_port()
+        self.begun = time.monotonic()
+        self._log = (logs / f"{name}.log").open("wb")
+        self.inside = name in ("raw", "engine")
+        """Whether its load is inside it too."""
+        env = os.environ | {"VLLM_USE_RUST_FRONTEND": "1" if name == "rust" else "0"}
+        self.process = subprocess.Popen(
+            [sys.executable, *self._command(options)],
+            env=env,
+            stdin=subprocess.PIPE if self.inside else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if self.inside else self._log,
+            stderr=self._log,
+            text=True,
+        )
+
+    def _command(self, options: dict[str, Any]) -> list[str]:
+        if self.inside:
+            return ["-m", "benchmarks.inside", self.name, self.path, json.dumps(options)]
+        if self.name == "bare":
+            return ["-m", "benchmarks.prototype", self.path, str(self.port), json.dumps(options)]
+        if self.name == "gateway":
+            command = ["-m", "gateway", "serve", "--engine", "vllm", "--model", self.path]
+            command += ["--profile", f"{self.path}/profile.toml", "--no-guards"]
+            command += ["--limit-queue", "4096"]
+            given = ("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len")
+            given = (*given, "gpu_memory_utilization", "load_format")
+        else:
+            command = ["-m", "vllm.entrypoints.cli.main", "serve", self.path]
+            given = tuple(options)
+        for key, value in options.items():
+            if key not in given:
+                command += ["--vllm-arg", f"{key}={json.dumps(value)}"]
+            elif value is True:
+                command += ["--" + key.replace("_", "-")]
+            else:
+                command += ["--" + key.replace("_", "-"), str(value)]
+        return [*command, "--port", str(self.port), "--host", "127.0.0.1"]
+
+    def wait(self) -> bool:
+        """Whether it is ready."""
+        if self.inside:
+            assert self.process.stdout is not None
+            ready = any(line == "READY\n" for line in self.process.stdout)
+        else:
+            path = "/readyz" if self.name in ("bare", "gateway") else "/health"
+            ready = False
+            while not ready and self.process.poll() is None:
+                time.sleep(0.5)
+                ready = _answers(f"http://127.0.0.1:{self.port}{path}")
+                if time.monotonic() - self.begun > START_S:
+                    break
+        line = {"arm": self.name, "ready_s": round(time.monotonic() - self.begun)}
+        if not ready:
+            line = {"arm": self.name, "error": f"did not start, see {self._log.name}"}
+        print(json.dumps(line), flush=True)
+        return ready
+
+    def stop(self) -> None:
+        if self.inside and self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.send_signal(signal.SIGTERM)
+
+    def gone(self) -> None:
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._log.close()
 
 
-class Tally:
-    """What the streams of one process saw. Times in seconds."""
+class Clients:
+    """Processes that make the load."""
+
+    def __init__(self, count: int) -> None:
+        command = [sys.executable, "-m", "benchmarks.streams"]
+        self._all = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(count)
+        ]
+
+    def load(self, arm: Arm, streams: int, count: int, seed: int) -> list[dict[str, Any]]:
+        if arm.inside:
+            return [_asked(arm.process, {"streams": streams, "count": count, "seed": seed})]
+        some = self._all[:streams]
+        how = "sse" if arm.name in ("serve", "rust") else "socket"
+        command = {"how": how, "port": arm.port, "name": arm.path}
+        for number, client in enumerate(some):
+            assert client.stdin is not None
+            share = {
+                "streams": streams // len(some),
+                "count": count // len(some),
+                "seed": seed * 100 + number,
+            }
+            client.stdin.write(json.dumps(command | share) + "\n")
+            client.stdin.flush()
+        return [_answer(client) for client in some]
+
+    def stop(self) -> None:
+        for client in self._all:
+            assert client.stdin is not None
+            client.stdin.close()
+            client.wait(10)
+
+
+class Device:
+    """How much of the GPU is used meanwhile, by NVML's count, as `nvidia-smi` tells it."""
 
     def __init__(self) -> None:
-        self.first: list[float] = []
-        self.gaps: list[float] = []
-        self.whole: list[float] = []
-        self.tokens = 0
-        self.wall = 0.0
+        query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        try:
+            self._smi = subprocess.Popen(
+                ["nvidia-smi", *query, "-i", "0", "-lms", str(SAMPLE_MS)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        except FileNotFoundError:
+            self._smi = None
 
-    async def watch(self, pieces: Any, tokens: int) -> None:
-        """Time an async iterator that yields whenever text arrives."""
-        begun = last = time.perf_counter()
-        first = True
-        async for _ in pieces:
-            now = time.perf_counter()
-            (self.first if first else self.gaps).append(now - last)
-            first, last = False, now
-        self.whole.append(time.perf_counter() - begun)
-        self.tokens += tokens
-
-    async def run(
-        self, streams: int, count: int, seed: int, one: Callable[[Any], Awaitable[None]]
-    ) -> None:
-        """``streams`` at once until ``count`` are done: closed loop."""
-        jobs = lengths(count, seed)
-
-        async def stream() -> None:
-            await one(jobs)
-
-        begun = time.perf_counter()
-        await asyncio.gather(*(stream() for _ in range(streams)))
-        self.wall = time.perf_counter() - begun
+    def stop(self) -> dict[str, Any]:
+        """Mean and 5th percentile in per cent, and shares of the samples; {} without a GPU."""
+        if self._smi is None:
+            return {}
+        self._smi.terminate()
+        seen = [int(line) for line in self._smi.communicate()[0].split() if line.isdigit()]
+        seen = sorted(seen[3:-3])  # the first and the last look at times before and after
+        if not seen:
+            return {}
+        return {
+            "gpu_mean": round(statistics.fmean(seen), 1),
+            "gpu_p5": seen[len(seen) // 20],
+            "gpu_busy_share": round(sum(one >= BUSY for one in seen) / len(seen), 3),
+            "gpu_idle_share": round(sum(one < 10 for one in seen) / len(seen), 3),
+        }
 
 
-async def load_socket(port: int, streams: int, count: int, seed: int) -> Tally:
-    from websockets.asyncio.client import connect
-
-    tally = Tally()
-
-    async def one(jobs: Iterator[tuple[str, int]]) -> None:
-        url = f"ws://127.0.0.1:{port}/v1/ws?from=en&to=de"
-        async with connect(url, compression=None, max_size=None) as ws:
-            await ws.recv()
-
-            async def pieces() -> Any:
-                async for frame in ws:
-                    if '"delta"' in frame:
-                        yield frame
-                    elif '"final"' in frame:
-                        return
-                    elif '"failed"' in frame or '"error"' in frame:
-                        raise RuntimeError(frame)
-
-            for text, tokens in jobs:
-                await ws.send(text)
-                await tally.watch(pieces(), tokens)
-
-    await tally.run(streams, count, seed, one)
-    return tally
-
-
-async def load_sse(port: int, name: str, streams: int, count: int, seed: int) -> Tally:
-    tally = Tally()
-
-    async def one(jobs: Iterator[tuple[str, int]]) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-        async def pieces(body: bytes) -> Any:
-            head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            tail = b""
-            while not tail.endswith(b"0\r\n\r\n"):
-                data = await reader.read(65_536)
-                if not data:
-                    raise ConnectionError
-                tail = tail[-64:] + data
-                if b'"text_completion"' in data:
-                    yield data
-
-        for text, tokens in jobs:
-            ids = [3 + ord(letter) % 90 for letter in text]
-            body = {"model": name, "prompt": ids, "max_tokens": tokens, "temperature": 0}
-            body |= {"ignore_eos": True, "stream": True}
-            await tally.watch(pieces(json.dumps(body).encode()), tokens)
-        writer.close()
-
-    await tally.run(streams, count, seed, one)
-    return tally
-
-
-async def raw(path: str, seqs: int, streams: list[int]) -> None:
-    """The engine with nothing around it, its output thrown away: the bound for all others."""
-    from vllm import AsyncEngineArgs, AsyncLLMEngine, SamplingParams
-    from vllm.inputs import tokens_input
-    from vllm.sampling_params import RequestOutputKind
-
-    args = AsyncEngineArgs(model=path, load_format="dummy", max_num_seqs=seqs, **ENGINE)
-    args.max_num_batched_tokens = 8192
-    engine = AsyncLLMEngine.from_engine_args(args)
-    for count in [8, *streams]:
-        tally = Tally()
-
-        async def one(jobs: Iterator[tuple[str, int]], tally: Tally = tally) -> None:
-            for text, tokens in jobs:
-                sampling = SamplingParams(
-                    temperature=0,
-                    max_tokens=tokens,
-                    ignore_eos=True,
-                    output_kind=RequestOutputKind.DELTA,
-                    skip_clone=True,
-                )
-                prompt = tokens_input([3 + ord(letter) % 90 for letter in text])
-                await tally.watch(engine.generate(prompt, sampling, str(random.random())), tokens)
-
-        cpu = time.process_time()
-        await tally.run(count, max(count * 4, 64), 1, one)
-        if count != 8 or 8 in streams:
-            report("raw", count, [vars(tally)], time.process_time() - cpu)
-    engine.shutdown()
-
-
-# --- measuring ------------------------------------------------------------------------------------
-
-
-def report(arm: str, streams: int, tallies: list[dict[str, Any]], cpu: float) -> None:
-    """One line: throughput, first text, gaps, and front-end CPU for each token."""
+def point(arm: Arm, clients: Clients, streams: int, number: int) -> dict[str, Any]:
+    """Throughput, first text, gaps, and front-end CPU for each token of one round."""
+    device = Device()
+    before = _cpu(arm.process.pid)
+    tallies = clients.load(arm, streams, max(4 * streams, LEAST), number)
+    cpu = _cpu(arm.process.pid) - before
+    busy = device.stop()
     wall = max(tally["wall"] for tally in tallies)
     tokens = sum(tally["tokens"] for tally in tallies)
     first = sorted(x for tally in tallies for x in tally["first"])
     gaps = sorted(x for tally in tallies for x in tally["gaps"])
     whole = sorted(x for tally in tallies for x in tally["whole"])
-    line = {
-        "arm": arm,
+    return {
+        "arm": arm.name,
         "streams": streams,
         "requests_s": round(len(whole) / wall, 1),
         "tokens_s": round(tokens / wall),
@@ -246,69 +286,55 @@ def report(arm: str, streams: int, tallies: list[dict[str, Any]], cpu: float) ->
         "gap_p50_ms": _ms(gaps, 0.5),
         "gap_p99_ms": _ms(gaps, 0.99),
         "whole_p50_ms": _ms(whole, 0.5),
+        "whole_p95_ms": _ms(whole, 0.95),
         "cpu_us_token": round(1e6 * cpu / tokens, 1),
+        "tokens_a_piece": round(tokens / sum(tally["pieces"] for tally in tallies), 2),
+        "refused": sum(tally["refused"] for tally in tallies),
+        "client_core": round(max(tally["cpu"] / tally["wall"] for tally in tallies), 2),
+        **busy,
     }
-    print(json.dumps(line), flush=True)
 
 
-def drive(arm: str, pid: int, port: int, name: str, streams: list[int]) -> None:
-    """Load a server from client processes of its own."""
-    for count in [8, *streams]:
-        clients = min(CLIENTS, count)
-        before = _cpu(pid)
-        command = [sys.executable, "-m", "benchmarks.gpu", name, "--client", arm]
-        command += ["--port", str(port)]
-        share = [str(count // clients), str(max(count * 4, 64) // clients)]
-        running = [
-            subprocess.Popen([*command, "--share", *share, str(seed)], stdout=subprocess.PIPE)
-            for seed in range(clients)
-        ]
-        tallies = [json.loads(client.communicate()[0]) for client in running]
-        if count != 8 or 8 in streams:
-            report(arm, count, tallies, _cpu(pid) - before)
+def summary(points: list[dict[str, Any]], streams: list[int]) -> list[dict[str, Any]]:
+    """Medians over the rounds; and of the ratios within a round, to ``raw`` and to ``rust``."""
+    lines = []
+    for count in streams:
+        rounds: dict[str, list[dict[str, Any]]] = {}
+        for one in points:
+            if one["streams"] == count:
+                rounds.setdefault(one["arm"], []).append(one)
+        for arm, own in rounds.items():
+            line: dict[str, Any] = {"summary": arm, "streams": count, "rounds": len(own)}
+            for key in own[0]:
+                if isinstance(own[0][key], int | float) and key != "streams":
+                    line[key] = round(statistics.median(one[key] for one in own), 2)
+            for peer, keys in (
+                ("raw", ("tokens_s",)),
+                ("rust", ("tokens_s", "cpu_us_token", "first_p50_ms", "first_p99_ms")),
+            ):
+                if peer in rounds and peer != arm:
+                    for key in keys:
+                        pairs = zip(own, rounds[peer], strict=True)
+                        ratio = statistics.median(one[key] / other[key] for one, other in pairs)
+                        line[f"{key}_to_{peer}"] = round(ratio, 3)
+            lines.append(line)
+    return lines
 
 
-def serve(arm: str, path: str, seqs: int, streams: list[int]) -> None:
-    """Start a server, load it, stop it."""
-    port = _free_port()
-    env = dict(os.environ)
-    if arm == "gateway":
-        command = ["-m", "gateway", "serve", "--engine", "vllm", "--model", path]
-        command += ["--profile", f"{path}/profile.toml", "--load-format", "dummy"]
-        command += ["--no-guards", "--limit-queue", "4096", "--max-num-seqs", str(seqs)]
-        for key, value in ENGINE.items():
-            command += ["--" + key.replace("_", "-"), str(value)]
-        ready = "/readyz"
-    else:
-        command = ["-m", "vllm.entrypoints.cli.main", "serve", path, "--load-format", "dummy"]
-        command += ["--max-num-seqs", str(seqs), "--max-num-batched-tokens", "8192"]
-        for key, value in ENGINE.items():
-            command += ["--" + key.replace("_", "-"), str(value)]
-        env["VLLM_USE_RUST_FRONTEND"] = "1" if arm == "rust" else "0"
-        ready = "/health"
-    log = Path(os.environ.get("OUT", tempfile.gettempdir())) / f"{arm}.log"
-    with log.open("wb") as file:
-        server = subprocess.Popen(
-            [sys.executable, *command, "--port", str(port), "--host", "127.0.0.1"],
-            env=env,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        begun = time.monotonic()
-        while not _answers(f"http://127.0.0.1:{port}{ready}"):
-            if server.poll() is not None or time.monotonic() - begun > 300:
-                print(json.dumps({"arm": arm, "error": f"did not start, see {log.name}"}))
-                return
-            time.sleep(0.5)
-        print(json.dumps({"arm": arm, "ready_s": round(time.monotonic() - begun)}), flush=True)
-        drive(arm, server.pid, port, path, streams)
-    finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            server.kill()
+def _asked(process: subprocess.Popen[str], command: dict[str, Any]) -> dict[str, Any]:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(command) + "\n")
+    process.stdin.flush()
+    return _answer(process)
+
+
+def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith('{"first"'):  # vLLM may write there too
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+    raise RuntimeError("a process ended before it had answered")
 
 
 def _ms(values: list[float], share: float) -> float | None:
@@ -350,30 +376,62 @@ def _free_port() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="a model directory; one without weights is made if missing")
+    parser.add_argument("--shape", choices=SHAPES, default="0.6b", help="of the model to be made")
     parser.add_argument("--seqs", type=int, default=256)
     parser.add_argument("--streams", default="16,64,256")
-    parser.add_argument("--arms", default="raw,serve,rust,gateway")
-    parser.add_argument("--client", help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--share", type=int, nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--share", type=float, help="of the GPU an arm may ask for; default: 0.8 by all"
+    )
+    parser.add_argument("--kv-gib", type=float, default=8.0, help="KV cache of an arm")
+    parser.add_argument("--eager", action="store_true", help="no compiling: to try this program")
+    parser.add_argument("--out", type=Path, help="a file for all points and the summary, as JSON")
     args = parser.parse_args()
-    if args.client:
-        load = (
-            load_socket(args.port, *args.share)
-            if args.client == "gateway"
-            else load_sse(args.port, args.model, *args.share)
-        )
-        print(json.dumps(vars(asyncio.run(load))))
-        return
-    path = Path(args.model)
+    for name in ("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS"):
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")
+    path, names = Path(args.model), args.arms.split(",")
     if not (path / "config.json").exists():
-        model(path)
+        model(path, **SHAPES[args.shape])
     streams = [int(n) for n in args.streams.split(",")]
-    for arm in args.arms.split(","):
-        if arm == "raw":
-            asyncio.run(raw(str(path), args.seqs, streams))
-        else:
-            serve(arm, str(path), args.seqs, streams)
+    options: dict[str, Any] = {
+        "max_num_seqs": args.seqs,
+        "max_num_batched_tokens": 8192,
+        "dtype": "bfloat16",
+        "max_model_len": 2048,
+        "gpu_memory_utilization": args.share or round(0.8 / len(names), 2),
+        "kv_cache_memory_bytes": int(args.kv_gib * 2**30),
+        "load_format": "dummy",
+    } | ({"enforce_eager": True} if args.eager else {})
+    logs = Path(os.environ.get("OUT", tempfile.gettempdir()))
+    arms: list[Arm] = []
+    clients = Clients(CLIENTS)
+    points: list[dict[str, Any]] = []
+    try:
+        # The first compiles what the others find in the cache then.
+        arms.append(Arm(names[0], str(path), options, logs))
+        ready = [arm for arm in arms if arm.wait()]
+        arms += [Arm(name, str(path), options, logs) for name in names[1:]]
+        ready += [arm for arm in arms[1:] if arm.wait()]
+        for arm in ready:
+            point(arm, clients, 8, 0)  # whatever is put off until it is needed
+        for number in range(1, args.rounds + 1):
+            for count in streams:
+                for arm in ready:
+                    points.append(point(arm, clients, count, number) | {"round": number})
+                    print(json.dumps(points[-1]), flush=True)
+    finally:
+        for arm in arms:
+            arm.stop()
+        for arm in arms:
+            arm.gone()
+        clients.stop()
+    lines = summary(points, streams)
+    for line in lines:
+        print(json.dumps(line), flush=True)
+    if args.out:
+        args.out.write_text(json.dumps({"points": points, "summary": lines}, indent=1))
 
 
 if __name__ == "__main__":
