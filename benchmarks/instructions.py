@@ -55,11 +55,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 SCENARIOS = {
     "raw": Scenario(kind="raw"),
     "bare": Scenario(kind="bare", turns=3),
-    "gateway": Scenario(kind="gateway", turns=4),
-    "served": Scenario(kind="served", turns=4),
-    "stock": Scenario(kind="stock", turns=6),
+    "gateway": Scenario(kind="gateway", turns=1),
+    "served": Scenario(kind="served", turns=1),
+    "stock": Scenario(kind="stock", turns=3),
     "raw, 200 readers": Scenario(kind="raw", streams=1, readers=200),
-    "served, 200 readers": Scenario(kind="served", streams=1, readers=200, turns=4),
+    "served, 200 readers": Scenario(kind="served", streams=1, readers=200, turns=1),
 }
 
 

@@ -126,7 +126,7 @@ class Connection:
         self._beat = beat
         self._writer = writer
         self._writing: asyncio.Task[None] | None = None
-        self._idle: asyncio.Future[None] | None = None  # what a writer that stays waits for
+        self._idle: asyncio.Future[bytes | None] | None = None  # what a writer that stays waits for
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
@@ -189,14 +189,23 @@ class Connection:
         return None if self._writer is None else self._writer.post
 
     def _offer(self) -> None:
-        """Let the outbox write by itself while the socket has room, and nothing taken before."""
-        self._session.outbox.post = self._post if self._writing is None else None
+        """Let the outbox write by itself while the socket has room, and nothing taken before; or
+        hand a frame to the writer that waits for one."""
+        waits = self._idle is not None and not self._idle.done()
+        own = self._post if self._writing is None else None
+        self._session.outbox.post = self._hand if waits else own
+
+    def _hand(self, wire: bytes) -> None:
+        assert self._idle is not None, "it was offered"
+        self._idle.set_result(wire)
+        self._session.outbox.post = None
 
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
             if self._idle is not None and not self._idle.done():
                 self._idle.set_result(None)
+                outbox.post = None
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
@@ -225,12 +234,14 @@ class Connection:
                 )  # `send` does not wait while there is room: others want to live
             elif self._writer is None and outbox.closing is None:
                 self._idle = self._loop.create_future()
-                await self._idle
+                self._offer()
+                if (handed := await self._idle) is not None:
+                    await send(_event(framing.message(handed)))
             else:
                 return
 
     def _written(self, task: asyncio.Task[None]) -> None:
-        self._writing = None
+        self._writing = self._idle = None
         if self._over:  # it was done before it could be told not to call
             return
         fault = None if task.cancelled() else task.exception()
