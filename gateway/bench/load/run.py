@@ -58,6 +58,8 @@ class Load:
         self.plan = plan
         self.stopped = False
         """Whether `stop` was called."""
+        self.tally = Tally.of(plan)
+        """All that was counted, once `run` has returned."""
         self._lines = list(lines)
         self._key = key
         self._goals = goals
@@ -81,7 +83,7 @@ class Load:
         not begin, `ValueError` for an address that is none.
         """
         engine = await self._probe()
-        tally, whole = Tally.of(self.plan), True
+        whole = True
         async with self._children() as children:
             self._draw(f"opening {self.plan.sockets} sockets ...")
             await _all(self._ready(process) for process in children)
@@ -98,7 +100,7 @@ class Load:
                 for done in await _all(
                     self._done(number, process) for number, process in enumerate(children)
                 ):
-                    tally.merge(done.tally)
+                    self.tally.merge(done.tally)
                     whole = whole and done.whole
             finally:
                 for task in looking:
@@ -108,7 +110,7 @@ class Load:
         self._draw("")
         return report.made(
             self.plan,
-            tally,
+            self.tally,
             engine=engine,
             whole=whole and not self.stopped,
             goals=self._goals,

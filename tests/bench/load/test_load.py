@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -161,6 +162,44 @@ def test_a_gateway_that_dies_is_counted_and_reported(tmp_path: Path) -> None:
         assert report.counts["unended"] > 0
         assert report.rates["said"] < 40, "what was not said does not count"
         assert report.errors_share > 0
+
+    asyncio.run(main())
+
+
+def test_a_gateway_that_stands_still_is_charged_for_all_who_would_have_spoken(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        child = Child(("--engine", "scripted", "--scripted-pace", "0"), tmp_path / "log")
+        await child.start()
+        try:
+            made = plan(
+                f"ws://127.0.0.1:{child.port}",
+                **{"rate": 40.0, "arrivals": "fixed", "partials": 0.0, "seconds": 4.0},
+                **{"rooms": 8, "readers": 0, "processes": 1},
+            )
+            load = Load(made, lines())
+            loading = asyncio.create_task(load.run())
+
+            def said() -> int:
+                return sum(one.counts["said"] for one in load._samples.values())
+
+            await until(lambda: said() > 0)
+            os.kill(child.pid, signal.SIGSTOP)
+            for _ in range(2):  # the next sample may have been on its way
+                seen = load._samples[0]
+                await until(lambda: load._samples[0] is not seen)  # noqa: B023
+            begun = said()
+            await until(lambda: said() >= begun + 40)
+            os.kill(child.pid, signal.SIGCONT)
+            report = await loading
+        finally:
+            await child.stop()
+        assert report.whole
+        assert report.counts["unended"] == 0
+        # Sends are never early, so 20 of these 40 were due half a second before the last of them.
+        first = load.tally.times["first"]
+        assert (1 - first.within(0.45)) * first.count >= 20
 
     asyncio.run(main())
 
