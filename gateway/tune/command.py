@@ -120,6 +120,8 @@ def run(
         note(f"Forced: {fault}")
     to = _targets(args.to, load, profile)
     note(f"{load.told}; into {', '.join(to)}")
+    if len(load.said) < loads.FEW:
+        note(f"that is {len(load.said)} utterances a step, few to judge by: more --seconds")
     sweep = Sweep(settings, load, to, restart=args.restart, say=note)
     status = 0
     try:

@@ -19,8 +19,9 @@ is memory, and makes every stream slower when it is used.
 
 **Stopping.** A `Ladder` goes up until a step is worse than the best so far (`compare`), and is so
 again when it is measured once more; or until a step was not used to its end: a larger one would
-change nothing. A best that was measured once is measured again before it is recommended. All
-measurements of a step count, by their medians.
+change nothing. A best that was measured once is measured again before it is recommended, and where
+that takes away the reason to stop, the ladder goes on. All measurements of a step count, by their
+medians.
 """
 
 from __future__ import annotations
@@ -233,14 +234,12 @@ class Ladder:
     ) -> None:
         self.found: dict[int, list[Figures]] = {}
         """What was measured, by value."""
-        self.verdicts: dict[int, str] = {}
-        """What each step was, beside the best before it."""
         self.stopped = ""
-        """Why it went no further, where it did not."""
+        """Why it went no further."""
+        self._values = values
         self._usual = usual
         self._places = places
-        self._left = list(values)
-        self._failed: set[int] = set()
+        self._failed: dict[int, str] = {}
         if usual is not None and known:
             self.found[usual] = list(known)
 
@@ -254,43 +253,68 @@ class Ladder:
         """The value to recommend. Raises `ValueError` where none was measured."""
         return best(self.steps, self._usual)
 
+    @property
+    def verdicts(self) -> dict[int, str]:
+        """What each value was, beside the best before it."""
+        told = dict(self._failed)
+        before, steps = self._known(), self.steps
+        for value in self._values:
+            if value in steps:
+                told[value] = "first step"
+                if before:
+                    verdict, why = compare(steps[value], before[best(before, self._usual)])
+                    told[value] = f"{verdict.value}: {why}"
+                before[value] = steps[value]
+        return told
+
     def __iter__(self) -> Iterator[int]:
         """The values to measure one after the other, each to be told by `tell` before the next."""
-        while self._left:
-            yield self._left[0]
-        self.stopped = self.stopped or "There are no more steps."
-        while self.found and len(self.found[self.best]) < ENOUGH and self.best not in self._failed:
-            yield self.best
+        while (value := self._next()) is not None:
+            yield value
 
     def skip(self, value: int, why: str) -> None:
         """A value cannot be used, or not again."""
-        self.verdicts[value] = why
-        self._failed.add(value)
-        if value in self._left:
-            self._left.remove(value)
+        self._failed[value] = why
 
     def tell(self, value: int, figures: Figures) -> None:
         """A step was measured."""
-        before = {other: one for other, one in self.steps.items() if other != value}
         self.found.setdefault(value, []).append(figures)
-        if value not in self._left:  # it was confirmed
-            return
-        verdict, why, other = Verdict.SAME, "first step", value
-        if before:
-            other = best(before, self._usual)
-            verdict, why = compare(self.steps[value], before[other])
-        if verdict is Verdict.WORSE and len(self.found[value]) < ENOUGH:
-            return  # once is chance
-        self.verdicts[value] = f"{verdict.value}: {why}" if before else why
-        self._left.remove(value)
-        if verdict is Verdict.WORSE:
-            self._stop(f"{value} is worse than {other}: {why}.")
-        elif self._places and figures.kept and figures.running < value:
-            self._stop(f"There were never more than {figures.running:.0f} jobs at once.")
 
-    def _stop(self, why: str) -> None:
-        self.stopped = why
-        self._left.clear()
+    def _next(self) -> int | None:
+        """What is to be measured next, by all that is known now: a step that is measured again can
+        turn out to have been no reason to stop."""
+        self.stopped = "There are no more steps."
+        before, steps = self._known(), self.steps
+        for value in self._values:
+            if value in self._failed and value not in steps:
+                continue
+            if value not in steps:
+                return value
+            here = steps[value]
+            if before:
+                other = best(before, self._usual)
+                verdict, why = compare(here, before[other])
+                if verdict is Verdict.WORSE:
+                    if self._doubtful(value):
+                        return value
+                    self.stopped = f"{value} is worse than {other}: {why}."
+                    break
+            if self._places and here.kept and here.running < value:
+                self.stopped = f"There were never more than {here.running:.0f} jobs at once."
+                break
+            before[value] = here
+        return self.best if self.found and self._doubtful(self.best) else None
+
+    def _doubtful(self, value: int) -> bool:
+        """Whether it has to be measured again."""
+        return len(self.found[value]) < ENOUGH and value not in self._failed
+
+    def _known(self) -> dict[int, Figures]:
+        """The usual value, where it was measured before and is not tried here."""
+        usual = self._usual
+        if usual is None or usual in self._values or usual not in self.found:
+            return {}
+        return {usual: pooled(self.found[usual])}
 
 
 def reason(name: str, steps: Mapping[int, Figures], value: int) -> list[str]:
@@ -311,7 +335,7 @@ def reason(name: str, steps: Mapping[int, Figures], value: int) -> list[str]:
     for other in (smaller, larger):
         if other is not None:
             verdict, why = compare(steps[other], here)
-            told.append(f"{other} is {_WORDS[verdict]}: {why}{_because(steps[other], here)}.")
+            told.append(f"{other} is {_WORDS[verdict]}: {why}{_because(why, steps[other], here)}.")
     return told
 
 
@@ -322,14 +346,14 @@ _WORDS = {
 }
 
 
-def _because(other: Figures, here: Figures) -> str:
+def _because(why: str, other: Figures, here: Figures) -> str:
     """What lies behind it: waiting for a place, or waiting for each token."""
     causes = []
     if _above(other.queue.p95, here.queue.p95, LEAST_S):
         causes.append(
             f"jobs wait {_ms(other.queue.p95)} for a place instead of {_ms(here.queue.p95)}"
         )
-    if _above(other.token.p50, here.token.p50, LEAST_TOKEN_S):
+    if "token" not in why and _above(other.token.p50, here.token.p50, LEAST_TOKEN_S):
         causes.append(f"a token takes {_ms(other.token.p50)} instead of {_ms(here.token.p50)}")
     return f" ({' and '.join(causes)})" if causes else ""
 

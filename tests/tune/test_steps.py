@@ -287,6 +287,22 @@ def test_a_step_that_turns_out_worse_when_it_is_confirmed_is_not_recommended() -
     assert ladder.best == 2
 
 
+def test_a_ladder_goes_on_where_what_was_better_turns_out_not_to_be() -> None:
+    taken: list[int] = []
+
+    def engine(value: int) -> Figures:
+        taken.append(value)
+        if value == 2:
+            return figures(final=0.6 if taken.count(2) == 1 else 1.8)
+        return figures(final={1: 1.5, 4: 1.0, 8: 2.0}[value])
+
+    ladder = Ladder((1, 2, 4, 8))
+    assert climb(ladder, engine) == [1, 2, 4, 4, 2, 8, 8]
+    assert ladder.best == 4
+    assert ladder.stopped.startswith("8 is worse than 4: ")
+    assert ladder.verdicts[4].startswith("better: ")
+
+
 def test_the_usual_value_is_known_already() -> None:
     ladder = Ladder((2048, 512), usual=8192, known=[figures(), figures()])
     assert climb(ladder, lambda value: figures(final=1.0 if value > 1000 else 2.0)) == [
