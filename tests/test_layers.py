@@ -100,7 +100,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "server.hub",
     ),
     # `tune.probe` is a gateway without sockets, and what is measured of it.
-    ("engines.fallback", "tune.probe"),
+    ("engines.fallback", "engines.lent", "tune.probe"),
     ("bench.journey.models", "bench.journey.run"),
     ("bench.journey.continuous", "bench.journey.worker"),
     ("bench.journey.front",),
@@ -111,7 +111,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server.app", "server.openapi"),
     ("bench.command", "server.process", "chat"),
     ("server.worker", "tune.command"),
-    ("server.workers",),
+    ("server.plugin", "server.workers"),
     ("cli",),
     ("__main__",),
 )
@@ -223,7 +223,11 @@ def test_engines_do_not_know_the_server_nor_its_sessions(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("server")])
 def test_the_server_knows_engines_by_their_protocol_only(name: str) -> None:
     known = {other for other in ours(name) if other.startswith("engines")}
-    assert known <= ({"engines", "engines.base"} if name == "server.process" else {"engines.base"})
+    assert known <= (
+        {"engines", "engines.base"}
+        if name in ("server.plugin", "server.process")
+        else {"engines.base"}
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -51,6 +51,16 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     engine = FallbackEngine(_whole(one, settings, counts), _whole(two, other, counts))
     one.changed = two.changed = engine.look
     return engine
+
+
+def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, str], int]) -> Engine:
+    """The engine of a process that has one of vLLM's already, which stays its own.
+
+    :param engine: an `AsyncLLM`. Raises `EngineFault`.
+    """
+    from gateway.engines.lent import LentEngine
+
+    return _whole(_made(lambda _, profile: LentEngine(engine, profile), settings), settings, guards)
 
 
 def _living(settings: Settings, *, insist: bool) -> Supervisor | OpenAIEngine:

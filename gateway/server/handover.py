@@ -18,6 +18,7 @@ import contextlib
 import errno
 import logging
 import os
+import shutil
 import socket
 import stat
 import struct
@@ -193,6 +194,12 @@ class Handover:
             self._listener = None
             with contextlib.suppress(OSError):
                 os.unlink(self._path(self.member))
+
+    def clear(self) -> None:
+        """Remove the directory, if this is the last process that had a socket in it."""
+        with contextlib.suppress(FileNotFoundError):
+            if not any(one.endswith(".sock") for one in os.listdir(self.folder)):
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     async def aclose(self) -> None:
         """`shut`, and let go of what is half read."""

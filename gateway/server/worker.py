@@ -64,6 +64,7 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
         self._orders = b""
+        self._orphan = False
 
     def protocol(self, app: Starlette) -> type[Bounded]:
         """See `Work`. Rooms of this hub are those that are pinned here, from now on."""
@@ -138,6 +139,7 @@ class Worker:
         if not data:
             self._loop.remove_reader(orders)
             log.warning("whoever started this worker is gone")
+            self._orphan = True
             self._follow(DRAIN)
         *lines, self._orders = (self._orders + data).split(b"\n")
         for line in lines:
@@ -224,6 +226,8 @@ class _Child(Worker):
         async with super().attend(app, server):
             self.obey(0)
             yield
+        if self._orphan:
+            self.handover.clear()
 
     def opened(self) -> None:
         """See `Worker`. uvicorn has put its own handlers in place, which count."""

@@ -69,19 +69,24 @@ def metrics(process: Process) -> dict[str, float]:
 
 def children(process: Process) -> dict[int, int]:
     """The workers' processes, by number."""
+    return {number: pid for number, (pid, _) in sockets(process).items()}
+
+
+def sockets(process: Process) -> dict[int, tuple[int, Path]]:
+    """The workers' processes and their sockets, by number."""
     found = {}
     for pid in (
         Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}/children").read_text().split()
     ):
         folder = Path(f"/proc/{pid}")
         if b"gateway.server.worker" in (folder / "cmdline").read_bytes():
-            sockets = {os.readlink(one) for one in (folder / "fd").iterdir() if one.is_symlink()}
+            open_here = {os.readlink(one) for one in (folder / "fd").iterdir() if one.is_symlink()}
             for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
                 fields = line.split()
-                if len(fields) == 8 and f"socket:[{fields[6]}]" in sockets:
+                if len(fields) == 8 and f"socket:[{fields[6]}]" in open_here:
                     number = re.fullmatch(r".*/gateway-\w+/(\d+)\.sock", fields[7])
                     if number:
-                        found[int(number[1])] = int(pid)
+                        found[int(number[1])] = (int(pid), Path(fields[7]))
     return found
 
 
@@ -330,9 +335,11 @@ def test_workers_whose_parent_is_killed_drain_and_end() -> None:
             assert (await client.until("final"))[-1]["text"].endswith("six")
             assert (await client.closed())[0] == CloseCode.GOAWAY
         await until(lambda: not there(found))
+        assert not folder.exists()
 
     with workers("--scripted-pace", "0.05") as process:
         found = children(process)
+        folder = sockets(process)[0][1].parent
         run(process, main)
 
 
