@@ -68,6 +68,10 @@ class Run:
     def take(self, text: str, ids: Sequence[int]) -> None:
         if self.ended:
             return
+        if text and len(ids) == 1 and not (self._tokens or self._ids):  # nearly always
+            kept = () if ids[0] in self._silent else (ids[0],)
+            self.sink.chunk(Chunk(text, 1, False, (), kept))
+            return
         self._tokens += len(ids)
         for id in ids:
             if id not in self._silent:

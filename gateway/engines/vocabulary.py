@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -22,6 +23,12 @@ FILE = "tokenizer.json"
 
 Cut = Callable[[str], list[str]]
 """Cuts text into tokens of a vocabulary."""
+
+PARTS = 128
+"""Parts of prompts whose ids are kept. Instructions and earlier utterances come again and again,
+and the source, once encoded, is counted too; each time costs some 30 us of the event loop."""
+PART = 1_000
+"""Characters up to which a part is kept."""
 
 CONTEXT = 8
 """Ids before the withheld ones that are decoded again by `Detokenizer.flush`.
@@ -61,6 +68,7 @@ class Vocabulary:
             )
             or r"(?!)"
         )
+        self._kept = lru_cache(PARTS)(self._text)  # not of the class: it would keep every one alive
 
     @classmethod
     def load(cls, model: Path) -> Vocabulary:
@@ -89,6 +97,9 @@ class Vocabulary:
 
     def text(self, text: str) -> list[int]:
         """Ids of ``text``, none of which is a control token, whatever the text says."""
+        return list(self._kept(text) if len(text) <= PART else self._text(text))
+
+    def _text(self, text: str) -> Sequence[int]:
         ids = self._encode(text)
         if self.controls.isdisjoint(ids):
             return ids

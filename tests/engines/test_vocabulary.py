@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers import models as kinds
 
-from gateway.engines.vocabulary import Pieces, Vocabulary, sentencepiece
+from gateway.engines.vocabulary import PART, PARTS, Pieces, Vocabulary, sentencepiece
 from gateway.errors import EngineFault
 from gateway.profiles import Control, Prompt
 from tests import models
@@ -54,6 +54,28 @@ def test_control_tokens_of_a_prompt_are_looked_up_and_text_is_encoded_between_th
 def test_a_control_token_the_model_lacks_is_a_fault_that_names_it() -> None:
     with pytest.raises(EngineFault, match="no control token <xx>"):
         BYTES.encode(prompt(Control("<xx>")))
+
+
+def test_what_was_encoded_a_moment_ago_is_not_encoded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vocabulary = Vocabulary(models.byte_bpe())
+    encoded: list[str] = []
+    encode = vocabulary._encode
+    monkeypatch.setattr(vocabulary, "_encode", lambda text: encoded.append(text) or encode(text))
+    ids = vocabulary.text("Good morning")
+    ids.append(0)  # the caller's own
+    assert vocabulary.text("Good morning") == ids[:-1]
+    assert vocabulary.count("Good morning") == len(ids) - 1
+    assert encoded == ["Good morning"]
+
+    long = "Good morning " * PART
+    assert vocabulary.text(long) == vocabulary.text(long)
+    assert encoded.count(long) == 2
+    for number in range(PARTS):
+        vocabulary.text(f"{number}")
+    vocabulary.text("Good morning")
+    assert encoded.count("Good morning") == 2
 
 
 def test_a_forced_prefix_is_encoded_last() -> None:
