@@ -5,9 +5,9 @@ know: clients, rooms, how a model is read or prompted (`gateway.engines.checkpoi
 
 A decode blocks the thread that asks for it, so each runs in one of ``inter_threads`` threads of the
 engine's own. A free thread takes what waits as one batch; nothing waits for a batch to fill.
-CTranslate2 calls back for every token of every job; the callback hands its text to the event loop
-and answers whether to go on. That answer is the only way to stop a job: an aborted one ends at its
-next token, and counts as unfinished until then.
+CTranslate2 calls back for every token of every job; the callback leaves its text for the event
+loop, which is told once for all that has come by then, and answers whether to go on. That answer is
+the only way to stop a job: an aborted one ends at its next token, and is unfinished until then.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakMethod
 
 from gateway import profiles
 from gateway.engines import conversion
-from gateway.engines.base import Aborted, Health, Pulled
+from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
 from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -56,67 +57,92 @@ LOST = ("memory", "bad_alloc", "cuda", "cublas", "cudnn")
 no types of its own for them. Any other error is the jobs' and not the engine's."""
 
 
+class Mail:
+    """What the decodes have for the event loop. ``deliver`` is called there with the streams that
+    have something; not for every token of a batch: while a call is on its way, none is made.
+
+    Like a `Stream` it must not lead to the engine, but by a weak reference.
+    """
+
+    def __init__(self, deliver: WeakMethod[Callable[[list[Stream]], None]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deliver = deliver
+        self._streams: deque[Stream] = deque()
+        self._told = False
+
+    def post(self, stream: Stream) -> None:
+        """Called by a decode: it has something in ``stream``."""
+        self._streams.append(stream)
+        if not self._told or self._loop.is_closed():
+            self._told = True  # before telling: the loop may be faster than what follows
+            if not self.call(self._open):
+                stream.stopped = True  # nobody reads on
+
+    def call(self, function: Callable[[], None]) -> bool:
+        """Have the event loop call ``function``; whether it can."""
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:  # it was closed
+            return False
+        return True
+
+    def _open(self) -> None:
+        self._told = False  # before looking, or what comes meanwhile would be lost
+        streams = [self._streams.popleft() for _ in range(len(self._streams))]
+        deliver = self._deliver()
+        if deliver is not None:
+            deliver(list(dict.fromkeys(streams)))
+
+
 class Stream:
-    """What one job's decode and its consumer share.
+    """What one job's decode and the event loop share.
 
     A `gateway.engines.checkpoint.Sink`: `step` and `end` are called by the decode, the rest is the
-    event loop's. Tokens wait here while the consumer is busy, no more than the length limit.
+    event loop's. Tokens wait here until the loop comes to them, no more than the length limit.
 
     It must not lead to the engine. A thread of CTranslate2 drops the last reference to it, and a
     model that is freed in a thread of its own ends the process.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, mail: Mail) -> None:
         self.job = job
+        self.mail = mail
         self.steps: deque[tuple[str, Sequence[int]]] = deque()
         self.rest = ""
         self.stopped = False
         self.ended = False
         self.fault: GatewayError | None = None
-        self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
+        self._tokens = 0  # without text so far; they go with the next that has some
+        self._ids: list[int] = []  # of those
 
     def step(self, text: str, ids: Sequence[int]) -> bool:
         self.steps.append((text, ids))
-        self.tell(self.wake)
+        self.mail.post(self)
         return self.stopped
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
         if not self.ended:
             self.rest = rest
-            self.fault = self.fault or fault
+            self.fault = fault
             self.ended = True  # the last, for whoever sees it takes the others as final
-            self.tell(self.wake)
+            self.mail.post(self)
 
-    def tell(self, function: Callable[[], None]) -> None:
-        """Have the event loop call ``function``."""
-        try:
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # the loop was closed and nobody reads on
-            self.stopped = True
-
-    def wake(self) -> None:
-        """Something came for the consumer."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def wait(self) -> None:
-        """Wait for `wake`."""
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def take(self) -> Chunk:
-        """All that has come, as one chunk; its text is empty while a character is incomplete."""
-        # Not a loop until empty: tokens come in while we count.
-        steps = [self.steps.popleft() for _ in range(len(self.steps))]
-        ids = tuple(id for _, ids in steps for id in ids)
-        return Chunk("".join(text for text, _ in steps), len(steps), ids=ids)
+    def take(self, rest: str = "") -> Chunk | None:
+        """All that has come, and ``rest``, as one chunk; None while a character is incomplete."""
+        text = []
+        for _ in range(len(self.steps)):  # not until it is empty: tokens come in while we count
+            piece, ids = self.steps.popleft()
+            text.append(piece)
+            self._tokens += 1
+            self._ids += ids
+        if not (whole := "".join(text) + rest):
+            return None
+        chunk = Chunk(whole, self._tokens, ids=tuple(self._ids))
+        self._tokens, self._ids = 0, []
+        return chunk
 
 
-class CTranslate2Engine(Pulled):
+class CTranslate2Engine(Pushed):
     """An `Engine` around one CTranslate2 model.
 
     :param model: a directory; `gateway.engines.checkpoint` lists the known layouts
@@ -142,7 +168,6 @@ class CTranslate2Engine(Pulled):
         cache_dir: Path | None = None,
         name: str | None = None,
     ) -> None:
-        super().__init__()
         self._path = model
         self._name = f"ctranslate2:{name or model.resolve().name}"  # once: it asks the disk
         self._profile = profile or _matched(model)
@@ -158,7 +183,7 @@ class CTranslate2Engine(Pulled):
         self._lost = False  # set by a thread, at a fault that only another engine gets over
         self._model: Model | None = None
         self._threads = ThreadPoolExecutor(self._width, "ctranslate2")
-        self._streams: set[Stream] = set()  # with a consumer
+        self._sinks: dict[Stream, Sink] = {}  # of the jobs that have not ended
         self._waiting: list[Stream] = []  # for a thread, in the order of arrival
         self._batches: dict[Future[None], list[Stream]] = {}  # in a thread
 
@@ -196,55 +221,33 @@ class CTranslate2Engine(Pulled):
             raise
         self._require(Health.STARTING)  # `aclose` may have come meanwhile
         self._model = model
+        self._mail = Mail(WeakMethod(self._deliver))
         atexit.register(self._free)  # for a process that ends without `aclose`
         self._become(Health.READY)
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        self._require(Health.READY)
-        if self.unfinished >= self.capacity + WAITING:
-            raise Overloaded(f"{self.name} has {WAITING} jobs waiting already.")
-        stream = Stream(job)
-        self._streams.add(stream)
-        self._waiting.append(stream)
-        # In the loop's next turn, so that jobs that come in one turn go into one batch.
-        asyncio.get_running_loop().call_soon(self._assign)
-        tokens = 0  # without text so far; they go with the next that has some, and so do their ids
-        ids: tuple[int, ...] = ()
-        try:
-            while True:
-                # In this order, or what came between the two would be lost.
-                ended = stream.ended
-                chunk = stream.take()
-                tokens += chunk.tokens
-                ids += chunk.ids
-                if stream.fault is not None:
-                    raise stream.fault
-                if chunk.text:
-                    yield Chunk(chunk.text, tokens, ids=ids)
-                    tokens, ids = 0, ()
-                elif ended:
-                    break
-                else:
-                    await stream.wait()
-            if stream.rest:
-                yield Chunk(stream.rest, tokens, ids=ids)
-        finally:
-            self._stop(stream)
-            self._streams.discard(stream)
+    def submit(self, job: Job, sink: Sink) -> None:
+        if self.health is not Health.READY:
+            refuse(sink, EngineGone(f"{self.name} is {self.health.value}, not ready."))
+        elif self.unfinished >= self.capacity + WAITING:
+            refuse(sink, Overloaded(f"{self.name} has {WAITING} jobs waiting already."))
+        else:
+            stream = Stream(job, self._mail)
+            self._sinks[stream] = sink
+            self._waiting.append(stream)
+            # In the loop's next turn, so that jobs that come in one turn go into one batch.
+            asyncio.get_running_loop().call_soon(self._assign)
 
     def abort(self, job_id: str) -> None:
-        for stream in self._streams:
+        for stream in list(self._sinks):
             if stream.job.id == job_id:
                 self._stop(stream, Aborted(job_id))
-        super().abort(job_id)
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
             return
         self._become(Health.CLOSED)
-        for stream in self._streams:
+        for stream in list(self._sinks):
             self._stop(stream, EngineGone(f"{self.name} was closed."))
-        await super().aclose()
         try:
             async with asyncio.timeout(CLOSING):
                 await asyncio.to_thread(self._free)
@@ -252,13 +255,32 @@ class CTranslate2Engine(Pulled):
         except TimeoutError:
             logger.warning("%s still decodes after %g s; not waiting for it", self.name, CLOSING)
 
-    def _stop(self, stream: Stream, fault: EngineFault | None = None) -> None:
-        """End a stream: with ``fault`` for its consumer now, for the model at its next token."""
+    def _stop(self, stream: Stream, fault: EngineFault) -> None:
+        """End a job: with ``fault`` for its sink now, for the model at its next token."""
         stream.stopped = True
-        stream.fault = stream.fault or fault
-        stream.wake()
         if stream in self._waiting:
             self._waiting.remove(stream)
+        self._end(stream, fault)
+
+    def _deliver(self, streams: list[Stream]) -> None:
+        """Pass on what the decodes have said."""
+        for stream in streams:
+            sink = self._sinks.get(stream)
+            if sink is None:  # it was stopped
+                continue
+            ended = stream.ended  # before taking, or what comes between the two would be lost
+            fault = stream.fault
+            if fault is None and (chunk := stream.take(stream.rest if ended else "")) is not None:
+                sink.chunk(chunk)
+            if ended:
+                if fault is not None and not isinstance(fault, EngineFault):
+                    fault = EngineFault(str(fault), fault.code, fault.hint)
+                self._end(stream, fault)
+
+    def _end(self, stream: Stream, fault: EngineFault | None) -> None:
+        sink = self._sinks.pop(stream, None)
+        if sink is not None:
+            sink.end(fault)
 
     def _assign(self) -> None:
         """Give what waits to the threads that are free, an equal share to each."""
@@ -291,7 +313,7 @@ class CTranslate2Engine(Pulled):
     def _begin(self, batch: list[Stream]) -> None:
         decode = self._threads.submit(self._decode, batch)
         self._batches[decode] = batch
-        decode.add_done_callback(lambda _: batch[0].tell(lambda: self._ended(decode)))
+        decode.add_done_callback(lambda _: self._mail.call(lambda: self._ended(decode)))
 
     def _ended(self, decode: Future[None]) -> None:
         self._batches.pop(decode, None)
