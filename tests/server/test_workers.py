@@ -7,6 +7,8 @@ import contextlib
 import os
 import re
 import signal
+import socket
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,12 +28,16 @@ from gateway.server.workers import check
 from gateway.settings import Settings, SettingsError
 from tests.live import until
 from tests.server.test_process import SCRIPTED, Process, gateway
+from tests.server.test_restart import PASS
 from tests.talk import Talk
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
 
 CROWD = 16
 """Sockets of which some are accepted by either process: all by one is one case in 32,768."""
+
+ROOMS = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in (0, 1)]
+"""A room of each worker."""
 
 
 def workers(*flags: str, count: int = 2) -> contextlib.AbstractContextManager[Process]:
@@ -226,14 +232,13 @@ def test_one_connection_asks_for_rooms_of_different_processes() -> None:
 
 def test_a_request_sent_ahead_of_an_answer_is_not_served_by_the_wrong_process() -> None:
     async def main(process: Process) -> None:
-        rooms = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in (0, 1)]
-        for room in rooms:
+        for room in ROOMS:
             async with talk(process, f"room={room}&to=de") as client:
                 await client.send("something")
                 await client.until("final")
         line = "GET /v1/rooms/{}/transcript.txt HTTP/1.1\r\nhost: localhost\r\n\r\n"
         reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
-        writer.write("".join(line.format(room) for room in rooms).encode())
+        writer.write("".join(line.format(room) for room in ROOMS).encode())
         with contextlib.suppress(ConnectionResetError):
             assert (await reader.read()).count(b" 200 OK") <= 1
         writer.close()
@@ -248,10 +253,9 @@ def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> N
     async def main(process: Process) -> None:
         found = children(process)
         assert set(found) == {0, 1}
-        rooms = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in (0, 1)]
         async with (
-            talk(process, f"room={rooms[0]}&from=en&to=de") as stays,
-            talk(process, f"room={rooms[1]}&from=en&to=de") as falls,
+            talk(process, f"room={ROOMS[0]}&from=en&to=de") as stays,
+            talk(process, f"room={ROOMS[1]}&from=en&to=de") as falls,
         ):
             await stays.next()
             welcome = await falls.next()
@@ -265,7 +269,7 @@ def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> N
             ):
                 client = Talk(ws)
                 again = await client.next()
-                assert (again["room"], again["session"]) == (rooms[1], welcome["session"])
+                assert (again["room"], again["session"]) == (ROOMS[1], welcome["session"])
                 assert again["epoch"] != welcome["epoch"]
                 await client.send("here again")
                 await client.until("final")
@@ -291,10 +295,9 @@ def test_a_signal_to_the_parent_lets_the_captions_of_all_workers_finish(
     sign: signal.Signals,
 ) -> None:
     async def main(process: Process) -> None:
-        rooms = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in (0, 1)]
         async with (
-            talk(process, f"room={rooms[0]}&from=en&to=de") as one,
-            talk(process, f"room={rooms[1]}&from=en&to=de") as two,
+            talk(process, f"room={ROOMS[0]}&from=en&to=de") as one,
+            talk(process, f"room={ROOMS[1]}&from=en&to=de") as two,
         ):
             for client in (one, two):
                 await client.send("one two three four five six")
@@ -392,7 +395,7 @@ def test_a_worker_that_cannot_start_is_a_sentence_and_ends_all() -> None:
 
 def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path) -> None:
     async def main(process: Process) -> None:
-        room = next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == 1)
+        room = ROOMS[1]
         async with talk(process, f"room={room}&from=en&to=de") as client:
             welcome = await client.next()
             await client.send("one two three")
@@ -411,3 +414,48 @@ def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path)
 
     with workers("--store", f"sqlite:{tmp_path / 'rooms.db'}") as process:
         run(process, main)
+
+
+def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
+    async def main(process: Process) -> None:
+        options = {"additional_headers": {"authorization": f"Bearer {shown}"}}
+        async with (
+            talk(process, f"room={ROOMS[0]}&to=de", **options) as one,
+            talk(process, f"room={ROOMS[1]}&to=de", **options) as two,
+        ):
+            for client in (one, two):
+                await client.next()
+            before = file.stat()
+            file.write_text(entry.replace(shown[4:12], "ffffffff"))
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
+            process.popen.send_signal(signal.SIGHUP)
+            for client in (one, two):
+                assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+
+    file = tmp_path / "keys.toml"
+    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file.write_text(entry)
+    with workers("--keys", str(file)) as process:
+        run(process, main)
+        assert process.popen.poll() is None
+
+
+def test_workers_share_a_socket_that_was_passed() -> None:
+    async def main(process: Process) -> None:
+        for room in ROOMS:
+            async with talk(process, f"room={room}&from=en&to=de") as client:
+                assert (await client.next())["room"] == room
+                await client.send("one two")
+                await client.until("final")
+
+    with socket.create_server(("127.0.0.1", 0)) as passed:
+        program = (sys.executable, "-c", PASS, str(passed.fileno()))
+        with gateway(
+            *("--engine", "scripted", "--workers", "2"),
+            program=program,
+            pass_fds=(passed.fileno(),),
+            port=passed.getsockname()[1],
+        ) as process:
+            run(process, main)
+            process.popen.terminate()
+            assert process.popen.wait(10) == 0

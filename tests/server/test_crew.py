@@ -1,0 +1,131 @@
+"""Workers that fail again and again, and what becomes of their rooms."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+
+from gateway.pin import owner
+from gateway.server import workers as module
+from gateway.server.handover import private
+from gateway.server.workers import Crew
+from gateway.settings import Settings
+from tests.live import until
+from tests.talk import Talk
+
+ROOMS = [next(f"r{n}" for n in range(99) if owner(f"r{n}", (0, 1)) == m) for m in (0, 1)]
+"""A room of each worker."""
+
+
+@contextlib.asynccontextmanager
+async def crew() -> AsyncIterator[tuple[Crew, int]]:
+    """Two workers whose parent is this process, and their port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        folder = private()
+        settings = Settings(
+            engine="scripted", port=port, workers=2, signing_key="x" * 32, log_level="warning"
+        )
+        made = Crew(settings, folder, None)
+        running = asyncio.create_task(made.run())
+        try:
+            await until(lambda: made._announced or running.done())
+            yield made, port
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await running == 0
+            for left in folder.iterdir():
+                left.unlink()
+            folder.rmdir()
+
+
+def run(main: Callable[[], object]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(50):
+            await main()  # type: ignore[misc]
+
+    asyncio.run(bounded())
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """The status, and the body."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as page:
+            return page.status, page.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_other_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with crew() as (made, port):
+            made._processes[1].kill()
+            await until(lambda: 1 not in made._processes)
+            path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
+            assert (await asyncio.to_thread(get, port, path))[0] == 503
+            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+            assert 'gateway_up{worker="1"} 0' in shown
+            assert 'gateway_up{worker="0"} 1' in shown
+            assert 'gateway_handover_total{worker="0",how="refused"} 1.0' in shown
+            assert 'gateway_handover_held{worker="0"} 0.0' in shown
+            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
+                await Talk(ws).send("this one is here")
+                await Talk(ws).until("final")
+
+    monkeypatch.setattr(module, "BACK_S", (60.0, 60.0))
+    run(main)
+
+
+def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_rooms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with crew() as (made, port):
+            while 1 in made._members:
+                process = made._processes.get(1)
+                if process is not None and process.returncode is None:
+                    process.kill()
+                await asyncio.sleep(0)
+            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+                client = Talk(ws)
+                assert (await client.next())["room"] == ROOMS[1]
+                await client.send("it is taken over")
+                await client.until("final")
+            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+            assert 'worker="0"' in shown and 'worker="1"' not in shown
+
+    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    monkeypatch.setattr(module, "FAILURES", 3)
+    run(main)
+
+
+def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        settings = Settings(
+            engine="scripted", port=0, workers=1, signing_key="x" * 32, log_level="warning"
+        )
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: made._announced)
+        made._processes[0].kill()
+        assert await running == 1
+
+    monkeypatch.setattr(module, "FAILURES", 1)
+    run(main)
