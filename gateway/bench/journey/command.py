@@ -27,9 +27,11 @@ from gateway.engines import EMBEDDED
 from gateway.engines.vocabulary import FILE, Vocabulary
 
 TEXT = "The architectures that led to this gateway, measured side by side."
-CLIENTS = {"embedded": (1, 5, 10, 25, 40), "vllm": (1, 5, 10, 25, 50)}
+CLIENTS = {"embedded": (1, 5, 10, 25), "vllm": (1, 5, 10, 25, 50)}
 QUICK_CLIENTS = (1, 25)
 RATES = (0.8, 3.0)
+BUSY = 0.3
+"""Load of each CPU above which a machine is not idle, and what is measured on it is in doubt."""
 PACKAGES = ("vllm", "torch", "ctranslate2", "starlette", "uvicorn", "websockets")
 EPILOG = "The architectures: %s. More flags of gateway serve, for (f), go after --."
 
@@ -49,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loads", type=_loads, default=texts.LOADS, metavar="LOAD[,LOAD]",
                         help="uniform, variable; default: both")  # fmt: skip
     parser.add_argument("--clients", type=_counts, metavar="N[,N]",
-                        help="requests at once; default: 1,5,10,25 and 40 or 50")  # fmt: skip
+                        help="requests at once; default: 1,5,10,25 and, on a GPU, 50")  # fmt: skip
     parser.add_argument("--rates", type=_numbers, metavar="X[,X]",
                         help="open loop: times that of (a); 0: none; default: 0.8,3")  # fmt: skip
     parser.add_argument("--per-second", action="store_true",
@@ -121,6 +123,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         words = " ".join(text.lines()).split()
         said = {load: texts.texts(load, words, count) for load in args.loads}
         journey = Run(course, said, logs, found, tell)
+        if (load := os.getloadavg()[0]) > BUSY * plan.cpus:
+            found.notes.append(f"The machine was not idle when it began: its load was {load:.1f}.")
         try:
             asyncio.run(journey.run())
         except KeyboardInterrupt:
@@ -131,7 +135,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         command=shlex.join(["gateway", *sys.argv[1:]]),
         versions={"Python": platform.python_version()} | _versions(),
         backend=args.backend,
-        model=Path(plan.model).resolve().name,
+        model="embedded" if args.model is None else Path(plan.model).resolve().name,
         device=found.device or next((one.device for one in earlier), "unknown"),
         cpus=plan.cpus,
         tokens={load: mean for one in earlier for load, mean in one.tokens.items()} | means,

@@ -21,6 +21,9 @@ ARCHITECTURES: dict[str, str] = {
     "f": "this gateway",
 }
 
+STAND_INS = {"d": "in-process engine, 64 places", "e": "in-process engine, 16 places"}
+"""What comes nearest to (d) and (e) where there is no AsyncLLMEngine: on a CPU."""
+
 TASKS = 300
 """Requests that the queue of (a), (b) and (c) holds, as in the original; one more gets a 503."""
 
@@ -55,6 +58,12 @@ text = "{text}"
 """
 """The profile for ``--load-format dummy``: such a model never ends by itself, so that every
 architecture makes the same number of tokens of the same text."""
+
+
+def name(letter: str, backend: str) -> str:
+    """What an architecture is, with this backend."""
+    there = ARCHITECTURES[letter]
+    return STAND_INS.get(letter, there) if backend == "embedded" else there
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 from gateway.bench import chart, page, table
 from gateway.bench.journey import published
 from gateway.bench.journey.cell import Cell
-from gateway.bench.journey.plan import ARCHITECTURES
+from gateway.bench.journey.plan import name
 from gateway.bench.page import Section, Table
 
 BESIDE = 25
@@ -114,7 +114,9 @@ def html(report: Report) -> str:
 
 
 def goals(report: Report) -> list[Goal]:
-    """The ratios that count, where both were measured."""
+    """The ratios that count, where both were measured; they are those of a GPU."""
+    if report.backend == "embedded":
+        return []
     base, last = (_at(report, letter, "variable") for letter in "af")
     if base is None or last is None or not base.throughput or not base.p95:
         return []
@@ -192,7 +194,8 @@ def _compared(report: Report) -> tuple[list[str], list[list[table.Cell]]]:
     rows: list[list[table.Cell]] = []
     first = published.FIGURES[0]
     for figure in published.FIGURES:
-        row: list[table.Cell] = [f"({figure.architecture})", ARCHITECTURES[figure.architecture]]
+        letter = figure.architecture
+        row: list[table.Cell] = [f"({letter})", name(letter, report.backend)]
         for load, told, base in (
             ("uniform", figure.uniform, first.uniform),
             ("variable", figure.variable, first.variable),

@@ -6,7 +6,7 @@ import tomllib
 
 from msgspec.structs import replace
 
-from gateway.bench.journey.plan import ARCHITECTURES, DUMMY, Plan
+from gateway.bench.journey.plan import ARCHITECTURES, DUMMY, Plan, name
 from gateway.profiles import Output, Profile
 
 PLAN = Plan(architecture="a", backend="vllm", model="/models/one", share=0.8)
@@ -55,3 +55,9 @@ def test_invented_weights_make_as_many_tokens_as_the_text_has() -> None:
         output=Output(**loaded["output"]),
     )
     assert [profile.max_tokens(tokens) for tokens in (10, 64, 200)] == [10, 64, 200]
+
+
+def test_on_a_cpu_nothing_is_called_what_it_is_not() -> None:
+    assert "AsyncLLMEngine" in name("d", "vllm") and "AsyncLLMEngine" in name("e", "vllm")
+    assert "AsyncLLMEngine" not in name("d", "embedded") + name("e", "embedded")
+    assert name("f", "vllm") == name("f", "embedded")

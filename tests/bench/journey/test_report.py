@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gateway.bench.journey import published
 from gateway.bench.journey.cell import Cell, Usage
-from gateway.bench.journey.plan import ARCHITECTURES
+from gateway.bench.journey.plan import name
 from gateway.bench.journey.report import BESIDE, Report, doubts, goals, html, text
 
 CELL = Cell(
@@ -49,6 +49,7 @@ REPORT = Report(
     notes=("(b) was left out.",),
     cells=(CELL, LAST),
 )
+GPU = replace(REPORT, backend="vllm", device="NVIDIA H200")
 
 
 def test_each_has_its_ratio_to_the_first_under_the_same_load() -> None:
@@ -66,7 +67,7 @@ def test_a_load_that_the_first_was_not_given_has_no_ratio() -> None:
 
 
 def test_a_first_that_did_nothing_gives_no_ratio() -> None:
-    found = replace(REPORT, cells=(replace(CELL, throughput=0.0), LAST))
+    found = replace(GPU, cells=(replace(CELL, throughput=0.0), LAST))
     assert goals(found) == []
     assert "8.00" not in text(found)
 
@@ -75,24 +76,29 @@ def test_the_published_figures_stand_beside_ours() -> None:
     found = text(REPORT)
     for figure in published.FIGURES:
         assert figure.note in found
-        assert ARCHITECTURES[figure.architecture] in found
+        assert name(figure.architecture, "embedded") in found
     assert "10.7" in found and "93 %" in found
 
 
 def test_the_goals_are_those_of_the_last_to_the_first() -> None:
-    speed, tail = goals(REPORT)
+    speed, tail = goals(GPU)
     assert (speed.ratio, speed.met) == (8.0, True)
     assert (tail.ratio, tail.met) == (0.08, True)
-    worse = replace(REPORT, cells=(CELL, replace(LAST, throughput=13.9, p95=1.3)))
+    worse = replace(GPU, cells=(CELL, replace(LAST, throughput=13.9, p95=1.3)))
     assert [goal.met for goal in goals(worse)] == [False, False]
     assert "missed" in text(worse) and "missed" in html(worse)
 
 
 def test_without_the_first_or_the_last_there_are_no_goals() -> None:
-    assert goals(replace(REPORT, cells=(CELL,))) == []
-    assert goals(replace(REPORT, cells=(LAST,))) == []
-    assert "Goal" not in text(replace(REPORT, cells=(LAST,)))
-    assert "(f) to (a)" not in html(replace(REPORT, cells=(LAST,)))
+    assert goals(replace(GPU, cells=(CELL,))) == []
+    assert goals(replace(GPU, cells=(LAST,))) == []
+    assert "Goal" not in text(replace(GPU, cells=(LAST,)))
+    assert "(f) to (a)" not in html(replace(GPU, cells=(LAST,)))
+
+
+def test_on_a_cpu_there_are_no_goals() -> None:
+    assert goals(REPORT) == []
+    assert "Goal" not in text(REPORT)
 
 
 def test_what_casts_doubt_on_figures_is_told_with_them() -> None:
