@@ -103,7 +103,8 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
         config = configure(bare(stepper), settings)
         server = uvicorn.Server(config)
     else:
-        app = create_app(engine, settings.limits, lang="en")
+        # Every delta by itself, however busy: what one costs is what is asked.
+        app = create_app(engine, settings.limits, lang="en", coalesce_s=0)
         config = configure(app, settings)
         server = Server(config, app.state.hub, 0)
     if kind in ("bare", "stock"):

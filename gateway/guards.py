@@ -246,7 +246,7 @@ class Watch:
             start = max(0, before - RUDE_MOST - 1)  # one more, which a word may be the rest of
             if self._rude.search(self.text[start:].lower(), 1 if start else 0):
                 raise rejected(Guard.RUDE, "has a word that the source does not account for")
-        self._weight += weight(shown)
+        self._weight += len(shown) if shown.isascii() else weight(shown)
         if self._weight > self._weight_most:
             raise rejected(Guard.LENGTH, "is far longer than the source")
         return shown
@@ -506,8 +506,6 @@ def digits(text: str) -> str:
 
 def weight(text: str) -> float:
     """Length in Latin characters, about: a dense one says as much as `DENSITY` of them."""
-    if text.isascii():
-        return len(text)
     return len(text) + (DENSITY - 1) * len(DENSE_CHAR.findall(text))
 
 

@@ -136,6 +136,7 @@ class Guest:
             store=store,
             signing_key=settings.signing_key,
             gate=build_gate(settings),
+            coalesce_s=settings.coalesce_ms / 1000,
         )
         worker = Worker(Handover(self._folder, self._member, range(self._count)))
         shared = self._count > 1
