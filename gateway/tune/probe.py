@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from gateway.bench.stats import percentile
 from gateway.dispatch import Dispatch
-from gateway.engines.base import Around, Engine, Sink
+from gateway.engines.base import Aborted, Around, Engine, Sink
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
@@ -49,6 +49,12 @@ LEAD = 0.15
 KEPT = 100_000
 """Figures of each kind that are kept; of more, the newest."""
 
+FAULTS = 20
+"""Different faults that are told apart."""
+
+FAILED = 0.5
+"""Share of captions that may fail; where more do, nothing that was measured is a wait."""
+
 _ERROR = '"type":"error"'
 
 
@@ -63,6 +69,8 @@ class Capped(Around):
         self.token: deque[float] = deque(maxlen=KEPT)
         """Seconds for each token after the first, of each job."""
         self.tokens = 0
+        self.faults: Counter[str] = Counter()
+        """Why jobs failed, but for those that were aborted; the sentences, `FAULTS` of them."""
 
     @property
     def capacity(self) -> int:
@@ -99,6 +107,10 @@ class Meter:
     def end(self, fault: EngineFault | None) -> None:
         if self._tokens:
             self._engine.token.append((self._last - self._first) / self._tokens)
+        faults = self._engine.faults
+        if fault is not None and not isinstance(fault, Aborted):
+            why = str(fault).replace(self._id, "...")
+            faults[why if why in faults or len(faults) < FAULTS else "others"] += 1
         self._sink.end(fault)
 
 
@@ -159,11 +171,14 @@ class Probe:
         self._from = 0.0
         self._open: dict[tuple[str, str], float] = {}
         self._final: list[tuple[float, float]] = []  # (due, how long it took)
-        self._captions = self._lost = self._refused = 0
+        self._captions = self._lost = self._failed = self._refused = 0
         self._late = self._inside = self._cache = 0.0
 
     async def run(self) -> Figures:
-        """Play the load, wait for its captions, and sum up. The engine is idle before and after."""
+        """Play the load, wait for its captions, and sum up. The engine is idle before and after.
+
+        Raises `EngineFault` where most captions fail: what is wrong is not a setting.
+        """
         hub = self._hub
         keeping = asyncio.create_task(hub.keep(), name="tune-keep")
         looking = asyncio.create_task(self._look(), name="tune-look")
@@ -196,11 +211,18 @@ class Probe:
                 await asyncio.sleep(LOOK_S / 2)
             now = hub.now()
             self._read()
+            failed = self._failed
         finally:
             for task in (keeping, looking):
                 task.cancel()
             await asyncio.wait((keeping, looking))
             await self._clear()
+        if failed > FAILED * self._captions:
+            why = self._engine.faults.most_common(1)
+            raise EngineFault(
+                f"{failed} of {self._captions} captions failed: "
+                + (why[0][0] if why else "see the log with --log-level debug.")
+            )
         waits = [took for _, took in self._final] + [now - due for due in self._open.values()]
         queued = list(self._watched.queue)
         after = self._engine.stats()
@@ -264,6 +286,7 @@ class Probe:
                 for lang in langs:
                     if (due_at := self._open.pop((event.id, lang), None)) is not None:
                         self._lost += 1
+                        self._failed += isinstance(event, Failed)
                         self._final.append((due_at, now - due_at))
 
     async def _look(self) -> None:

@@ -155,6 +155,7 @@ _COLUMNS: dict[str, Callable[[Figures], table.Cell]] = {
     "tokens/step": lambda one: one.batch or None,
     "jobs": lambda one: round(one.running),
     "waiting": lambda one: round(one.waiting),
+    "lost": lambda one: one.lost or None,
     "KV %": lambda one: 100 * one.cache if one.cache else None,
     "thrown": lambda one: one.preemptions if one.cache else None,
 }

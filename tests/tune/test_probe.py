@@ -107,6 +107,13 @@ def test_captions_that_fail_are_lost() -> None:
     assert (found.captions, found.lost) == (2, 1)
 
 
+def test_where_most_captions_fail_there_is_nothing_to_measure() -> None:
+    fault = EngineFault("The model lacks a token.")
+    with pytest.raises(EngineFault) as told:
+        measure(ScriptedEngine(fault=failing(fault, times=3)), load("one two", "three", "four"))
+    assert str(told.value) == ("3 of 3 captions failed: The model lacks a token.")
+
+
 def test_texts_that_are_refused_are_lost() -> None:
     found = measure(ScriptedEngine(), load("x " * 1500, "one two"))
     assert (found.captions, found.lost) == (2, 1)
