@@ -15,15 +15,20 @@ import argparse
 import asyncio
 import multiprocessing
 import os
+import socket
 import statistics
+import tempfile
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
 
 from benchmarks.client import Socket
 from benchmarks.host import ROOMY, Host, gateway
+from gateway import pin
+from gateway.server.handover import Handover
 
 LINE = (
     "we have looked at the figures of last year and now I would like to say a word about the next"
@@ -50,16 +55,16 @@ async def load(port: int, name: str, sessions: int, seconds: float) -> int:
     sockets = [await Socket.connect(port, QUERY.format(f"{name}-{n}")) for n in range(sessions)]
     until = time.monotonic() + seconds
 
-    async def talk(socket: Socket) -> None:
+    async def talk(one: Socket) -> None:
         while time.monotonic() < until:
-            final = socket.wait("f")
-            socket.send(LINE)
+            final = one.wait("f")
+            one.send(LINE)
             await final
 
     await asyncio.gather(*map(talk, sockets))
-    for socket in sockets:
-        socket.close()
-    return sum(socket.deltas for socket in sockets)
+    for one in sockets:
+        one.close()
+    return sum(one.deltas for one in sockets)
 
 
 def client(port: int, name: str, sessions: int, seconds: float, pipe: Connection) -> None:
@@ -73,9 +78,9 @@ async def opening(port: int, count: int) -> list[float]:
     times = []
     for n in range(count):
         begun = time.monotonic_ns()
-        socket = await Socket.connect(port, QUERY.format(f"opening-{n}"))
+        opened = await Socket.connect(port, QUERY.format(f"opening-{n}"))
         times.append((time.monotonic_ns() - begun) / 1000)
-        socket.close()
+        opened.close()
     return times
 
 
@@ -94,9 +99,17 @@ def handed(host: Host) -> float:
     )
 
 
+def up(host: Host) -> float:
+    """Workers that answer."""
+    found = host.metrics().items()
+    return sum(value for name, value in found if name.startswith("gateway_up"))
+
+
 def measure(workers: int, clients: int, sessions: int, seconds: float, pace: float) -> Row:
     """One row."""
     with gateway("--workers", str(workers), "--scripted-pace", str(pace), *ROOMY) as host:
+        while workers > 1 and up(host) < workers:  # one is ready before the others
+            time.sleep(0.1)
         times = asyncio.run(opening(host.port, 300))
         given, before, begun = handed(host), used(host), time.monotonic()
         context = multiprocessing.get_context("spawn")
@@ -125,6 +138,44 @@ def measure(workers: int, clients: int, sessions: int, seconds: float, pace: flo
         )
 
 
+async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, float]:
+    """CPU microseconds of pinning a request, sending a connection and taking it: least of all
+    rounds, in one process, without what HTTP makes of the connection."""
+    head = [(b"host", b"x"), (b"sec-websocket-protocol", b"gw.v1.json")]
+    found = []
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        one, two = (Handover(Path(folder), member, (0, 1)) for member in (0, 1))
+        taken = 0
+
+        def take(connection: socket.socket, data: bytes) -> None:
+            nonlocal taken
+            connection.close()
+            taken += 1
+
+        two.open(take, bytes)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            near = socket.create_connection(listener.getsockname())
+            far, _ = listener.accept()
+        with near, far:
+            for n in range(1, rounds + 1):
+                marks = [time.process_time()]
+                for _ in range(each):
+                    asked = pin.asked(b"/v1/ws?room=demo&from=en&to=de,fr", head)
+                    assert asked is not None and asked.room is not None
+                    one.owner(asked.room)
+                marks.append(time.process_time())
+                for _ in range(each):
+                    assert one.send(1, far.fileno(), bytes(400))
+                marks.append(time.process_time())
+                while taken < n * each:  # noqa: ASYNC110  # no event tells it
+                    await asyncio.sleep(0)
+                marks.append(time.process_time())
+                found.append([b - a for a, b in zip(marks, marks[1:], strict=False)])
+        await two.aclose()
+    pinned, sent, got = (1e6 * min(row[at] for row in found) / each for at in range(3))
+    return pinned, sent, got
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -136,6 +187,7 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, {args.sessions} sessions, {args.clients} processes of clients")
     print("workers  deltas/s  us CPU/delta  busiest/mean  handed over  open p50 us  p99 us")
+    pinned, sent, taken = asyncio.run(handing())
     for workers in args.workers:
         row = measure(workers, args.clients, args.sessions, args.seconds, args.pace)
         print(
@@ -143,6 +195,9 @@ def main() -> None:
             f"  {row.spread:12.2f}  {row.given:11.0%}  {row.opened:11.0f}  {row.late:6.0f}",
             flush=True,
         )
+    print(
+        f"CPU: {pinned:.1f} us to pin, {sent:.1f} us to send, {taken:.1f} us to take a connection"
+    )
 
 
 if __name__ == "__main__":
