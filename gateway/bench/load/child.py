@@ -89,10 +89,11 @@ class Seat:
             self._tally.counts["unsent"] += 1
 
     def _read(self, payload: bytes) -> None:
+        now = self._client.now()
         try:
-            self.member.read(payload, self._client.now())
+            self.member.read(payload, now)
         except msgspec.MsgspecError:
-            self._tally.error("unreadable")
+            self._tally.error("unreadable", now)
 
     def _greeted(self, payload: bytes) -> None:
         """The first frame: a ``welcome``, or why there is none."""

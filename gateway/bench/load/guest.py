@@ -124,20 +124,23 @@ class Member:
                 self._said.pop(event.id, None)
         elif kind == "failed":
             counts["failed"] += 1
-            self._tally.error(event.code)
+            self._tally.error(event.code, now)
             counts["missed"] += self._gone(event)
         elif kind == "cancelled":
             self._stopped(event, now)
         elif kind == "error":
-            self._tally.error(event.code)
+            self._tally.error(event.code, now)
             if event.id in self._said:
                 del self._said[event.id]
                 counts["refused"] += 1
         elif kind == "lag":
-            counts["lags"] += 1
+            self._tally.flows["lags"][at] += 1
             counts["dropped"] += event.dropped
         elif kind == "degraded":
-            counts["degraded" if event.partials == "off" else "restored"] += 1
+            if event.partials == "off":
+                self._tally.flows["degraded"][at] += 1
+            else:
+                counts["restored"] += 1
 
     def _first(self, event: Event, now: float) -> None:
         _keep(self._begun, (event.id, event.lang), None, BEGUN)

@@ -324,7 +324,12 @@ def html(report: Report) -> str:
                 ("Said, and captions finished", ("said", "captions")),
                 ("Growing text", ("deltas",)),
                 ("Bytes", ("bytes",)),
+                (
+                    "Errors, readers told that they lag or that partials are off",
+                    ("errors", "lags", "degraded"),
+                ),
             )
+            if any(count for name in names for _, count in report.flows[name])
         ],
     )
     wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}

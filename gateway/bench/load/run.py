@@ -33,7 +33,7 @@ ANSWER_S = 20.0
 END_S = 10.0
 """Seconds that a process has to send its figures when it is told to stop."""
 SHOW_S = 0.5
-BAR = 24
+BAR = 16
 """Letters of the bar."""
 
 
@@ -129,8 +129,8 @@ class Load:
         line = await route.dial({})
         welcome = line.welcome
         await line.socket.close()
-        known = set(welcome.languages)
-        missing = [lang for lang in self.plan.langs if lang not in known]
+        known = {_base(lang) for lang in welcome.languages}
+        missing = [lang for lang in self.plan.langs if _base(lang) not in known]
         if missing:
             raise ConnectionError(
                 f"The gateway does not translate into {', '.join(missing)}; it has"
@@ -182,7 +182,8 @@ class Load:
             await asyncio.sleep(SHOW_S)
 
     def progress(self, now: float) -> str:
-        """How it goes, in a line; ``now`` in seconds since the beginning."""
+        """How it goes, in a line of 80 letters; ``now`` in seconds since the beginning. The times
+        are those to the first text and to the finished caption."""
         seconds = self.plan.seconds
         full = round(BAR * min(1.0, max(0.0, now / seconds)))
         first, final = Histogram(), Histogram()
@@ -195,10 +196,10 @@ class Load:
         }
         wrong = sum(sample.errors for sample in self._samples.values())
         return (
-            f"[{'#' * full}{'.' * (BAR - full)}] {max(0.0, now):.0f}/{seconds:g} s"
+            f"[{'#' * full}{'.' * (BAR - full)}] {min(seconds, max(0.0, now)):.0f}/{seconds:g} s"
             f"  {counts['said']} said, {counts['captions']} captions"
-            f"  p95 first {1000 * first.at(0.95):.0f}, final {1000 * final.at(0.95):.0f} ms"
-            f"  errors {wrong}"
+            f"  p95 {1000 * first.at(0.95):.0f}, {1000 * final.at(0.95):.0f} ms"
+            f"  {wrong} errors"
         )
 
 
@@ -219,6 +220,11 @@ async def perform(load: Load) -> Report:
     finally:
         for sign in signs:
             loop.remove_signal_handler(sign)
+
+
+def _base(lang: str) -> str:
+    """The language without its region and script, of which the gateway knows more than we."""
+    return lang.partition("-")[0]
 
 
 def _tell(process: Process, message: pipe.Message) -> None:

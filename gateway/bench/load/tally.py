@@ -18,7 +18,7 @@ from gateway.bench.stats import Course, Histogram
 COUNTS = (
     *("said", "whole", "unsent", "refused", "cancels", "unended"),
     *("deltas", "captions", "failed", "missed", "cancelled", "frames", "bytes", "lags", "dropped"),
-    *("degraded", "restored", "resets", "sockets", "lost"),
+    *("degraded", "restored", "resets", "sockets", "lost", "errors"),
 )
 """
 said       utterances begun               whole     of these, said to their end
@@ -30,8 +30,9 @@ frames, bytes     read                    resets    captions that began anew
 lags       readers told that they lag     dropped   deltas that these were not sent
 degraded   sockets told that partials are off, ``restored`` that they are on again
 sockets    opened                         lost      of these, closed by the gateway or the network
+errors     answers by ``error``, and captions that failed; `Tally.errors` has them by code
 """
-FLOWS = ("said", "captions", "deltas", "bytes")
+FLOWS = ("said", "captions", "deltas", "bytes", "errors", "lags", "degraded")
 """What is counted by the second, and by `settle` altogether."""
 SPANS = 3_600
 """Seconds that are told apart; see `second`."""
@@ -85,8 +86,9 @@ class Tally(msgspec.Struct):
             self.counts[name] = sum(flow.values())
         return self
 
-    def error(self, code: str) -> None:
+    def error(self, code: str, now: float) -> None:
         """One more of its code."""
+        self.flows["errors"][second(now)] += 1
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def merge(self, other: Tally) -> None:

@@ -149,13 +149,21 @@ def test_what_is_missing_is_said() -> None:
 
 def test_the_page_has_charts_of_all_of_it() -> None:
     seen = tally()
-    seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2}
+    seen.error("busy", 3.0)
+    seen.closes, seen.slow = {"1006": 1}, {"lags": 2}
+    seen.flows["deltas"][1] += 1
     page = html(
         reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
     )
     for part in (
         *("Goal missed: final-p50", "It was stopped", "Why.", "Percentiles", "Growing text"),
-        *("finished caption", "Errors and closed sockets", "engine kv cache usage", "jobs queued"),
+        *(
+            "finished caption",
+            "Errors and closed sockets",
+            "engine kv cache usage",
+            "jobs queued",
+            "that they lag",
+        ),
         *("seconds per token and job", "What changed in /metrics", "slow readers"),
     ):
         assert part in page
@@ -166,3 +174,4 @@ def test_the_page_of_a_good_run_has_no_complaint() -> None:
     page = html(reported())
     assert 'class="bad"' not in page
     assert "Nothing." in page
+    assert "Growing text" not in page, "there was none"

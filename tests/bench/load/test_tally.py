@@ -14,7 +14,7 @@ def filled(scale: float) -> Tally:
     made = Tally.of(PLAN)
     made.time("final", 5.0, 5.0 + scale, 2.0)
     made.counts["said"] += 2
-    made.error("busy")
+    made.error("busy", 3.0)
     made.closes["4008"] = 1
     made.slow["lags"] = 1
     made.flows["said"][second(3.5)] += 2
