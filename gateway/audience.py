@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec.structs import replace
+
 from gateway import languages
-from gateway.codec import Envelope
+from gateway.circle import Circle
+from gateway.codec import Codec, Envelope
 from gateway.member import Member, Role
 from gateway.messages import Delta, Presence
 
@@ -33,7 +36,8 @@ class Audience:
         self.members: dict[str, Member] = {}
         self._targets = targets
         self._linger = linger
-        self._readers: dict[str, dict[tuple[str, str], tuple[Member, str]]] = {}
+        self._readers: dict[str, dict[tuple[str, str], tuple[Member, str, Circle | None]]] = {}
+        self._circles: dict[str, dict[tuple[str, bool, Codec], Circle]] = {}
         self._until: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -97,7 +101,7 @@ class Audience:
                 if member is not but:
                     member.hear(envelope, now)
         else:
-            for member, own in self._readers.get(lang, {}).values():
+            for member, own, _ in self._readers.get(lang, {}).values():
                 if member is not but or own != tag:
                     member.hear(envelope.tagged(own), now)
 
@@ -106,22 +110,17 @@ class Audience:
 
         It is encoded once for each encoding, view and tag, however many they are.
         """
-        readers = self._readers.get(delta.lang)
-        if readers is None:
+        circles = self._circles.get(delta.lang)
+        if circles is None:
             return
-        lang = delta.lang
-        live = Envelope(delta)
-        stable: Envelope | None = None
-        for member, tag in readers.values():
-            view = member.view
-            if view == "final" or member.backlog is not None:
-                continue
-            if view == "live" or delta.draft is None:
-                member.outbox.push(live if tag == lang else live.tagged(tag), now)
+        for circle in circles.values():
+            if circle.live or delta.draft is None:
+                shown = delta
             elif delta.add or delta.reset:
-                if stable is None:
-                    stable = Envelope(settled(delta))
-                member.outbox.push(stable.tagged(tag), now)
+                shown = settled(delta)
+            else:
+                continue
+            circle.show(shown if circle.tag == delta.lang else replace(shown, lang=circle.tag), now)
 
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
         """Send what has been shown of a caption to one reader, as far as its view has it."""
@@ -146,12 +145,29 @@ class Audience:
         for tag in member.langs:
             lang = self.key(tag)
             self._until.pop(lang, None)
-            self._readers.setdefault(lang, {})[member.id, tag] = (member, tag)
+            circle = None
+            if member.view != "final":
+                circle = self._circle(lang, tag, member.view == "live", member.outbox.codec)
+                member.outbox.enter(circle)
+            self._readers.setdefault(lang, {})[member.id, tag] = (member, tag, circle)
+
+    def _circle(self, lang: str, tag: str, live: bool, codec: Codec) -> Circle:
+        circles = self._circles.setdefault(lang, {})
+        circle = circles.get((tag, live, codec))
+        if circle is None:
+            circle = circles[tag, live, codec] = Circle(tag, live, codec)
+        return circle
 
     def _drop(self, member: Member, tag: str, now: float) -> None:
         lang = self.key(tag)
         readers = self._readers[lang]
-        del readers[member.id, tag]
+        _, _, circle = readers.pop((member.id, tag))
+        if circle is not None:
+            member.outbox.leave(circle)
+            if not circle:
+                del self._circles[lang][tag, circle.live, circle.codec]
+                if not self._circles[lang]:
+                    del self._circles[lang]
         if not readers:
             del self._readers[lang]
             self._until[lang] = now + self._linger

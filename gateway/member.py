@@ -44,7 +44,7 @@ class Member:
     """Somebody in a room. `gateway.session.Session` is the only kind."""
 
     __slots__ = (
-        "backlog",
+        "_backlog",
         "cancelled",
         "failed",
         "finals",
@@ -67,11 +67,20 @@ class Member:
         self.recalled = False
         """Whether it was shown what had been said before it came."""
         self.view: View = "live"
-        self.backlog: Backlog | None = None
-        """While it has one, it is told durable events out of the room's log, in order, and not as
-        they are decided; and it is shown nothing that still changes."""
+        self._backlog: Backlog | None = None
         self.inflight: set[str] = set()
         self.finals = self.failed = self.cancelled = 0
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """While it has one, it is told durable events out of the room's log, in order, and not as
+        they are decided; and it is shown nothing that still changes."""
+        return self._backlog
+
+    @backlog.setter
+    def backlog(self, backlog: Backlog | None) -> None:
+        self._backlog = backlog
+        self.outbox.held = backlog is not None
 
     def hear(self, envelope: Envelope, now: float) -> None:
         """Take an event of the room."""

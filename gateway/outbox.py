@@ -24,6 +24,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from sys import getsizeof
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -57,6 +58,8 @@ LAG_S = 1.0
 """Seconds between two ``lag``."""
 
 Frame = str | bytes
+Post = Callable[[bytes], object]
+"""Writes a frame with its head."""
 Waiting = tuple[bytes | None, Delta | None, int, float]
 """The frame with its head, or None where a merged delta is encoded once it is taken; the delta;
 memory; since."""
@@ -87,6 +90,19 @@ class Tally:
         """Sockets closed with 4008."""
 
 
+class Circle(Protocol):
+    """Outboxes that are written the same, see `gateway.circle`."""
+
+    frames: int
+    sent: int
+
+    def turn(self, outbox: Outbox, post: Post | None, /) -> None:
+        """The outbox can be written to at once from now on, or cannot."""
+
+    def leave(self, outbox: Outbox, /) -> None:
+        """The outbox belongs to it no more."""
+
+
 class Outbox:
     """A queue of encoded frames that never blocks the writer of events.
 
@@ -97,8 +113,10 @@ class Outbox:
     """
 
     __slots__ = (
-        "_codec",
+        "_circles",
         "_dropped",
+        "_frames",
+        "_held",
         "_limits",
         "_lost",
         "_next",
@@ -106,6 +124,8 @@ class Outbox:
         "_offer",
         "_post",
         "_queue",
+        "_sent",
+        "_shared",
         "_since",
         "_slots",
         "_stage",
@@ -113,16 +133,15 @@ class Outbox:
         "_told",
         "bytes",
         "closing",
-        "frames",
+        "codec",
         "merged",
         "reason",
         "refill",
-        "sent",
         "wake",
     )
 
     def __init__(self, codec: Codec, limits: Limits, tally: Tally | None = None) -> None:
-        self._codec = codec
+        self.codec = codec
         self._limits = limits
         self._tally = tally if tally is not None else Tally()
         self._queue: dict[int, Waiting] = {}
@@ -134,14 +153,16 @@ class Outbox:
         self._stage = Stage.ALL
         self._dropped = 0
         self._told = -LAG_S
-        self._offer: Callable[[bytes], object] | None = None
-        self._post: Callable[[bytes], object] | None = None
+        self._offer: Post | None = None
+        self._post: Post | None = None
         """What was offered, while a frame may go past the queue. It changes a few times in the life
         of a socket, and is asked for with every delta."""
+        self._circles: tuple[Circle, ...] = ()
+        self._shared: Post | None = None  # what the circles write with
+        self._held = False
+        self._frames = self._sent = 0
         self.bytes = 0
         self.merged = 0
-        self.frames = 0
-        self.sent = 0
         self.closing: CloseCode | None = None
         self.reason = ""
         self.wake: Callable[[], None] = _asleep
@@ -155,29 +176,66 @@ class Outbox:
         return f"<Outbox {state}, {len(self._queue)} frames, {self.bytes} bytes>"
 
     @property
-    def post(self) -> Callable[[bytes], object] | None:
+    def frames(self) -> int:
+        """Frames that were taken or written so far."""
+        return self._frames + (
+            sum(one.frames for one in self._circles) if self._shared is not None else 0
+        )
+
+    @property
+    def sent(self) -> int:
+        """Bytes of them, without heads."""
+        return self._sent + (
+            sum(one.sent for one in self._circles) if self._shared is not None else 0
+        )
+
+    @property
+    def post(self) -> Post | None:
         """See the class."""
         return self._offer
 
     @post.setter
-    def post(self, post: Callable[[bytes], object] | None) -> None:
+    def post(self, post: Post | None) -> None:
         self._offer = post
         self._settle()
+
+    @property
+    def held(self) -> bool:
+        """Whether its circles leave it alone: it is shown nothing that still changes."""
+        return self._held
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        self._held = held
+        self._settle()
+
+    def enter(self, circle: Circle) -> None:
+        """Be written to together with others."""
+        self._circles += (circle,)
+        self._join(circle)
+
+    def leave(self, circle: Circle) -> None:
+        """Be so no more."""
+        if self._shared is not None:
+            self._frames += circle.frames
+            self._sent += circle.sent
+        circle.leave(self)
+        self._circles = tuple(one for one in self._circles if one is not circle)
 
     def push(self, envelope: Envelope, now: float) -> None:
         """Send an event, or queue it. After `close` nothing more is taken."""
         post = self._post
         if post is not None:
-            wire = envelope.wire(self._codec)
+            wire = envelope.wire(self.codec)
             if wire is not None:
                 size = len(wire)
-                self.frames += 1
-                self.sent += size - 2 if size < 128 else size - framing.offset(wire)
+                self._frames += 1
+                self._sent += size - 2 if size < 128 else size - framing.offset(wire)
                 post(wire)
             return
         if self.closing is not None:
             return
-        wire = envelope.wire(self._codec)
+        wire = envelope.wire(self.codec)
         if wire is None:
             return
         idle = not self._queue
@@ -211,7 +269,7 @@ class Outbox:
 
     def fits(self, envelopes: Iterable[Envelope]) -> bool:
         """Whether so much can be queued at once, and half of the bound is left for what comes."""
-        wires = (envelope.wire(self._codec) for envelope in envelopes)
+        wires = (envelope.wire(self.codec) for envelope in envelopes)
         size = sum(_weight(wire) for wire in wires if wire is not None)
         return self.bytes + size <= self._limits.outbox_bytes // 2
 
@@ -234,13 +292,13 @@ class Outbox:
             wire, delta, size, _ = waiting
             if wire is None:
                 assert delta is not None, "only deltas are encoded late"
-                wire = _shown(self._codec.wire(delta))
+                wire = _shown(self.codec.wire(delta))
             wires.append(wire)
             taken += size
             if most is not None and taken >= most:
                 break
-        self.frames += len(wires)
-        self.sent += sum(map(_size, wires))
+        self._frames += len(wires)
+        self._sent += sum(map(_size, wires))
         if taken < self.bytes:
             self._advance(taken)
             return wires
@@ -276,6 +334,21 @@ class Outbox:
         first. Between two calls of this the queue never fills while they may."""
         waits = self._queue or self._lost or self._dropped or self.closing is not None
         self._post = None if waits else self._offer
+        shared = None if self._held else self._post
+        if shared == self._shared:
+            return
+        if self._shared is not None:
+            self._frames, self._sent = self.frames, self.sent
+        self._shared = shared
+        for circle in self._circles:
+            self._join(circle)
+
+    def _join(self, circle: Circle) -> None:
+        """What the circle has sent before is not counted for this one."""
+        circle.turn(self, self._shared)
+        if self._shared is not None:
+            self._frames -= circle.frames
+            self._sent -= circle.sent
 
     def _grow(self, delta: Delta, wire: bytes | None) -> None:
         key = (delta.id, delta.lang)
@@ -387,7 +460,7 @@ class Outbox:
         self._told = self._now
         self._dropped = 0
         self._tally.lags += 1
-        wire = self._codec.wire(lag)
+        wire = self.codec.wire(lag)
         return [] if wire is None else [wire]
 
     def _advance(self, taken: int) -> None:
