@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from gateway.engines.base import Engine, Health, Pushed, Relay, Sink, refuse
+from gateway.engines.base import Aborted, Engine, Health, Pushed, Relay, Sink, refuse
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
@@ -152,6 +152,7 @@ class Supervisor(Pushed):
         watched = self._watched.get(job_id)
         if isinstance(watched, Watched):
             watched.engine.abort(job_id)  # which may be one that is being given up
+            watched.end(Aborted(job_id))  # and may never say it
 
     def heard(self, engine: Engine) -> None:
         """One of its jobs said something: it lives, and that an earlier one does is no news."""
@@ -267,12 +268,14 @@ class Watched(Relay):
         self.engine = engine
 
     def chunk(self, chunk: Chunk) -> None:
-        self.supervisor.heard(self.engine)
-        self.sink.chunk(chunk)
+        if self.live:
+            self.supervisor.heard(self.engine)
+            self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
-        self.supervisor.ended(self.engine, fault)
-        self.over(fault)
+        if self.live:
+            self.supervisor.ended(self.engine, fault)
+            self.over(fault)
 
 
 def _unheard() -> None:

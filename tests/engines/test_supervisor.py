@@ -490,6 +490,32 @@ def test_abort_reaches_the_engine_of_the_day() -> None:
     run(work)
 
 
+def test_an_aborted_job_ends_also_where_its_engine_never_says_so() -> None:
+    class Stuck(ScriptedEngine):
+        def abort(self, job_id: str) -> None:
+            self.aborted.append(job_id)
+
+    async def work() -> None:
+        time, stuck = Time(), Stuck()
+        engine = supervised(Workshop(stuck), time)
+        await engine.start()
+        stuck.hold()
+        reading = asyncio.create_task(read(engine))
+        await settle()
+        engine.abort("j1")
+        engine.abort("j1")
+        with pytest.raises(EngineFault):
+            await reading
+        assert list(stuck.aborted) == ["j1"]
+        stuck.release()  # what it still says is not heard
+        await settle()
+        await time.pass_(HANG * 3)
+        assert engine.silence == 0
+        await engine.aclose()
+
+    run(work)
+
+
 def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
     async def work() -> None:
         time, workshop = Time(), Workshop()
