@@ -38,6 +38,8 @@ SAMPLE_S = 0.5
 """Between two samples for the progress bar."""
 LOOK_S = 0.05
 """Between two looks whether all captions have ended."""
+QUIET_S = 0.3
+"""Seconds without a frame, after which nothing more is on its way."""
 CATCH_UP_S = 1.5
 """Seconds at the end in which slow readers read what waits for them, and with it why they were
 closed."""
@@ -252,18 +254,25 @@ class Client:
         return not self.tally.counts["unsent"]
 
     async def _drain(self, stop: asyncio.Event) -> None:
-        """Wait for what has not ended, and let slow readers read on."""
+        """Wait for what has not ended, and let slow readers read on. A reader far behind may not
+        even know yet what has been said, so nothing may have come for a while either."""
         until = time.monotonic() + self.plan.drain
         slow = [seat.socket for seat in self._seats if seat.member.guest.slow]
         for socket in slow:
             socket.hurry()
         if slow:
             await _wait(stop, min(CATCH_UP_S, self.plan.drain))
-        while (
-            not stop.is_set()
-            and time.monotonic() < until
-            and any(seat.member.open for seat in self._seats if seat.socket.open)
-        ):
+        counts, read, since = self.tally.counts, -1, time.monotonic()
+        while not stop.is_set() and (now := time.monotonic()) < until:
+            if counts["frames"] != read:
+                read, since = counts["frames"], now
+            waits = any(
+                seat.member.waits
+                for seat in self._seats
+                if seat.socket.open and not seat.member.guest.slow
+            )
+            if not waits and now - since >= QUIET_S:
+                return
             await _wait(stop, LOOK_S)
 
     async def _tick(self) -> None:

@@ -72,12 +72,18 @@ class Member:
         self._said: dict[str, None] = {}
         """Said to their end, and neither taken nor refused so far."""
         self._owed: dict[str, int] = {}
-        """Captions that are still to end, by utterance or part of one."""
+        """Captions that are still to end, by utterance or part of one, whoever said it."""
 
     @property
     def open(self) -> int:
         """Captions of what it has said that have not ended."""
-        return sum(self._owed.values()) + len(self._said) * len(self.guest.langs)
+        mine = (left for id, left in self._owed.items() if id.startswith(self._mine))
+        return sum(mine) + len(self._said) * len(self.guest.langs)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything that was said to its end, by anybody, is still to be read."""
+        return bool(self._owed or self._said)
 
     # --- speaking -------------------------------------------------------------------------------
 
@@ -114,8 +120,7 @@ class Member:
             self._captions[at] += 1
             self._ended(event, now)
         elif kind == "source":
-            if event.id.startswith(self._mine):
-                _keep(self._owed, event.id, len(self.guest.langs))
+            _keep(self._owed, event.id, len(self.guest.langs))
         elif kind == "ack":
             due, last = self._acks.pop((event.id, event.rev), (None, False))
             if due is not None:
@@ -173,10 +178,10 @@ class Member:
     def _gone(self, event: Event) -> bool:
         """A caption has ended without a text; whether it was of this speaker's."""
         self._begun.pop((event.id, event.lang), None)
-        return self._less(event.id)
+        return self._less(event.id) and event.id.startswith(self._mine)
 
     def _less(self, id: str) -> bool:
-        """One caption of this speaker's has ended; whether it was one."""
+        """A caption has ended; whether it was waited for."""
         left = self._owed.get(id)
         if left is None:
             return False

@@ -161,13 +161,15 @@ def test_parts_are_captions_of_their_own() -> None:
     assert room.member.open == 0
 
 
-def test_what_others_say_is_read_but_not_waited_for() -> None:
+def test_what_others_say_is_read_to_its_end_but_is_not_its_own() -> None:
     room, theirs = Room(), label(1, 1, 10.0, 10.0)
     room.source(theirs)
     room.ack(theirs)
+    assert (room.member.open, room.member.waits) == (0, True), "it is still to be read"
     room.final(theirs, 10.5)
     room.hear(Failed(seq=3, id=theirs, rev=1, ord=1, lang="fr", code="timeout", retry=True), 11.0)
     assert room.member.open == room.counts["missed"] == 0
+    assert not room.member.waits
     assert (room.counts["failed"], room.ms("final"), room.ms("ack")) == (
         *(1, [1, 500.0]),
         [0, 0.0],
