@@ -152,6 +152,7 @@ class Arm:
             command = ["-m", "gateway", "serve", "--engine", "vllm", "--model", self.path]
             command += ["--profile", f"{self.path}/profile.toml", "--no-guards"]
             command += ["--limit-queue", "4096"]
+            command += ["--limit-stretch", "1000", "--limit-soon-s", "1000"]  # it is to be full
             given = ("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len")
             given = (*given, "gpu_memory_utilization", "load_format")
         else:
@@ -186,9 +187,10 @@ class Arm:
         return ready
 
     def stop(self) -> None:
-        if self.inside and self.process.stdin is not None:
-            self.process.stdin.close()
-        self.process.send_signal(signal.SIGTERM)
+        if self.process.stdin is not None:
+            self.process.stdin.close()  # which is how it is told
+        else:
+            self.process.send_signal(signal.SIGTERM)
 
     def gone(self) -> None:
         try:

@@ -21,9 +21,10 @@ from typing import Any
 from benchmarks.streams import Tally, prompt
 
 Watch = Callable[[Tally, str, int], Awaitable[None]]
+Close = Callable[[], Awaitable[None]]
 
 
-async def raw(path: str, options: dict[str, Any]) -> Watch:
+async def raw(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
     from vllm import AsyncEngineArgs, AsyncLLMEngine, SamplingParams
     from vllm.inputs import tokens_input
     from vllm.sampling_params import RequestOutputKind
@@ -41,10 +42,13 @@ async def raw(path: str, options: dict[str, Any]) -> Watch:
         ids = tokens_input(prompt(text))
         await tally.watch(engine.generate(ids, sampling, str(random.random())), tokens)
 
-    return watch
+    async def close() -> None:
+        await asyncio.to_thread(engine.shutdown)
+
+    return watch, close
 
 
-async def engine(path: str, options: dict[str, Any]) -> Watch:
+async def engine(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
     from gateway import profiles
     from gateway.engines.vllm import VllmEngine
     from gateway.job import Job
@@ -59,7 +63,7 @@ async def engine(path: str, options: dict[str, Any]) -> Watch:
         await sink.done
         tally.tokens += tokens
 
-    return watch
+    return watch, engine.aclose
 
 
 class Timed:
@@ -86,7 +90,7 @@ class Timed:
 
 
 async def main(which: str, path: str, options: dict[str, Any]) -> None:
-    watch = await {"raw": raw, "engine": engine}[which](path, options)
+    watch, close = await {"raw": raw, "engine": engine}[which](path, options)
     gc.collect()
     gc.freeze()
     print("READY", flush=True)
@@ -100,6 +104,7 @@ async def main(which: str, path: str, options: dict[str, Any]) -> None:
 
         await tally.run(command["streams"], command["count"], command["seed"], one)
         print(json.dumps(vars(tally)), flush=True)
+    await close()
 
 
 if __name__ == "__main__":
