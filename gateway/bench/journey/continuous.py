@@ -106,7 +106,7 @@ class Async:
             took = time.monotonic() - came
             (made,) = last.outputs
             times = last.metrics
-            queued = max(0.0, times.scheduled_ts - times.queued_ts) if times is not None else 0.0
+            queued = max(0.0, times.scheduled_ts - times.queued_ts)
             whole.text = f"{whole.text} {made.text}".strip()
             whole.tokens += len(made.token_ids)
             whole.queue += queued
