@@ -49,8 +49,9 @@ def test_an_architecture_translates_all_that_it_is_given(letter: str, tmp_path: 
     for cell in found.cells:
         assert (cell.failed, cell.errors) == (0, {})
         assert cell.answered >= 1
-        assert cell.tokens_s > 0 and cell.queue is not None and cell.engine
+        assert cell.queue is not None and cell.engine
         assert 0 < cell.first_p50 <= cell.p50
+    assert closed.throughput > 0 and closed.tokens_s > 0
     assert found.device == "1 CPUs"
     assert found.starts[letter] > 0
 
