@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.engines.api import SELDOM_S, Seldom
 from gateway.engines.feed import TAIL, Feed, unfit
 from tests.engines.vllm_factory import require
 from tests.models import CONTROLS, tiny_llama
@@ -354,3 +355,41 @@ def test_vllms_output_task_calls_process_outputs_where_it_was_put(tokenizer: Any
 
     assert "output_processor.process_outputs(" in inspect.getsource(AsyncLLM._run_output_handler)
     assert asyncio.iscoroutinefunction(AsyncLLM.add_request)
+
+
+def test_prometheus_is_told_seldom_and_all_of_it(tokenizer: Any) -> None:
+    from vllm.v1.metrics.stats import FinishedRequestStats, IterationStats, SchedulerStats
+
+    now = 10.0
+    told: list[tuple[Any, Any]] = []
+    logger = SimpleNamespace(record=lambda *stats, **_: told.append(stats), log="as it was")
+    seldom = Seldom(logger, lambda: now)
+
+    def step(running: int, **finished: Any) -> None:
+        scheduler, iteration = SchedulerStats(num_running_reqs=running), IterationStats()
+        scheduler.prefix_cache_stats.record(10, 4, preempted=False)
+        iteration.num_generation_tokens = 3
+        iteration.prompt_token_stats.total = 5
+        if finished:
+            iteration.finished_requests.append(FinishedRequestStats("stop", **finished))
+        seldom.record(scheduler, iteration, mm_cache_stats=None, engine_idx=0)
+
+    step(2)
+    assert len(told) == 1  # the first
+    step(2, num_prompt_tokens=7)
+    step(2)
+    assert len(told) == 1
+    now += SELDOM_S
+    step(1)
+    step(1)
+    step(0)  # nobody may come for hours
+    assert [scheduler.num_running_reqs for scheduler, _ in told] == [2, 1, 0]
+    assert [scheduler.prefix_cache_stats.queries for scheduler, _ in told] == [10, 30, 20]
+    assert [scheduler.prefix_cache_stats.hits for scheduler, _ in told] == [4, 12, 8]
+    assert [iteration.num_generation_tokens for _, iteration in told] == [3, 9, 6]
+    assert [iteration.prompt_token_stats.total for _, iteration in told] == [5, 15, 10]
+    (finished,) = told[1][1].finished_requests
+    assert finished.num_prompt_tokens == 7
+    assert seldom.log == "as it was"
+    seldom.record(None, IterationStats())
+    assert len(told) == 3
