@@ -10,9 +10,10 @@ import asyncio
 import os
 import platform
 import shlex
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         if (load := os.getloadavg()[0]) > BUSY * plan.cpus:
             found.notes.append(f"The machine was not idle when it began: its load was {load:.1f}.")
         try:
-            asyncio.run(journey.run())
-        except KeyboardInterrupt:
+            asyncio.run(_told(journey.run()))
+        except (KeyboardInterrupt, asyncio.CancelledError):
             found.notes.append("It was ended before its time.")
             status = 130
         means = {load: texts.mean(whole, count) for load, whole in said.items()}
@@ -150,6 +151,13 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         Path(args.html).write_text(report.html(made), "utf-8")
     measured = {one.architecture for one in found.cells}
     return status or int(not measured.issuperset(args.architectures))
+
+
+async def _told(running: Coroutine[Any, Any, None]) -> None:
+    """Run, and let SIGTERM end it as Ctrl-C does: no engine may outlive it."""
+    task = asyncio.ensure_future(running)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await task
 
 
 def _plan(args: argparse.Namespace, folder: Path) -> Plan:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -92,6 +95,26 @@ def test_the_command_writes_figures_and_a_page_and_goes_on_from_an_earlier_run(
     printed = capsys.readouterr().out
     assert "(d)  uniform  1 at once" in printed and "(e)  uniform  1 at once" in printed
     assert "The journey, measured again" in page.read_text("utf-8")
+
+
+@pytest.mark.timeout(120)
+def test_a_run_that_is_ended_reports_so_far_and_leaves_nothing_behind() -> None:
+    words = ["-m", "gateway", "bench", "journey", "--architectures", "e", "--clients", "1"]
+    with subprocess.Popen(
+        [sys.executable, *words, "--seconds", "600", "--patience", "600", "--loads", "uniform"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None and run.stderr is not None
+        assert "is started" in run.stderr.readline()
+        while len(kin := family(run.pid)) < 2:  # until the server is there
+            pass
+        run.send_signal(signal.SIGTERM)
+        assert "It was ended before its time." in run.stdout.read()
+        run.stderr.read()
+        assert run.wait() == 130
+    assert not any(map(runs, kin))
 
 
 @pytest.mark.parametrize(
