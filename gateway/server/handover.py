@@ -41,6 +41,8 @@ TAKE_S = 2.0
 """Seconds for one message; the sender has all of it at hand."""
 ASK_S = 2.0
 """Seconds that another process has for an answer."""
+FULL_S = 1.0
+"""Seconds until it is tried again to take something, where this process had no file left for it."""
 BACKLOG = 512
 AT_ONCE = 256
 """Messages that are read at once; further ones wait in the backlog, then their senders do."""
@@ -96,6 +98,7 @@ class Handover:
         self.held = 0
         """Connections that wait for a process that is not there."""
         self._listener: socket.socket | None = None
+        self._full: asyncio.TimerHandle | None = None
         self._taking: set[_Taking] = set()
         self._take: Take = _refuse
         self._answer: Callable[[], bytes] = bytes
@@ -183,11 +186,13 @@ class Handover:
         self._listener = self._connected()
         self._listener.bind(path)
         self._listener.listen(BACKLOG)
-        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+        self._listen()
 
     def shut(self) -> None:
         """Take nothing more. Whoever wants to hand something over waits for the next process of
         this number. Idempotent."""
+        if self._full is not None:
+            self._full.cancel()
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
@@ -217,8 +222,11 @@ class Handover:
                 peer, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as exc:  # no more files
+            except OSError as exc:  # no more files, which the next turn would not have either
                 log.error("no connection can be handed over: %s", exc)
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(self._listener)
+                self._full = loop.call_later(FULL_S, self._listen)
                 return
             if not _own(peer):
                 log.warning("somebody else tried to hand a connection over")
@@ -235,7 +243,11 @@ class Handover:
         self._again()
 
     def _again(self) -> None:
-        if self._listener is not None and len(self._taking) + len(self._tasks) == AT_ONCE - 1:
+        if len(self._taking) + len(self._tasks) == AT_ONCE - 1:
+            self._listen()
+
+    def _listen(self) -> None:
+        if self._listener is not None:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def came(self, peer: socket.socket, kind: bytes, passed: list[int], data: bytes) -> None:

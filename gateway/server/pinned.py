@@ -46,6 +46,7 @@ class Pinned(BEST):  # type: ignore[misc,valid-type]  # its name is a variable
     def __init__(self, *args: Any, ahead: bytes = b"", **options: Any) -> None:
         super().__init__(*args, **options)
         self._ahead = ahead
+        self._here = bool(ahead)  # the next request is this process's, whatever it says
         self._kept: bytes | None = None  # all of the head that is being read, where that is known
         self._begun = 0  # requests in what is kept
         self._mid = False  # within a request
@@ -87,7 +88,9 @@ class Pinned(BEST):  # type: ignore[misc,valid-type]  # its name is a variable
 
     def on_headers_complete(self) -> None:
         member = None
-        if not self._ahead:
+        if self._here:
+            self._here = False  # what was sent behind it is nobody's yet
+        else:
             member = type(self).where(self.url, self.headers)
         if member is None or member == self.handover.member:
             self._kept = None

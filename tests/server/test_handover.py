@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import os
+import resource
 import socket
 import stat
 import struct
@@ -211,6 +212,31 @@ def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
         silent[1].close()
 
     monkeypatch.setattr(module, "AT_ONCE", 2)
+    run(tmp_path, main)
+
+
+def test_a_process_without_files_left_rests_before_it_tries_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(ends: Ends) -> None:
+        _, most = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"x")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+            try:
+                await until(lambda: bool(caplog.records))
+                for _ in range(100):  # turns of the loop
+                    await asyncio.sleep(0)
+                assert len(caplog.records) == 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert not ends.taken
+            assert ends.two._full is not None, "it waits"
+            ends.two._full.cancel()
+            ends.two._listen()  # the time has come
+            await until(lambda: len(ends.taken) == 1)
+
     run(tmp_path, main)
 
 
