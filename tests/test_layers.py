@@ -26,6 +26,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "dial",
         "engines.feed",
         "engines.orphan",
+        "engines.wire",
         "framing",
         "glossary",
         "load",
