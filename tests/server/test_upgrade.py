@@ -7,7 +7,7 @@ import logging
 import socket
 import struct
 import sys
-from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -346,7 +346,10 @@ def test_there_are_no_more_connections_than_files(
 def test_where_httptools_is_missing_sockets_are_served_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "inbound", partial(inbound, base=Plain))
+    def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
+        return inbound(limits, most, Plain, **options)
+
+    monkeypatch.setattr(process, "inbound", plain)
 
     async def main() -> None:
         async with running() as live, talk(live, "?to=de") as client:
