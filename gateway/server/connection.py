@@ -97,6 +97,7 @@ class Connection:
     __slots__ = (
         "_beat",
         "_end",
+        "_handed",
         "_hub",
         "_idle",
         "_left",
@@ -106,6 +107,7 @@ class Connection:
         "_receive",
         "_send",
         "_session",
+        "_size",
         "_writer",
         "_writing",
     )
@@ -126,7 +128,9 @@ class Connection:
         self._beat = beat
         self._writer = writer
         self._writing: asyncio.Task[None] | None = None
-        self._idle: asyncio.Future[bytes | None] | None = None  # what a writer that stays waits for
+        self._idle: asyncio.Future[None] | None = None  # what a writer that stays waits for
+        self._handed: list[bytes] = []  # what it has not come to
+        self._size = 0  # bytes of that, and of what it is at
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
@@ -190,22 +194,29 @@ class Connection:
 
     def _offer(self) -> None:
         """Let the outbox write by itself while the socket has room, and nothing taken before; or
-        hand a frame to the writer that waits for one."""
-        waits = self._idle is not None and not self._idle.done()
-        own = self._post if self._writing is None else None
-        self._session.outbox.post = self._hand if waits else own
+        hand frames to the writer that waits for them."""
+        if self._writing is None:
+            self._session.outbox.post = self._post
+        else:
+            self._session.outbox.post = None if self._idle is None else self._hand
 
     def _hand(self, wire: bytes) -> None:
-        assert self._idle is not None, "it was offered"
-        self._idle.set_result(wire)
-        self._session.outbox.post = None
+        """A frame for the writer that stays. What it has not come to may be `BATCH` bytes; what is
+        more waits in the outbox, where it merges."""
+        self._handed.append(wire)
+        self._size += len(wire)
+        if self._size > BATCH:
+            self._session.outbox.post = None
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
-            if self._idle is not None and not self._idle.done():
-                self._idle.set_result(None)
-                outbox.post = None
+            self._rouse()
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
@@ -222,23 +233,27 @@ class Connection:
         """Write what waits, as fast as the socket takes it."""
         outbox, send = self._session.outbox, self._send
         while True:
-            wires = outbox.wires(BATCH)
+            wires, self._handed = self._handed or outbox.wires(BATCH), []
             if (post := self._post) is not None:
                 post(b"".join(wires))
             else:
                 for wire in wires:
                     await send(_event(framing.message(wire)))
-            if len(outbox):
-                await asyncio.sleep(
-                    0
-                )  # `send` does not wait while there is room: others want to live
+                    self._size = max(0, self._size - len(wire))
+            if self._handed or len(outbox):
+                await asyncio.sleep(0)  # `send` does not wait while there is room: others live, too
             elif self._writer is None and outbox.closing is None:
-                self._idle = self._loop.create_future()
-                self._offer()
-                if (handed := await self._idle) is not None:
-                    await send(_event(framing.message(handed)))
+                await self._rest()
             else:
                 return
+
+    async def _rest(self) -> None:
+        """Wait for more, where the server has no `Writer`."""
+        self._size = 0
+        self._idle = self._loop.create_future()
+        if self._session.outbox.post is None:
+            self._offer()
+        await self._idle
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writing = self._idle = None
