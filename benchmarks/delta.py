@@ -164,13 +164,18 @@ async def measure(
 
 
 def lags(steps: Sequence[int], readers: Sequence[Socket]) -> list[float]:
-    """Milliseconds from the engine's step to the client, of every delta of the last utterances."""
+    """Milliseconds from the engine's step to the client, of the deltas of the last utterances
+    while all of them run."""
     at = {step: n for n, step in enumerate(steps)}
     whole = [reader for reader in readers if len(reader.times) == TOKENS and reader.stamp in at]
+    begun = [at[reader.stamp] for reader in whole]
+    # While others begin or end, a delta waits for that, which is no part of what it costs itself.
+    steady = range(max(begun, default=0) + 1, min(begun, default=0) + TOKENS - 1)
     return [
-        (time - step) / 1e6
+        (time - steps[n]) / 1e6
         for reader in whole
-        for time, step in zip(reader.times, steps[at[reader.stamp] :], strict=False)
+        for n, time in enumerate(reader.times, at[reader.stamp])
+        if n in steady
     ]
 
 
