@@ -1,22 +1,52 @@
-"""The metrics of several processes as one answer.
+"""Metrics as text: what it says, and that of several processes as one answer.
 
-Owns: putting texts of the Prometheus format together, each sample marked with its worker. Must not
-know: what is measured, how the texts were fetched.
+Owns: reading the Prometheus format; putting texts of it together, each sample marked with its
+worker. Must not know: what is measured, how the texts were fetched.
 
-They are marked and not added up: what can be added can be added by whoever asks (``sum without
-(worker)``), a counter that begins again with its process is seen to do so, and of some gauges,
-such as the slowest reader's, the sum would mean nothing.
+Those of several processes are marked and not added up: what can be added can be added by whoever
+asks (``sum without (worker)``), a counter that begins again with its process is seen to do so, and
+of some gauges, such as the slowest reader's, the sum would mean nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 LABEL = "worker"
+UP = "gateway_up"
+"""1 for each worker that answered."""
 
 _SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(\{)?(.*)")
+_READ = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ABOUT = re.compile(r"# (?:HELP|TYPE) (\S+).*")
+
+
+class Sample(NamedTuple):
+    """One line. Values of labels stand as they are written, with their backslashes."""
+
+    name: str
+    labels: frozenset[tuple[str, str]]
+    value: float
+
+
+def sample(line: str) -> Sample | None:
+    """What a line says; None for a comment, and for what is none of the format."""
+    found = _READ.fullmatch(line)
+    if found is None:
+        return None
+    try:
+        value = float(found[3])
+    except ValueError:
+        return None
+    return Sample(found[1], frozenset(_LABEL.findall(found[2] or "")), value)
+
+
+def samples(text: str) -> Iterator[Sample]:
+    """All that a text says."""
+    return (one for one in map(sample, text.splitlines()) if one is not None)
 
 
 def merged(texts: Mapping[str, str]) -> str:

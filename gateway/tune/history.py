@@ -11,19 +11,20 @@ Two forms are read. Expositions one after the other, each behind a line with its
 
 as ``(date +'# at %s'; curl -s HOST/metrics) >> history.txt`` writes them; and the answer of
 Prometheus to ``query_range``, with its matrix of series. Series that differ by anything but what is
-asked here, such as the instance, are added up: several gateways are one load.
+asked here, such as the instance or the worker, are added up: several gateways are one load. Their
+growth is that of each: one that begins anew, or gives no answer once, is not seen in a sum.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 import msgspec
 
+from gateway import scrape
 from gateway.bench.stats import percentile
 
 UTTERANCES = "gateway_utterances_total"
@@ -36,19 +37,23 @@ BUSY = 0.95
 """The rate that is tuned for: so large a part of the time less was said. The mean of a day with a
 night in it would be the load of no moment."""
 
-KEPT = frozenset({"le", "priority", "outcome", "by"})
-"""Labels that matter here."""
+BUSY_S = 30.0
+"""Seconds, at least, of which the rate is looked at. In a second there are often none or two where
+half of one is said on average, and the busiest of such would be the load of no moment either."""
 
-_AT = re.compile(r"#\s*at\s+([\d.]+)\s*$")
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+NAMES = frozenset({UTTERANCES, LENGTHS, CAPTIONS, JOBS, RUNNING, QUEUED})
 
-Series = tuple[str, frozenset[tuple[str, str]]]
-"""A name, and those of its labels that are in `KEPT`."""
+OWN = frozenset({"le", "priority", "outcome", "by"})
+"""Labels that the gateway gives to these; all others tell which process it was."""
+
+_AT = re.compile(r"#\s*at\s+(\d+(?:\.\d*)?)\s*$")
+
+Labels = frozenset[tuple[str, str]]
+Series = tuple[str, Labels]
 
 
 class Scrape(msgspec.Struct):
-    """All that was counted at one time, in seconds."""
+    """What was counted at one time, in seconds, of `NAMES`."""
 
     at: float
     values: dict[Series, float]
@@ -60,7 +65,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """From the first scrape to the last."""
     rate: float
-    """Utterances a second in the busiest twentieth of the time; see `BUSY`."""
+    """Utterances a second in the busiest twentieth of the time; see `BUSY` and `BUSY_S`."""
     mean: float
     """The same over all of it."""
     lengths: tuple[tuple[float, float, float], ...]
@@ -86,25 +91,42 @@ def recorded(scrapes: Sequence[Scrape]) -> Recorded:
     seconds = scrapes[-1].at - scrapes[0].at
     if seconds <= 0:
         raise ValueError("All scrapes of this history are of the same time.")
-    said = _grown(scrapes, lambda series: series[0] == UTTERANCES)
-    if not sum(grown for _, grown in said):
+    steps = _grown(scrapes)
+    said = [(width, _of(grown, UTTERANCES)) for width, grown in steps]
+    total = sum(grown for _, grown in said)
+    if not total:
         raise ValueError("Nothing was said in the time of this history.")
-    captions = _sum(scrapes, lambda series: series[0] == CAPTIONS and ("by", "mt") in series[1])
-    grown = _sum(scrapes, lambda series: series[0] == JOBS and ("priority", "partial") in series[1])
+    whole: Growth = {}
+    for _, grown in steps:
+        for series, more in grown.items():
+            whole[series] = whole.get(series, 0.0) + more
+    captions = _of(whole, CAPTIONS, ("by", "mt"))
     running = [
         sum(value for (name, _), value in one.values.items() if name in (RUNNING, QUEUED))
         for one in scrapes
     ]
-    total = sum(grown for _, grown in said)
     return Recorded(
         seconds=seconds,
-        rate=_busy([(width, grown / width) for width, grown in said]),
+        rate=_busy(_spans(said)),
         mean=total / seconds,
-        lengths=_lengths(scrapes),
+        lengths=_lengths(whole),
         languages=captions / total,
-        partials=grown / captions if captions else 0.0,
+        partials=_of(whole, JOBS, ("priority", "partial")) / captions if captions else 0.0,
         jobs=(percentile(running, 0.5), percentile(running, 0.95), max(running)),
     )
+
+
+def _spans(said: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """(seconds, a second), of spans of `BUSY_S` or more; what is left over is of the last one."""
+    spans: list[tuple[float, float]] = []
+    left = sum(width for width, _ in said)
+    width = count = 0.0
+    for more, grown in said:
+        width, count, left = width + more, count + grown, left - more
+        if width >= BUSY_S and left >= BUSY_S:
+            spans.append((width, count / width))
+            width = count = 0.0
+    return [*spans, (width, count / width)]
 
 
 def _busy(rates: Iterable[tuple[float, float]]) -> float:
@@ -118,13 +140,13 @@ def _busy(rates: Iterable[tuple[float, float]]) -> float:
     )
 
 
-def _lengths(scrapes: Sequence[Scrape]) -> tuple[tuple[float, float, float], ...]:
+def _lengths(whole: Growth) -> tuple[tuple[float, float, float], ...]:
     """How many utterances were how long. Raises `ValueError` where the history does not tell."""
-    bounds: dict[float, float] = defaultdict(float)
-    names = {series for one in scrapes for series in one.values if series[0] == LENGTHS}
-    for series in names:
-        bound = float(dict(series[1])["le"])
-        bounds[bound] += _sum(scrapes, series.__eq__)
+    bounds: dict[float, float] = {}
+    for (name, labels), grown in whole.items():
+        if name == LENGTHS:
+            bound = _number(dict(labels).get("le", ""))
+            bounds[bound] = bounds.get(bound, 0.0) + grown
     found: list[tuple[float, float, float]] = []
     for (low, below), (high, count) in pairwise([(0.0, 0.0), *sorted(bounds.items())]):
         if count > below:
@@ -137,27 +159,40 @@ def _lengths(scrapes: Sequence[Scrape]) -> tuple[tuple[float, float, float], ...
     return tuple(found)
 
 
-def _grown(scrapes: Sequence[Scrape], of: Callable[[Series], bool]) -> list[tuple[float, float]]:
-    """(seconds, growth) of counters between each two scrapes; one that fell has begun anew."""
-    series = {name for one in scrapes for name in one.values if of(name)}
-    return [
-        (
-            after.at - before.at,
-            sum(_growth(before.values.get(one, 0.0), after.values.get(one)) for one in series),
-        )
-        for before, after in pairwise(scrapes)
-        if after.at > before.at
-    ]
+Growth = dict[Series, float]
 
 
-def _growth(before: float, after: float | None) -> float:
-    if after is None:
-        return 0.0
-    return after - before if after >= before else after
+def _grown(scrapes: Sequence[Scrape]) -> list[tuple[float, Growth]]:
+    """(seconds, growth) between each two scrapes; of what falls, all that is there is new.
+
+    A process that comes when others are there already counts from what it has then: it may have
+    been there for long. One that gives no answer has not begun anew when it does.
+    """
+    known = dict(scrapes[0].values)
+    processes = {_process(series) for series in known}
+    found: list[tuple[float, Growth]] = []
+    for before, after in pairwise(scrapes):
+        grown: Growth = {}
+        for series, value in after.values.items():
+            was = known.get(series, 0.0 if _process(series) in processes else value)
+            grown[series] = value - was if value >= was else value
+        known |= after.values
+        processes |= {_process(series) for series in after.values}
+        if after.at > before.at:
+            found.append((after.at - before.at, grown))
+    return found
 
 
-def _sum(scrapes: Sequence[Scrape], of: Callable[[Series], bool]) -> float:
-    return sum(grown for _, grown in _grown(scrapes, of))
+def _process(series: Series) -> Labels:
+    return frozenset(label for label in series[1] if label[0] not in OWN)
+
+
+def _of(grown: Growth, name: str, label: tuple[str, str] | None = None) -> float:
+    return sum(
+        more
+        for (one, labels), more in grown.items()
+        if one == name and (label is None or label in labels)
+    )
 
 
 def _expositions(text: str) -> list[Scrape]:
@@ -165,14 +200,12 @@ def _expositions(text: str) -> list[Scrape]:
     for line in text.splitlines():
         if at := _AT.match(line):
             scrapes.append(Scrape(float(at[1]), {}))
-        elif (sample := _SAMPLE.match(line)) and line.startswith("gateway_"):
+        elif (found := scrape.sample(line)) and _counts(found.name, found.value):
             if not scrapes:
                 raise ValueError(
                     "This history has no times: each scrape needs a line before it, `# at SECONDS`."
                 )
-            series = (sample[1], _kept(_LABEL.findall(sample[2] or "")))
-            values = scrapes[-1].values
-            values[series] = values.get(series, 0.0) + float(sample[3])
+            scrapes[-1].values[found.name, found.labels] = found.value
     return scrapes
 
 
@@ -196,12 +229,21 @@ def _matrix(text: str) -> list[Scrape]:
         raise ValueError(f"This is no answer of Prometheus to query_range: {exc}.") from exc
     scrapes: dict[float, Scrape] = {}
     for row in rows:
-        series = (row.metric.get("__name__", ""), _kept(row.metric.items()))
+        name = row.metric.pop("__name__", "")
+        series = name, frozenset(row.metric.items())
         for at, value in row.values:
-            values = scrapes.setdefault(at, Scrape(at, {})).values
-            values[series] = values.get(series, 0.0) + float(value)
+            if _counts(name, number := _number(value)):
+                scrapes.setdefault(at, Scrape(at, {})).values[series] = number
     return list(scrapes.values())
 
 
-def _kept(labels: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    return frozenset((name, value) for name, value in labels if name in KEPT)
+def _counts(name: str, value: float) -> bool:
+    return name in NAMES and math.isfinite(value)
+
+
+def _number(text: str) -> float:
+    """Raises `ValueError` with a sentence."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"This history has {text!r} where a number has to be.") from None

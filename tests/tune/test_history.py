@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -65,8 +66,44 @@ def test_the_rate_is_that_of_the_busy_times_and_not_of_the_night() -> None:
 
 
 def test_a_rate_is_never_that_of_silence() -> None:
-    silent = "".join(exposition(n, 0) for n in range(100))
-    assert recorded(parse(silent + exposition(101, 4))).rate == 2.0
+    silent = "".join(exposition(n, 0) for n in range(0, 1000, 10))
+    assert recorded(parse(silent + exposition(1030, 4))).rate == pytest.approx(4 / 40)
+
+
+def test_the_rate_is_not_that_of_a_second_in_which_two_are_said() -> None:
+    said = [0, 0, 0, 2, 2, 3, 3, 3, 3, 5]  # half of one a second on average
+    text = "".join(exposition(n, 5 * (n // 10) + said[n % 10]) for n in range(301))
+    assert recorded(parse(text)).rate == pytest.approx(0.5, abs=0.1)
+
+
+def marked(at: float, said: dict[str, float], label: str = "worker") -> str:
+    """A scrape of several processes."""
+    lines = [f"# at {at}"]
+    for name, count in said.items():
+        for line in exposition(at, count).splitlines()[3:9]:
+            metric, _, value = line.rpartition(" ")
+            bare, _, labels = metric.rstrip("}").partition("{")
+            lines.append(f'{bare}{{{label}="{name}"{"," if labels else ""}{labels}}} {value}')
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("label", ["worker", "instance"])
+def test_one_of_several_processes_that_begins_anew_is_seen_to_do_so(label: str) -> None:
+    text = marked(100, {"0": 1000, "1": 1000}, label) + marked(110, {"0": 1010, "1": 4}, label)
+    found = recorded(parse(text))
+    assert found.mean == pytest.approx(14 / 10)
+    assert found.languages == 2.0
+    assert sum(count for *_, count in found.lengths) == pytest.approx(14)
+
+
+def test_a_process_that_gives_no_answer_once_has_not_begun_anew() -> None:
+    text = marked(100, {"0": 1000, "1": 1000}) + marked(110, {"0": 1010})
+    assert recorded(parse(text + marked(120, {"0": 1020, "1": 1004}))).mean == pytest.approx(1.2)
+
+
+def test_what_a_process_had_counted_before_it_was_looked_at_is_not_of_this_time() -> None:
+    text = marked(100, {"0": 0}) + marked(110, {"0": 10, "1": 5000})
+    assert recorded(parse(text + marked(120, {"0": 20, "1": 5010}))).mean == pytest.approx(1.5)
 
 
 def test_scrapes_are_in_the_order_of_their_times_wherever_they_stand() -> None:
@@ -130,6 +167,11 @@ def test_what_prometheus_answers_to_query_range_is_a_history() -> None:
         (exposition(100, 5) + exposition(110, 5), "Nothing was said"),
         ("gateway_utterances_total 5.0\n", "has no times"),
         ('{"data": 5}', "no answer of Prometheus"),
+        ('{"data":{"result":[{"metric":{"__name__":"gateway_jobs_total"},"values":[[1,"x"]]}]}}',
+         "has 'x' where a number"),
+        ("# at 1.2.3\ngateway_utterances_total 1\n", "has no times"),
+        (exposition(1, 0) + exposition(2, 5).replace("{le=", "{el="), "has '' where a number"),
+        (exposition(1, 0) + exposition(2, math.nan), "Nothing was said"),
         ("# at 1\ngateway_utterances_total 1\n# at 2\ngateway_utterances_total 5\n",
          "does not say how long"),
     ],

@@ -281,8 +281,8 @@ class Client:
         while True:
             due += TICK_S
             await asyncio.sleep(due - self.now())
+            # After a halt those that were missed follow at once, each as late as it is.
             self.tally.slip.sent(due, self.now())
-            due = max(due, self.now() - TICK_S)
 
     async def _samples(self) -> None:
         while True:
@@ -324,13 +324,21 @@ async def main() -> None:
     if not isinstance(start, pipe.Start):
         return
     client = Client(start, tell)
+    opening = asyncio.create_task(client.open())
+    hearing = asyncio.create_task(pipe.take(reader))
+    await asyncio.wait((opening, hearing), return_when=asyncio.FIRST_COMPLETED)
+    if not opening.done():  # nobody waits for it any more
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        return
     try:
-        await client.open()
+        opening.result()
     except OSError as exc:
+        hearing.cancel()
         tell(pipe.Failed(str(exc)))
         return
     tell(pipe.Ready())
-    begin = await pipe.take(reader)
+    begin = await hearing
     if not isinstance(begin, pipe.Begin):
         return
     stop = asyncio.Event()

@@ -1,27 +1,27 @@
 """What `/metrics` says: names and numbers.
 
-Owns: reading the text format as far as a report needs it. Must not know: how it was fetched.
+Owns: what of it a report needs, over all labels and workers. Must not know: how it was fetched.
 """
 
 from __future__ import annotations
 
-import re
+from gateway.scrape import UP, samples
 
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{.*\})?[ \t]+(\S+)")
+MOST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
+"""Ends of names of which several workers have a largest and no sum."""
 
 
-def parse(text: str) -> dict[str, float]:
-    """The numbers by name, summed over labels, without the buckets of histograms."""
+def parse(text: str) -> dict[str, float] | None:
+    """The numbers by name, summed over labels, without the buckets of histograms; None where a
+    worker gave no answer: its counters would be seen to fall, and then to leap."""
     found: dict[str, float] = {}
-    for line in text.splitlines():
-        match = _SAMPLE.match(line)
-        if match is None or match[1].endswith("_bucket"):
+    for name, _, value in samples(text):
+        if name == UP and not value:
+            return None
+        if name.endswith("_bucket"):
             continue
-        try:
-            value = float(match[2])
-        except ValueError:
-            continue
-        found[match[1]] = found.get(match[1], 0.0) + value
+        before = found.get(name, 0.0)
+        found[name] = max(before, value) if name.endswith(MOST) else before + value
     return found
 
 

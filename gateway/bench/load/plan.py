@@ -5,6 +5,7 @@ Owns: the parameters, who they make, goals. Must not know: clocks, sockets, how 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -86,7 +87,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"Of {self.readers} readers {self.slow} cannot be slow.")
         if self.warm >= self.seconds:
             raise ValueError(
-                f"All {self.seconds:g} s would be the first {self.warm:g} s, which do not count."
+                f"All {self.seconds:g} s would be the first {self.warm:g} s, which do not count:"
+                " more --seconds, or a smaller --warm."
+            )
+        if int(self.seconds) <= math.ceil(self.warm):
+            raise ValueError(
+                f"Rates are those of whole seconds, and there is none from {self.warm:g} to"
+                f" {self.seconds:g} s: more --seconds, or a smaller --warm."
             )
         if self.words is not None and not 1 <= self.words[0] <= self.words[1]:
             raise ValueError(f"No utterance has {self.words[0]} to {self.words[1]} words.")

@@ -76,8 +76,10 @@ class Load:
         for process in self._processes:
             _tell(process, pipe.Stop())
 
-    async def run(self) -> Report:
+    async def run(self, begun: Callable[[], None] = lambda: None) -> Report:
         """The report.
+
+        :param begun: called when all sockets are open and there can be a report
 
         Raises `Refused`, `ConnectionError` and `ChildProcessError` with a sentence where it could
         not begin, `ValueError` for an address that is none.
@@ -90,8 +92,7 @@ class Load:
             self._zero = time.monotonic() + LEAD_S
             for process in children:
                 _tell(process, pipe.Begin(self._zero))
-                if self.stopped:
-                    _tell(process, pipe.Stop())
+            begun()
             looking = [
                 asyncio.create_task(self._scraper.watch(self._zero, self._every)),
                 asyncio.create_task(self._show()),
@@ -204,7 +205,8 @@ class Load:
 
 
 async def perform(load: Load) -> Report:
-    """Run it; Ctrl-C and SIGTERM end it with the report so far, a second one at once."""
+    """Run it. Once it has begun, Ctrl-C and SIGTERM end it with the report so far, a second one at
+    once; before that there is none, and they end it as they end any program."""
     loop = asyncio.get_running_loop()
     signs = (signal.SIGINT, signal.SIGTERM)
 
@@ -213,10 +215,12 @@ async def perform(load: Load) -> Report:
         for sign in signs:
             loop.remove_signal_handler(sign)
 
-    for sign in signs:
-        loop.add_signal_handler(sign, end)
+    def begun() -> None:
+        for sign in signs:
+            loop.add_signal_handler(sign, end)
+
     try:
-        return await load.run()
+        return await load.run(begun)
     finally:
         for sign in signs:
             loop.remove_signal_handler(sign)

@@ -47,8 +47,9 @@ class Scraper:
                 else "."
             )
             return False
-        if len(self.samples) < self.CAP:
-            self.samples.append((round(max(0.0, begun - zero), 3), exposition.parse(text)))
+        found = exposition.parse(text)
+        if found is not None and len(self.samples) < self.CAP:
+            self.samples.append((round(max(0.0, begun - zero), 3), found))
         return True
 
     async def watch(self, zero: float, every: float) -> None:

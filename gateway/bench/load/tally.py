@@ -7,6 +7,7 @@ and however much is said, a tally stays small.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 
 import msgspec
@@ -112,8 +113,8 @@ class Tally(msgspec.Struct):
         self.busiest = max(self.busiest, other.busiest)
 
     def rate(self, name: str, begin: float, end: float) -> float:
-        """How many a second, in the whole seconds between."""
-        first, last = int(begin), max(int(begin) + 1, int(end))
+        """How many a second, in the whole seconds between, of which there is one."""
+        first, last = math.ceil(begin), int(end)
         flow = self.flows[name]
         return sum(flow.get(at, 0) for at in range(first, last)) / (last - first)
 

@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from gateway.bench.load.pipe import Sample
+from gateway.bench.load.child import Client
+from gateway.bench.load.pipe import Sample, Start, pack
 from gateway.bench.load.plan import Plan
 from gateway.bench.load.report import Report
 from gateway.bench.load.run import Load
@@ -109,7 +111,7 @@ def test_with_a_key_it_is_let_in_and_with_another_it_is_told_so(tmp_path: Path) 
 
     async def main() -> None:
         async with running(gate=gate) as live:
-            small = plan(live.ws, rooms=1, readers=0, seconds=0.5)
+            small = plan(live.ws, rooms=1, readers=0, seconds=1.0)
             report = await loaded(small, made.stdout.strip())
             assert report.whole and report.counts["whole"] > 3
             assert report.why is None, "a key that may moderate reads /metrics"
@@ -283,6 +285,57 @@ def test_a_client_process_ends_with_the_one_that_started_it() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_client_process_that_opens_its_sockets_ends_with_the_one_that_started_it() -> None:
+    with in_thread() as live:
+        made = plan(live.ws, rooms=1, readers=500, ramp=2.0)
+        start = pack(Start(plan=made, process=0, key=None, lines=lines()))
+        with subprocess.Popen(
+            [sys.executable, "-m", "gateway.bench.load.child"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None and process.stderr is not None
+            process.stdin.write(start)
+            process.stdin.flush()
+            asyncio.run(until(lambda: bool(live.hub.sessions)))
+            process.stdin.close()
+            assert process.wait(timeout=30) == 0
+            assert process.stderr.read() == b""
+
+
+def test_ctrl_c_while_sockets_are_opened_ends_it_at_once_and_without_a_report() -> None:
+    with in_thread() as live:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gateway", "bench", "load", live.ws),
+                *("--readers", "500", "--ramp", "2", "--processes", "2"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            asyncio.run(until(lambda: len(live.hub.sessions) > 1))  # one may be that of the probe
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None:
+    async def main() -> None:
+        client = Client(Start(plan=plan("ws://x"), process=0, key=None, lines=[]), lambda _: None)
+        ticking = asyncio.create_task(client._tick())
+        await asyncio.sleep(0)
+        time.sleep(0.65)  # noqa: ASYNC251  # it stands still
+        late = client.tally.slip.late
+        await until(lambda: late.count >= 6)
+        ticking.cancel()
+        assert (1 - late.within(0.12)) * late.count >= 5
+
+    asyncio.run(main())
 
 
 def test_the_progress_is_a_line_of_what_all_processes_have_seen() -> None:

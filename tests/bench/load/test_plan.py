@@ -44,6 +44,8 @@ def test_every_guest_is_in_one_process(processes: int) -> None:
     ("change", "says"),
     [
         ({"slow": 4}, "Of 3 readers 4 cannot be slow"),
+        ({"seconds": 0.5, "warm": 0.0}, "none from 0 to 0.5 s"),
+        ({"seconds": 2.9, "warm": 1.5}, "none from 1.5 to 2.9 s"),
         ({"warm": 30.0}, "All 30 s would be the first 30 s"),
         ({"words": (3, 2)}, "No utterance has 3 to 2 words"),
         ({"words": (0, 2)}, "No utterance has 0 to 2 words"),

@@ -89,6 +89,36 @@ def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -
     assert not found.good
 
 
+def test_captions_that_never_came_are_later_than_the_goal() -> None:
+    seen = tally()
+    for _ in range(5):
+        seen.time("final", 1.0, 3.0, 0.0)
+    seen.counts["missed"] = 4  # of 100: the 95th is the 99th of those that came
+    goals = [Goal("final", 50, 150), Goal("final", 95, 150), Goal("final", 99, 3000)]
+    assert reported(tally=seen, goals=goals).missed == [
+        "final-p95 is 2000.0 ms; the goal is 150 ms.",
+        "final-p99 is never reached: 4.0% of the captions had no text in the end; the goal is"
+        " 3000 ms.",
+    ]
+
+
+def test_goals_of_what_is_no_caption_are_told_from_what_came() -> None:
+    seen = tally()
+    seen.time("ack", 1.0, 1.01, 0.0)
+    seen.counts["missed"] = 40
+    assert not reported(tally=seen, goals=[Goal("ack", 99, 150)]).missed
+
+
+def test_a_counter_that_fell_has_no_growth() -> None:
+    ends = [(at, {"gateway_tokens_total": n, "gateway_too_slow_total": n})
+            for at, n in ((0.0, 100.0), (1.0, 150.0), (2.0, 10.0), (3.0, 30.0))]  # fmt: skip
+    seen = tally()
+    seen.slow = {"lags": 1}
+    found = reported(tally=seen, samples=ends)
+    assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (3.0, 20.0)]
+    assert "counts: unknown, since it began anew" in "\n".join(lines(found))
+
+
 def test_every_caption_without_a_text_is_an_error() -> None:
     seen = tally()
     seen.counts.update(whole=8, unsent=2, refused=1, missed=3, unended=1)

@@ -40,7 +40,8 @@ def test_a_rate_is_that_of_the_seconds_that_count() -> None:
     for at in range(10):
         made.flows["said"][second(at + 0.5)] += at
     assert made.rate("said", 2.0, 6.0) == (2 + 3 + 4 + 5) / 4
-    assert made.rate("captions", 0.0, 0.5) == 0
+    assert made.rate("said", 1.5, 6.9) == (2 + 3 + 4 + 5) / 4
+    assert made.rate("captions", 0.0, 1.0) == 0
 
 
 def test_a_tally_is_bounded_in_time() -> None:
