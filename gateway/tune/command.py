@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
 import time
 import tomllib
 import urllib.error
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from gateway import languages
+from gateway.errors import EngineFault
 from gateway.flags import count, positive, tags
 from gateway.settings import KEY, Settings, SettingsError
 
@@ -128,6 +130,11 @@ def run(
         asyncio.run(sweep.run(chosen))
     except KeyboardInterrupt:
         status = 130
+    except EngineFault as fault:
+        if not sweep.tried:
+            raise
+        note(f"It ends here: {fault}")
+        status = 1
     if not sweep.tried:
         return status
     found = report.made(engine, load, sweep.tried, forced=forced)
@@ -254,18 +261,34 @@ def _watched(
     """Scrapes of a running gateway, as `history` reads them. Ctrl-C ends it early."""
     parts = urlsplit(url)
     scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
-    if scheme not in ("http", "https"):
+    try:
+        known = scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port that is none
+        known = False
+    if not known:
         raise ValueError(f"{url} is no address of a gateway; say e.g. http://127.0.0.1:8000.")
     page = urlunsplit((scheme, parts.netloc, "/metrics", "", ""))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     found: list[str] = []
     begin = time.monotonic()
     note(f"{page} is read for {seconds:g} s; Ctrl-C ends it early")
+    gone = False
     try:
         while True:
-            lines = _scraped(urllib.request.Request(page, headers=headers)).splitlines()
-            kept = [line for line in lines if line.startswith("gateway_")]
-            found += (f"# at {time.time():.3f}", *kept)
+            try:
+                lines = _scraped(urllib.request.Request(page, headers=headers)).splitlines()
+            except OSError as exc:
+                if not found:
+                    raise
+                if not gone:  # it may be starting anew
+                    note(f"{exc} It is tried again")
+                gone = True
+            else:
+                gone = False
+                kept = [line for line in lines if line.startswith("gateway_")]
+                if not kept:
+                    raise ValueError(f"{page} is not of a gateway: nothing in it is gateway_...")
+                found += (f"# at {time.time():.3f}", *kept)
             if time.monotonic() - begin >= seconds:
                 break
             time.sleep(every)
@@ -278,7 +301,7 @@ def _scraped(request: urllib.request.Request) -> str:
     """Raises `OSError` with a sentence."""
     try:
         with urllib.request.urlopen(request, timeout=SCRAPE_S) as answer:
-            return str(answer.read().decode())
+            return str(answer.read(BYTES).decode(errors="replace"))
     except urllib.error.HTTPError as exc:
         exc.close()
         why = f"{request.full_url} answers {exc.code}."
@@ -287,6 +310,8 @@ def _scraped(request: urllib.request.Request) -> str:
         raise OSError(why) from exc
     except urllib.error.URLError as exc:
         raise OSError(f"{request.full_url} cannot be read: {exc.reason}.") from exc
+    except (OSError, http.client.HTTPException) as exc:
+        raise OSError(f"{request.full_url} cannot be read: {exc or type(exc).__name__}.") from exc
 
 
 def _read(path: Path) -> str:
@@ -300,7 +325,10 @@ def _read(path: Path) -> str:
 
 def _values(text: str) -> tuple[str, tuple[int, ...]]:
     name, _, values = text.partition("=")
-    found = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
+    try:
+        found = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
+    except ValueError:
+        found = ()
     if not found:
         raise argparse.ArgumentTypeError("it is SETTING=N,N,...: say e.g. max_num_seqs=8,16,32")
     return name.strip().replace("-", "_"), found

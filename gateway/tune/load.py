@@ -52,7 +52,7 @@ ROOMS = 64
 """Rooms, at most, that whole texts are said in by turns, where a load has a rate."""
 
 MOST = 10_000
-"""Utterances of a load. It is bounded, however many a description asks for."""
+"""Utterances of a load; one that would have more is refused. Cut short, it would be another."""
 
 
 class Uniform(ValueError):
@@ -258,13 +258,15 @@ def _made(
 
     voices: list[list[Utterance]] = []
     if one.streams:
-        most = max(1, MOST // one.streams)
+        most = MOST // one.streams
+        if not most:
+            raise _many(seconds)
         voices += [list(_talk(spoken, seconds, draw, most)) for _ in range(one.streams)]
     else:
         assert one.rate is not None, "neither streams nor a rate"
         for count, at in enumerate(arrivals(one.rate, seconds, "poisson", draw)):
             if count == MOST:
-                break
+                raise _many(seconds)
             said = spoken(None, at)
             if one.partials:  # whoever has ended by then; nobody says two things at once
                 free = [voice for voice in voices if voice[-1].t1 < said.t0]
@@ -299,6 +301,14 @@ def _talk(
         if said.t1 >= 0:
             yield said
         said = spoken(said.t1 + recogniser.PAUSE_S, None)
+    raise _many(seconds)
+
+
+def _many(seconds: float) -> ValueError:
+    return ValueError(
+        f"That would be more than {MOST:,} utterances in {seconds:g} s. Take fewer --seconds, or"
+        " less at once."
+    )
 
 
 class _Words:
@@ -341,6 +351,8 @@ def replayed(
     for number in range(times):
         begin = _busiest(meeting, seconds) if not number else draw.random() * span
         voices += _window(meeting, begin, seconds, span, partials=partials)
+        if sum(map(len, voices)) > MOST:
+            raise _many(seconds)
     return Load(
         told=f"{times} of a recorded meeting of {span:.0f} s,"
         f" texts {'growing' if partials else 'whole'}",

@@ -171,6 +171,7 @@ class Probe:
         self._from = 0.0
         self._open: dict[tuple[str, str], float] = {}
         self._final: list[tuple[float, float]] = []  # (due, how long it took)
+        self._made: list[float] = []  # when those that have a text were there
         self._captions = self._lost = self._failed = self._refused = 0
         self._late = self._inside = self._cache = 0.0
 
@@ -205,7 +206,7 @@ class Probe:
             if (wait := end - hub.now()) > 0:
                 await asyncio.sleep(wait)
             tokens, span = self._engine.tokens - tokens, max(1e-3, end - self._from)
-            made = sum(due + took <= end for due, took in self._final)
+            made = sum(at <= end for at in self._made)
             until = hub.now() + PATIENCE_S
             while self._open and hub.now() < until:  # noqa: ASYNC110  # no event tells it
                 await asyncio.sleep(LOOK_S / 2)
@@ -281,6 +282,7 @@ class Probe:
                 due_at = self._open.pop((event.id, event.lang), None)
                 if due_at is not None:
                     self._final.append((due_at, now - due_at))
+                    self._made.append(now)
             case Failed() | Cancelled():
                 langs = self._to if event.lang is None else (event.lang,)
                 for lang in langs:

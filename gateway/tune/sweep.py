@@ -120,31 +120,49 @@ class Sweep:
         steps: dict[int, list[Figures]] = {usual: list(known)} if known else {}
         verdicts: dict[int, str] = {}
         stops: list[str] = []
-        for ladder in ladders:
-            if capped:
-                await self._capped(knob, ladder)
-            else:
-                await self._started(knob, ladder)
-            steps |= ladder.found
-            verdicts |= ladder.verdicts
-            stops.append(ladder.stopped)
+        whole = False
+        try:
+            for ladder in ladders:
+                try:
+                    await (self._capped if capped else self._started)(knob, ladder)
+                finally:
+                    steps |= ladder.found
+                    verdicts |= ladder.verdicts
+                stops.append(ladder.stopped)
+            whole = True
+        finally:
+            if not whole:
+                stops.append("It was ended before it was done.")
+            if verdicts and steps:
+                self._found(knob, usual, steps, verdicts, stops, usual if known else None)
         if not steps:
             raise EngineFault(f"No {knob.setting} could be used: {'; '.join(verdicts.values())}")
-        whole = {value: pooled(found) for value, found in sorted(steps.items())}
-        value = best(whole, usual if known else None)
+        return steps[self.tried[-1].best]
+
+    def _found(
+        self,
+        knob: Knob,
+        usual: int,
+        steps: Mapping[int, Sequence[Figures]],
+        verdicts: dict[int, str],
+        stops: Sequence[str],
+        known: int | None,
+    ) -> None:
+        """Keep what became of a setting, and take its best value over."""
+        pools = {value: pooled(found) for value, found in sorted(steps.items())}
+        value = best(pools, known)
         self.tried.append(
             Tried(
                 setting=knob.setting,
                 usual=usual,
                 best=value,
-                steps=whole,
+                steps=pools,
                 verdicts=verdicts,
                 stopped=" ".join(stop for stop in dict.fromkeys(stops) if stop),
                 times={value: len(found) for value, found in steps.items()},
             )
         )
         self.settings = replace(self.settings, **{knob.setting: value})
-        return steps[value]
 
     async def _capped(self, knob: Knob, ladder: Ladder) -> None:
         """One engine with the largest value, held to each by the dispatcher."""

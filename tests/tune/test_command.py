@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import socket
 import threading
 import time
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -17,6 +21,7 @@ from gateway import settings
 from gateway.cli import main
 from gateway.client import connect
 from gateway.engines import EMBEDDED
+from gateway.errors import EngineFault
 from gateway.keys import Keyring
 from gateway.limits import Limits
 from gateway.server.gate import Gate
@@ -204,6 +209,73 @@ def test_a_gateway_that_cannot_be_watched_is_named(capsys: pytest.CaptureFixture
     assert "gateway: http://127.0.0.1:9/metrics cannot be read: " in err
 
 
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Somebody else's server."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as peer:
+                peer.recv(65_536)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"220 mail.example\r\n", "cannot be read: 220 mail.example"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not of a gateway"),
+    ],
+)
+def test_what_is_no_gateway_is_told_at_once(
+    capsys: pytest.CaptureFixture[str], answer: bytes, why: str
+) -> None:
+    with answering(answer) as url:
+        assert tune("--watch", 600, "--url", url, *QUICK) == 1
+    assert why in capsys.readouterr().err
+
+
+def test_a_gateway_that_starts_anew_is_watched_on(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scraped, calls = command._scraped, iter(range(100))
+
+    def broken(request: urllib.request.Request) -> str:
+        match next(calls):
+            case 1 | 2:
+                raise OSError("It is gone.")
+            case 4:
+                raise KeyboardInterrupt
+        return scraped(request)
+
+    monkeypatch.setattr(command, "_scraped", broken)
+    said: list[str] = []
+    text = command._watched(live.http, 600.0, 0.01, "secret", said.append)
+    assert text.count("# at ") == 2
+    assert said[1:] == ["It is gone. It is tried again", "ended early"]
+
+
+def test_what_was_found_before_an_engine_failed_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sweep.Sweep.run
+
+    async def failing(self: sweep.Sweep, knobs: list[sweep.Knob]) -> None:
+        await run(self, knobs)
+        raise EngineFault("no memory")
+
+    monkeypatch.setattr(sweep.Sweep, "run", failing)
+    assert tune("--describe", MEETING, *QUICK) == 1
+    out, err = capsys.readouterr()
+    assert "max_num_seqs = " in out
+    assert "# It ends here: no memory" in err
+
+
 def test_a_gateway_that_asks_for_a_key_is_shown_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -254,6 +326,8 @@ def test_other_languages_are_spoken_too(
         (["--describe", MEETING, "--try", "batch=1"], 2, "not tuned by batch, but by max_num_seqs"),
         (["--describe", MEETING, "--try", "max_num_seqs="], 2, "say e.g. max_num_seqs=8,16,32"),
         (["--describe", MEETING, "--try", "max_num_seqs=0"], 2, "1 or more"),
+        (["--describe", MEETING, "--try", "max_num_seqs=x"], 2, "say e.g. max_num_seqs=8,16,32"),
+        (["--watch", "1", "--url", "http://127.0.0.1:port"], 1, "no address of a gateway"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_a_sentence(

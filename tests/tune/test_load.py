@@ -123,9 +123,13 @@ def test_short_texts_are_more_frequent_than_long_ones() -> None:
     assert sizes[len(sizes) // 2] == pytest.approx(20, abs=4)
 
 
-def test_a_load_is_bounded_whatever_is_asked_for() -> None:
-    assert len(load("100000 a second", 10).said) == loads.MOST
-    assert len(load("9 streams, 1-3 words", 1e6).said) <= loads.MOST
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("100000 a second", 10), ("9 streams, 1-3 words", 1e6), ("100000000 streams", 10)],
+)
+def test_a_load_of_too_much_is_refused_and_not_cut_short(text: str, seconds: float) -> None:
+    with pytest.raises(ValueError, match="more than 10,000 utterances in"):
+        load(text, seconds)
 
 
 def test_languages_without_spaces_are_spoken_in_characters() -> None:

@@ -105,6 +105,7 @@ def test_captions_that_fail_are_lost() -> None:
     fault = EngineFault("As the test wanted.", ErrorCode.REJECTED)
     found = measure(ScriptedEngine(fault=failing(fault)), load("one two", "three four"))
     assert (found.captions, found.lost) == (2, 1)
+    assert found.made * found.seconds == pytest.approx(1), "what failed was not made"
 
 
 def test_where_most_captions_fail_there_is_nothing_to_measure() -> None:

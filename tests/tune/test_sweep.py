@@ -103,6 +103,25 @@ def test_where_no_engine_starts_there_is_nothing_to_recommend() -> None:
         search(Makers(broken=8), SEQS)
 
 
+def test_what_was_measured_before_it_was_ended_is_kept() -> None:
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def say(line: str) -> None:
+            if line.startswith("max_num_seqs = 4:"):
+                task.cancel()
+
+        found = Sweep(SCRIPTED, TEXTS, ("de",), say=say, build=Makers())
+        with pytest.raises(asyncio.CancelledError):
+            await found.run([SEQS])
+        (tried,) = found.tried
+        assert set(tried.steps) == {2} == {tried.best}
+        assert tried.stopped == "It was ended before it was done."
+
+    asyncio.run(main())
+
+
 def test_engines_are_tuned_by_what_they_have() -> None:
     assert [knob.setting for knob in knobs(SCRIPTED)] == ["max_num_seqs"]
     assert [knob.setting for knob in knobs(Settings(engine="openai"))] == ["max_num_seqs"]
