@@ -63,10 +63,13 @@ def possible() -> bool:
 def private(name: str | None = None) -> Path:
     """A directory for the sockets that only this user can enter. Raises `OSError`.
 
+    It is not in ``XDG_RUNTIME_DIR``: that goes when the user logs out, and no room could be reached
+    any more in a gateway that was left running.
+
     :param name: the same for the same, for processes that cannot tell each other; None: a new one
     """
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    if not os.path.isdir(base) or len(os.fsencode(base)) > _PATH_BYTES - 40:
+    base = tempfile.gettempdir()
+    if len(os.fsencode(base)) > _PATH_BYTES - 40:
         base = "/tmp"
     if name is None:
         return Path(tempfile.mkdtemp(prefix="gateway-", dir=base))

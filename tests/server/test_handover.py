@@ -250,7 +250,7 @@ def runtime() -> Iterator[Path]:
 def test_a_private_directory_is_nobody_elses(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
     made = private()
     assert made != private() and made.parent == runtime
     named = private("7")
@@ -265,12 +265,20 @@ def test_a_private_directory_is_nobody_elses(
         private("7")
 
 
+def test_the_directory_does_not_go_when_its_user_logs_out(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert private().parent == private("7").parent == runtime
+
+
 def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
     made = private()
     try:
         assert len(str(made / "63.sock")) < 104

@@ -151,6 +151,7 @@ def test_what_prometheus_answers_to_query_range_is_a_history() -> None:
         row("gateway_utterance_characters_bucket", 0, 20, le="45.0"),
         row("gateway_utterance_characters_bucket", 0, 40, le="+Inf"),
         row("gateway_captions_total", 0, 40, by="mt", outcome="final"),
+        row("up", 1, 1),
     ]
     text = msgspec.json.encode({"status": "success", "data": {"result": rows}}).decode()
     found = recorded(parse(text))

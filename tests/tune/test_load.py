@@ -270,6 +270,11 @@ def test_several_meetings_begin_at_different_times_and_are_rooms_of_their_own() 
     assert found.languages == 2
 
 
+def test_more_meetings_than_a_step_may_have_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 10,000 utterances in 100 s"):
+        replayed(MEETING, 100.0, Random(0), times=10_000)
+
+
 def test_a_short_meeting_begins_again() -> None:
     found = replayed([said("1", 0, 2, "hello")], 10.0, Random(0))
     assert [round(one.t1, 1) for one in found.said] == [2.0, 4.6, 7.2, 9.8]
