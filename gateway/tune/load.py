@@ -122,6 +122,12 @@ def check(load: Load) -> None:
             " the measurements that this project began with gave 15.0 requests a second for uniform"
             " input and 3.5 for real. Give it real lengths (--describe '16 streams, 5-40 words')"
             " or say --force-uniform."
+            + (
+                f" But in {load.seconds:g} s it has only {len(load.said)} of them: more"
+                " --seconds may show how long they are."
+                if len(load.said) < FEW
+                else ""
+            )
         )
 
 

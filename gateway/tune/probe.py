@@ -171,7 +171,8 @@ class Probe:
         self._from = 0.0
         self._open: dict[tuple[str, str], float] = {}
         self._final: list[tuple[float, float]] = []  # (due, how long it took)
-        self._made: list[float] = []  # when those that have a text were there
+        self._made: list[float] = []  # when captions were there, whenever they were due
+        self._asked: set[tuple[str, str]] = set()  # those that are not there yet
         self._captions = self._lost = self._failed = self._refused = 0
         self._late = self._inside = self._cache = 0.0
 
@@ -206,7 +207,7 @@ class Probe:
             if (wait := end - hub.now()) > 0:
                 await asyncio.sleep(wait)
             tokens, span = self._engine.tokens - tokens, max(1e-3, end - self._from)
-            made = sum(at <= end for at in self._made)
+            made = sum(self._from <= at <= end for at in self._made)
             until = hub.now() + PATIENCE_S
             while self._open and hub.now() < until:  # noqa: ASYNC110  # no event tells it
                 await asyncio.sleep(LOOK_S / 2)
@@ -273,16 +274,19 @@ class Probe:
         match event:
             case Source():
                 due = self._due if self._due is not None else now
-                if due >= self._from:
-                    for lang in self._to:
-                        if lang != event.lang:
+                for lang in self._to:
+                    if lang != event.lang:
+                        self._asked.add((event.id, lang))
+                        if due >= self._from:
                             self._captions += 1
                             self._open[event.id, lang] = due
             case Final():
+                if (event.id, event.lang) in self._asked:
+                    self._asked.discard((event.id, event.lang))
+                    self._made.append(now)
                 due_at = self._open.pop((event.id, event.lang), None)
                 if due_at is not None:
                     self._final.append((due_at, now - due_at))
-                    self._made.append(now)
             case Failed() | Cancelled():
                 langs = self._to if event.lang is None else (event.lang,)
                 for lang in langs:

@@ -156,6 +156,14 @@ def test_texts_of_one_length_are_refused_as_evidence() -> None:
     assert "15.0 requests a second for uniform" in str(fault.value)
 
 
+def test_texts_that_are_too_few_to_tell_are_said_to_be_so() -> None:
+    with pytest.raises(Uniform, match=r"But in 16 s it has only \d of them: more --seconds"):
+        check(load("2 streams, 20-21 words", 16))
+    with pytest.raises(Uniform) as told:
+        check(load("9 a second, 9 words", 60))
+    assert "But in" not in str(told.value)
+
+
 def test_texts_as_they_are_spoken_are_evidence() -> None:
     found = load("9 streams, 5-60 words")
     check(found)

@@ -129,6 +129,18 @@ def test_what_comes_at_the_beginning_is_not_counted() -> None:
     assert len(engine.started) == 2
 
 
+def test_what_an_engine_makes_counts_also_where_it_is_late_by_more_than_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else two engines that do not keep up would make nothing, the one as much as the other."""
+    monkeypatch.setattr(probe, "PATIENCE_S", 0.05)
+    texts = ("one two three four",)
+    made = imagined(described("100 a second, 4-4.1 words"), 2.0, texts, "en", Random(0))
+    found = measure(ScriptedEngine(capacity=2, pace=0.05), made)
+    assert not found.kept
+    assert found.made * 5 == pytest.approx(found.tokens, rel=0.3)
+
+
 def test_more_is_asked_for_than_the_engine_makes_and_nothing_is_left_out() -> None:
     made = imagined(
         described("40 a second, 1-4 words"), 2.0, ("one two three four",), "en", Random(0)

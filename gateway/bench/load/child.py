@@ -179,9 +179,10 @@ class Client:
             ):
                 await _wait(stop, LOOK_S)
             cut = stop.is_set() or bool(self._due)
-            self.tally.cpu = time.process_time() - cpu
-            self.tally.busiest = self.tally.cpu / max(1e-3, time.monotonic() - wall)
+            used = time.process_time() - cpu
+            self.tally.busiest = used / max(1e-3, time.monotonic() - wall)
             await self._drain(stop)
+            self.tally.cpu = time.process_time() - cpu  # that of frames in the drain, too
             for task in looking:
                 task.cancel()
         if self._timer is not None:

@@ -49,7 +49,8 @@ class Report(msgspec.Struct, kw_only=True):
     missed: list[str]
     """Goals that were missed."""
     rates: dict[str, float]
-    """A second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``."""
+    """A second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``; of what
+    time there was, where it was stopped."""
     times: dict[str, Summary]
     """Milliseconds, by kind."""
     errors_share: float
@@ -90,8 +91,9 @@ def made(
     goals: Sequence[Goal] = (),
     samples: Sequence[tuple[float, Mapping[str, float]]] = (),
     why: str | None = None,
+    until: float | None = None,
 ) -> Report:
-    """The report of a run, as far as it came."""
+    """The report of a run, as far as it came: to the second ``until``, where it was stopped."""
     invalid = [line for line in (tally.slip.verdict(plan.late), _busy(tally)) if line]
     errors = errors_share(plan, tally)
     last = max((second for flow in tally.flows.values() for second in flow), default=0)
@@ -101,7 +103,10 @@ def made(
         whole=whole,
         invalid=invalid,
         missed=[line for goal in goals if (line := _missed(goal, tally, errors))],
-        rates={name: round(tally.rate(name, plan.warm, plan.seconds), 3) for name in FLOWS},
+        rates={
+            name: round(tally.rate(name, plan.warm, min(plan.seconds, until or math.inf)), 3)
+            for name in FLOWS
+        },
         times={kind: tally.times[kind].summary() for kind in KINDS},
         errors_share=round(errors, 5),
         counts=tally.counts,
@@ -110,7 +115,9 @@ def made(
         slow=tally.slow,
         late=tally.slip.late.summary(),
         busiest=round(tally.busiest, 3),
-        cpu_us=round(1e6 * tally.cpu / max(1, tally.counts["frames"]), 2),
+        cpu_us=round(
+            1e6 * tally.cpu / max(1, tally.counts["frames"] + tally.slow.get("frames", 0)), 2
+        ),
         courses={
             kind: {
                 f"p{100 * share:g}": [

@@ -69,10 +69,12 @@ class Load:
         self._processes: list[Process] = []
         self._samples: dict[int, pipe.Sample] = {}
         self._zero = math.inf
+        self._until: float | None = None
 
     def stop(self) -> None:
         """End it, with a report of what there is so far."""
         self.stopped = True
+        self._until = max(0.1, time.monotonic() - self._zero)
         for process in self._processes:
             _tell(process, pipe.Stop())
 
@@ -117,6 +119,7 @@ class Load:
             goals=self._goals,
             samples=self._scraper.samples,
             why=self._scraper.why,
+            until=self._until,
         )
 
     async def _probe(self) -> str:

@@ -113,10 +113,10 @@ class Tally(msgspec.Struct):
         self.busiest = max(self.busiest, other.busiest)
 
     def rate(self, name: str, begin: float, end: float) -> float:
-        """How many a second, in the whole seconds between, of which there is one."""
+        """How many a second, in the whole seconds between; 0 where there is none."""
         first, last = math.ceil(begin), int(end)
         flow = self.flows[name]
-        return sum(flow.get(at, 0) for at in range(first, last)) / (last - first)
+        return sum(flow.get(at, 0) for at in range(first, last)) / max(1, last - first)
 
 
 def _add(mine: dict[str, int], theirs: dict[str, int]) -> None:

@@ -240,7 +240,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
             text=True,
         )
         try:
-            asyncio.run(until(lambda: len(engine.started) > 20))
+            asyncio.run(until(lambda: len(engine.started) > 100))  # two seconds
         finally:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=30)
@@ -249,6 +249,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
     assert "NOT WHOLE" in out
     written = json.loads((tmp_path / "a.json").read_bytes())
     assert written["counts"]["captions"] > 0 and not written["whole"]
+    assert written["rates"]["said"] > 15, "50 a second are due, and it had 60 seconds to do so"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,21 @@ def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -
     assert not found.good
 
 
+def test_rates_of_a_run_that_was_stopped_are_those_of_its_time() -> None:
+    seen = tally()
+    for at in range(5, 10):
+        seen.flows["captions"][at] = 0
+    assert reported(tally=seen, until=5.4).rates["captions"] == 10
+    assert reported(tally=seen, until=60.0).rates["captions"] == 5
+    assert reported(tally=seen, until=0.3).rates["captions"] == 0
+
+
+def test_frames_of_slow_readers_cost_the_client_as_well() -> None:
+    seen = tally()
+    seen.slow = {"frames": 300}
+    assert reported(tally=seen).cpu_us == 25
+
+
 def test_captions_that_never_came_are_later_than_the_goal() -> None:
     seen = tally()
     for _ in range(5):
