@@ -16,6 +16,9 @@ from gateway.tune.steps import Figures, reason
 TAIL = 100
 """Captions below which the 95th of a hundred is the accident of a few."""
 
+PLACES = ("max_num_seqs", "batch")
+"""Settings that are jobs at once."""
+
 LATE_S = 0.05
 """Seconds that the measuring itself may be late."""
 
@@ -85,6 +88,12 @@ def _warnings(load: Load, tried: Sequence[Tried], forced: bool) -> Iterable[str]
             f"A step had {fewest} captions. Below {TAIL} the latest five of a hundred are the"
             " accidents of a few: take longer with --seconds."
         )
+    for one in tried:
+        if one.setting in PLACES and one.best == max(one.steps) <= one.steps[one.best].running:
+            yield (
+                f"{one.setting} = {one.best} is the largest that was tried, and all of it was used:"
+                f" more may be better. See with --try {one.setting}={one.best},{2 * one.best}"
+            )
     late = max((one.late for one in steps), default=0.0)
     if late > LATE_S:
         yield (

@@ -24,7 +24,7 @@ def tried(**changes: object) -> Tried:
         "setting": "max_num_seqs",
         "usual": 16,
         "best": 8,
-        "steps": {8: figures(cache=0.25), 4: figures(final=2.0)},
+        "steps": {8: figures(cache=0.25, running=7.0), 4: figures(final=2.0)},
         "verdicts": {4: "first step", 8: "better: 95 of 100 captions take 1000 ms, not 2000 ms"},
         "stopped": "There were never more than 8 jobs at once.",
         "times": {4: 1, 8: 2},
@@ -79,7 +79,7 @@ def test_columns_that_an_engine_has_nothing_for_are_left_out() -> None:
 
 def test_what_is_weak_about_it_is_said() -> None:
     assert found().warnings == ()
-    weak = {8: figures(captions=30, late=0.2)}
+    weak = {8: figures(captions=30, late=0.2, running=7.0)}
     warnings = found(
         tried(steps=weak), forced=True, load=load("3 streams, 20 words", 20.0)
     ).warnings
@@ -90,6 +90,21 @@ def test_what_is_weak_about_it_is_said() -> None:
     assert "Warning: Only" in report.text(
         found(tried(steps=weak), load=load("3 streams, 5-60 words", 20.0))
     )
+
+
+def test_a_best_that_is_the_end_of_what_was_tried_is_said_to_be_so() -> None:
+    def warned(running: float, best: int = 4, setting: str = "max_num_seqs") -> bool:
+        steps = {value: figures(running=running) for value in (2, 4)}
+        one = Tried(setting=setting, usual=16, best=best, steps=steps, verdicts={}, stopped="",
+                    times={2: 1, 4: 1})  # fmt: skip
+        told = [line for line in found(one).warnings if "more may be better" in line]
+        assert not told or told[0].endswith("--try max_num_seqs=4,8")
+        return bool(told)
+
+    assert warned(4)
+    assert not warned(3)
+    assert not warned(4, best=2)
+    assert not warned(4, setting="inter_threads")
 
 
 def test_the_pictures_stand_below_each_other_in_one_file() -> None:
