@@ -241,7 +241,7 @@ class _Gate:
             "gateway_tickets_used", "Used tickets that are remembered.", len(self._gate.tickets)
         )
         refused = CounterMetricFamily(
-            "gateway_refused", "Sockets and requests not let in, by why.", labels=["code"]
+            "gateway_turned_away", "Sockets and requests not let in, by why.", labels=["code"]
         )
         for code, count in sorted(self._gate.refused.items()):
             refused.add_metric([code], count)

@@ -530,7 +530,9 @@ def test_who_guesses_keys_is_not_answered_for_a_while() -> None:
                 answer = await http.post("/v1/translate", json=ASK, headers=headers)
                 assert answer.status_code == 429
                 text = (await http.get("/metrics", headers=bearer(MODERATOR))).text
-            assert 'gateway_refused_total{code="unauthenticated"} 2.0' in text
+            assert 'gateway_turned_away_total{code="unauthenticated"} 2.0' in text
+            families = [line.split()[2] for line in text.splitlines() if line.startswith("# HELP ")]
+            assert len(families) == len(set(families)), "a name that two families have"
 
     run(main)
 
