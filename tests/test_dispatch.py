@@ -31,6 +31,17 @@ def test_as_many_jobs_start_as_there_are_slots() -> None:
     assert repr(dispatch) == "<Dispatch 2/2 running, 1 queued>"
 
 
+def test_it_says_whether_there_may_be_something_to_do() -> None:
+    dispatch = Dispatch(capacity=1, depth=10)
+    assert not dispatch.due
+    queue(dispatch, job("1"))
+    assert dispatch.due
+    assert started(dispatch) == ["1"] and not dispatch.due
+    dispatch.abort("1")
+    assert dispatch.due
+    assert dispatch.actions() == [Stop("1")] and not dispatch.due
+
+
 def test_a_job_that_ended_frees_its_slot() -> None:
     dispatch = Dispatch(capacity=1, depth=10)
     queue(dispatch, job("1"), job("2"))
