@@ -29,13 +29,23 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from gateway.bench import chart
 
 CLIENTS = 8
 LEAST = 192
 """Utterances of a point: four for each stream, and at least so many."""
 ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
+PLOTTED = {
+    "tokens_s": "tokens/s",
+    "first_p50_ms": "first text p50",
+    "first_p99_ms": "first text p99",
+    "cpu_us_token": "CPU a token",
+}
+"""What is plotted of a summary line, as a ratio to ``rust``."""
 SAMPLE_MS = 100
 BUSY = 90
 """Per cent at which the device counts as used, and idle below a ninth of that."""
@@ -375,6 +385,19 @@ def _free_port() -> int:
         return port
 
 
+def plot(lines: Sequence[Mapping[str, Any]], streams: int) -> str:
+    """The arms at so many streams as times the Rust front end, from the lines of `summary`."""
+    rows: dict[str, dict[str, float | None]] = {}
+    for name, title in PLOTTED.items():
+        rows[title] = {
+            line["summary"]: line.get(f"{name}_to_rust", 1.0 if line["summary"] == "rust" else None)
+            for line in lines
+            if line["streams"] == streams
+        }
+    title = f"Beside vLLM's Rust front end, {streams} streams"
+    return chart.bars(title, rows, y="times that of rust", y_log=True, marks={"rust": 1.0})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="a model directory; one without weights is made if missing")
@@ -389,6 +412,7 @@ def main() -> None:
     parser.add_argument("--kv-gib", type=float, default=8.0, help="KV cache of an arm")
     parser.add_argument("--eager", action="store_true", help="no compiling: to try this program")
     parser.add_argument("--out", type=Path, help="a file for all points and the summary, as JSON")
+    parser.add_argument("--plot", type=Path, help="an SVG file: the arms beside `rust`")
     args = parser.parse_args()
     for name in ("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS"):
         os.environ.setdefault(name, "1")
@@ -434,6 +458,8 @@ def main() -> None:
         print(json.dumps(line), flush=True)
     if args.out:
         args.out.write_text(json.dumps({"points": points, "summary": lines}, indent=1))
+    if args.plot:
+        args.plot.write_text(plot(lines, streams[-1]))
 
 
 if __name__ == "__main__":
