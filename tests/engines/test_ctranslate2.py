@@ -29,6 +29,7 @@ from gateway.job import Chunk, Job, Priority
 from gateway.profiles import Output, Profile, Sampling
 from tests import models
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
+from tests.engines.test_base import Kept
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("sentencepiece")
@@ -312,14 +313,18 @@ def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
 ) -> None:
     engine = make(dir)
 
+    class Impatient(Kept):
+        def chunk(self, chunk: Chunk) -> None:
+            super().chunk(chunk)
+            engine.abort("a")
+            engine.abort("a")
+
     async def test() -> None:
-        async with aclosing(engine.translate(job("a"))) as stream:
-            await anext(stream)
-            engine.abort("a")
-            engine.abort("a")
-            with pytest.raises(Aborted):
-                await anext(stream)
+        sink = Impatient()
+        engine.submit(job("a"), sink)
+        await until(lambda: bool(sink.ends))
         await idle(engine)
+        assert len(sink.chunks) == 1 and [type(end) for end in sink.ends] == [Aborted]
 
     run(engine, test)
 
