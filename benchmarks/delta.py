@@ -160,7 +160,10 @@ async def measure(
         timed = speakers is not readers or lags(tally.steps, readers)
         if deltas >= 0.95 * due and tally.steady_tokens and timed:
             return tally
-    raise RuntimeError(f"{server.kind}: {deltas} of {due} deltas arrived; the machine is too busy.")
+    raise RuntimeError(
+        f"{server.kind}: {deltas} of {due} deltas arrived, {tally.steady_tokens} of them in steps"
+        " in which all streams ran. The machine is too busy, or there are too many streams for it."
+    )
 
 
 def lags(steps: Sequence[int], readers: Sequence[Socket]) -> list[float]:
