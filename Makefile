@@ -84,11 +84,12 @@ docs: $(TEST)
 	$(BIN)/python scripts/docs.py
 
 # Inputs that a fuzzer makes up: frames, byte streams, whole meetings, HTTP. What it learns stays in
-# build/fuzz.
+# build/fuzz. With a SEED it makes up the same ones again.
 SECONDS ?= 60
+SEED ?= 0
 fuzz: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
-	$(BIN)/python -m fuzz --seconds $(SECONDS)
+	$(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
 # RFC 6455 by the Autobahn test-suite, which needs Python 2.7.
 PYTHON2 ?= python2.7

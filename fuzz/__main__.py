@@ -25,7 +25,7 @@ BUILD = ROOT / "build" / "fuzz"
 SEEDS = ROOT / "fuzz" / "found"
 
 
-def search(name: str, seconds: int) -> None:
+def search(name: str, seconds: int, seed: int) -> None:
     """Search one target; it does not return."""
     import atheris
 
@@ -38,6 +38,7 @@ def search(name: str, seconds: int) -> None:
         [
             f"fuzz {name}",
             f"-max_total_time={seconds}",
+            f"-seed={seed}",
             "-max_len=2048",
             "-timeout=60",
             "-rss_limit_mb=2048",
@@ -56,12 +57,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("target", nargs="?", choices=TARGETS, help="only this one")
     parser.add_argument("--seconds", type=int, default=0, help="in all; 0: for ever (one target)")
+    parser.add_argument("--seed", type=int, default=0, help="the same search again; 0: another")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.inside and args.target == "http":
-        return http.search(args.seconds or 3600)
+        return http.search(args.seconds or 3600, args.seed)
     if args.inside:
-        search(args.target, args.seconds)
+        search(args.target, args.seconds, args.seed)
         raise AssertionError("libFuzzer ends the process")
     targets = TARGETS if args.target is None else (args.target,)
     if args.target is None and args.seconds < len(targets):
@@ -69,7 +71,8 @@ def main() -> int:
     failed = []
     for name in targets:
         share = args.seconds // len(targets)
-        command = [sys.executable, "-m", "fuzz", name, "--inside", "--seconds", str(share)]
+        command = [sys.executable, "-m", "fuzz", name, "--inside"]
+        command += ["--seconds", str(share), "--seed", str(args.seed)]
         print(f"fuzz {name}: {share or 'unlimited'} s", flush=True)
         # What it asserts must not depend on -O, nor what it finds on a random hash.
         environ = os.environ | {"PYTHONHASHSEED": "0"}

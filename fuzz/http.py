@@ -38,8 +38,8 @@ async def speak(port: int) -> None:
         await asyncio.sleep(0.05)
 
 
-async def run(seconds: int) -> int:
-    """Try requests for so long; the exit status."""
+async def run(seconds: int, seed: int) -> int:
+    """Try requests for so long, those of the seed if it is not 0; the exit status."""
     with tempfile.TemporaryDirectory(prefix="gateway-fuzz-") as folder:
         flags = ("--engine", "scripted", "--scripted-pace", "0", "--log-level", "warning")
         child = Child(flags, Path(folder) / "gateway.log")
@@ -49,6 +49,7 @@ async def run(seconds: int) -> int:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "schemathesis.cli", "run", "docs/schema/openapi.json"),
                 *("--url", f"http://127.0.0.1:{child.port}", "--max-time", str(seconds)),
+                *(("--seed", str(seed)) if seed else ()),
                 *(
                     "--exclude-operation-id",
                     "events",
@@ -70,6 +71,6 @@ async def run(seconds: int) -> int:
         return 1 if status or ended or broken else 0
 
 
-def search(seconds: int) -> int:
+def search(seconds: int, seed: int) -> int:
     """`run`, from where nothing runs."""
-    return asyncio.run(run(seconds))
+    return asyncio.run(run(seconds, seed))

@@ -164,9 +164,10 @@ class TornWorld(World):
             self.part(torn)
 
     def rest(self) -> None:
-        """The one whose socket does not break reads on all the time, or it would be too slow."""
+        """Those whose sockets do not break read on all the time, or they would be too slow."""
         for _ in range(100):
             self.told += [e for e in self.whole.events() if _seq(e)]
+            self.look_on()
             self.meeting.wait(1.0)
 
     def end(self) -> None:

@@ -423,9 +423,7 @@ class World:
             if session.outbox.closing is not None:
                 self.speakers.remove(peer)
                 peer.close()
-        for name, watcher in self.watchers.items():
-            if name != "slow":
-                self.heard(watcher, set(), watcher.events())
+        self.look_on()
         meeting, memory = self.meeting, self.room.memory
         for peer in meeting.peers:
             assert peer.session.outbox.bytes <= self.limits.outbox_bytes
@@ -442,6 +440,12 @@ class World:
             if utterance.retracted:
                 assert utterance.ended and not utterance.text
                 assert not any(c.stable or c.draft for c in utterance.captions.values())
+
+    def look_on(self) -> None:
+        """The watchers read, all but the slow one."""
+        for name, watcher in self.watchers.items():
+            if name != "slow":
+                self.heard(watcher, set(), watcher.events())
 
     def end(self) -> None:
         """The server stops: everything comes to its end."""
@@ -480,8 +484,7 @@ class World:
 
     def compare(self) -> None:
         """Whatever they saw on the way, all who read the same language end with the same text."""
-        for name in ("live", "stable", "final"):
-            self.heard(self.watchers[name], set(), self.watchers[name].events())
+        self.look_on()
         shown = ended(self.watchers["live"])
         assert shown == ended(self.watchers["stable"]) == ended(self.watchers["final"])
         if self.watchers["slow"].session.outbox.closing is None:
