@@ -8,7 +8,8 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
           glossary room session guards phrases sentences schema units admission segment \
           cues transcript formats stability flow speech memory history audience booth \
           floor minutes recall grant token address claims keys origin ticket \
-          captions recovery load quota intake circle framing pace pin scrape
+          captions recovery load quota intake circle framing pace pin scrape \
+          backlog
 REPLAY := recogniser script measure plot
 SOAK   := ledger report
 TUNE   := history load steps report

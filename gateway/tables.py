@@ -81,10 +81,6 @@ def numbers(some: Iterable[int]) -> str:
     return _encode(some).decode()
 
 
-_PERSONAL = frozenset(("from_", "speaker", "session", "ref"))
-"""Fields of ``settings`` that are about one speaker, not about the room."""
-
-
 def restored(
     epoch: str, rows: Sequence[Sequence[Any]], began: float, now: float, limits: Limits
 ) -> tuple[Log, int]:
@@ -109,15 +105,6 @@ def restored(
     if rows:
         log.seq = rows[0][0]
     return log, len(rows) - len(entries)
-
-
-def folded(settings: Changed | None, event: Changed) -> Changed:
-    """What the room's settings are after an event."""
-    before = {} if settings is None else msgspec.structs.asdict(settings)
-    after = msgspec.structs.asdict(event).items()
-    return Changed(
-        **before | {k: v for k, v in after if v is not None and k not in _PERSONAL},
-    )
 
 
 def settings(body: str | None) -> Changed | None:

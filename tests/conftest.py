@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.disk import Disk
 from tests.live import Live, in_thread
 
 NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
@@ -35,3 +37,9 @@ def live() -> Iterator[Live]:
     """A gateway on a scripted engine, shared by the tests that only talk to it."""
     with in_thread() as gateway:
         yield gateway
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """A file for rooms, and whoever opens it."""
+    return Disk(tmp_path)

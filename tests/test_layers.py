@@ -46,7 +46,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ),
     (
         *("bench", "bench.stats", "bench.table", "client", "codec", "cues", "dispatch"),
-        *("engines.conversion", "flags", "languages", "log"),
+        *("engines.conversion", "flags", "languages", "log", "owner"),
         *("server.handover", "server.upgrade", "token"),
     ),
     (
@@ -59,8 +59,8 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "transcript",
         "units",
     ),
-    ("admission", "database", "formats", "segment"),
-    ("guards", "outbox", "profiles", "schema", "stability"),
+    ("admission", "backlog", "database", "formats", "segment"),
+    ("guards", "outbox", "profiles", "schema", "stability", "statements"),
     ("circle", "flow", "utterance"),
     (
         "engines.api",
@@ -125,6 +125,7 @@ PURE = (
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *(
         "audience",
+        "backlog",
         "booth",
         "circle",
         "floor",
@@ -136,7 +137,7 @@ PURE = (
         "token",
     ),
     *("cues", "transcript", "formats"),
-    *("captions", "intake", "pace", "recovery", "tables"),
+    *("captions", "intake", "pace", "recovery", "store", "tables"),
     *("address", "claims", "keys", "origin", "pin", "scrape", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("soak.ledger", "soak.report"),
