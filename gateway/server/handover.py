@@ -43,6 +43,11 @@ ASK_S = 2.0
 """Seconds that another process has for an answer."""
 FULL_S = 1.0
 """Seconds until it is tried again to take something, where this process had no file left for it."""
+LOOK_S = 1.0
+"""Seconds between two looks whether the socket of this process is still in its directory. Less than
+a connection waits for its process, so that nobody is refused meanwhile."""
+REMIND = 60
+"""Looks that find the same fault, until it is logged again."""
 BACKLOG = 512
 AT_ONCE = 256
 """Messages that are read at once; further ones wait in the backlog, then their senders do."""
@@ -74,13 +79,18 @@ def private(name: str | None = None) -> Path:
     if name is None:
         return Path(tempfile.mkdtemp(prefix="gateway-", dir=base))
     folder = Path(base) / f"gateway-{os.getuid()}-{name}"
+    _claim(folder)
+    return folder
+
+
+def _claim(folder: Path) -> None:
+    """Make a directory for this user alone, unless it is there. Raises `OSError`."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()  # somebody else may have made it, to listen in
     kind, mode = stat.S_ISDIR(found.st_mode), stat.S_IMODE(found.st_mode)
     if not kind or found.st_uid != os.getuid() or mode & 0o077:
         raise OSError(errno.EPERM, f"{folder} is not a directory of this user alone")
-    return folder
 
 
 class Handover:
@@ -90,17 +100,30 @@ class Handover:
     not take them in time) and ``lost`` (what came was no connection).
 
     :param member: the number of this process
-    :param members: the numbers of all
+    :param members: the numbers of all that have rooms
+    :param everybody: with those that are gone for good; default: none is
     """
 
-    def __init__(self, folder: Path, member: int, members: Iterable[int]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        member: int,
+        members: Iterable[int],
+        everybody: Iterable[int] | None = None,
+    ) -> None:
         self.folder = folder
         self.member = member
         self.members = frozenset(members)
+        self.everybody = self.members if everybody is None else frozenset(everybody)
+        self.starts = 1
+        """How often a process of this number was started."""
         self.done: Counter[str] = Counter()
         self.held = 0
         """Connections that wait for a process that is not there."""
         self._listener: socket.socket | None = None
+        self._bound: tuple[int, int] | None = None  # device and inode of its name
+        self._looking: asyncio.TimerHandle | None = None
+        self._vain = 0  # looks that found it gone and could not mend it
         self._full: asyncio.TimerHandle | None = None
         self._taking: set[_Taking] = set()
         self._take: Take = _refuse
@@ -177,31 +200,80 @@ class Handover:
     # --- taking -----------------------------------------------------------------------------------
 
     def open(self, take: Take, answer: Callable[[], bytes]) -> None:
-        """Listen. Raises `OSError`.
+        """Listen, from now on until `shut`: where the socket is not there, it is made again.
+
+        Whatever tidies up temporary files may remove it, or the whole directory; nobody could reach
+        a room of this process any more. Where it cannot be made, the log says so, and why.
 
         :param take: called with each connection and what was read of it; it owns the socket
         :param answer: to the one question there is; called in a thread
         """
-        path = self._path(self.member)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # of one that was killed
         self._take, self._answer = take, answer
-        self._listener = self._connected()
-        self._listener.bind(path)
-        self._listener.listen(BACKLOG)
-        self._listen()
+        self._look()
 
     def shut(self) -> None:
         """Take nothing more. Whoever wants to hand something over waits for the next process of
         this number. Idempotent."""
-        if self._full is not None:
-            self._full.cancel()
+        for timer in (self._full, self._looking):
+            if timer is not None:
+                timer.cancel()
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
-            self._listener = None
+            self._listener = self._bound = None
             with contextlib.suppress(OSError):
                 os.unlink(self._path(self.member))
+
+    def _look(self) -> None:
+        """See that others find this process."""
+        self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        if self._found():
+            return
+        try:
+            self._bind()
+        except OSError as exc:
+            if self._vain % REMIND == 0:
+                log.error("the other workers cannot reach this one: %s", exc)
+            self._vain += 1
+        else:
+            self._vain = 0
+
+    def _found(self) -> bool:
+        """Whether the socket that others see is the one that is listened to."""
+        try:
+            found = os.stat(self._path(self.member))
+        except OSError:
+            return False
+        # A number of what was removed may soon be another's.
+        return stat.S_ISSOCK(found.st_mode) and self._bound == (found.st_dev, found.st_ino)
+
+    def _bind(self) -> None:
+        """Listen under the name that others know. Raises `OSError`."""
+        path = self._path(self.member)
+        _claim(self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of one that was killed
+        made = self._connected()
+        try:
+            made.bind(path)
+            made.listen(BACKLOG)
+            found = os.stat(path)
+        except OSError:
+            made.close()
+            raise
+        before, self._listener = self._listener, made
+        self._bound = found.st_dev, found.st_ino
+        if before is not None:
+            log.warning("somebody removed a worker's socket in %s; it is there again", self.folder)
+            self._rest(before)
+        self._listen()
+
+    def _rest(self, before: socket.socket) -> None:
+        """Take what has come to a socket that nobody finds any more, and close it."""
+        asyncio.get_running_loop().remove_reader(before)
+        with before, contextlib.suppress(OSError):
+            while True:
+                self._admit(before.accept()[0])
 
     def clear(self) -> None:
         """Remove the directory, if this is the last process that had a socket in it."""
@@ -231,14 +303,17 @@ class Handover:
                 loop.remove_reader(self._listener)
                 self._full = loop.call_later(FULL_S, self._listen)
                 return
-            if not _own(peer):
-                log.warning("somebody else tried to hand a connection over")
-                peer.close()
-                continue
-            peer.setblocking(False)
-            self._taking.add(_Taking(self, peer))
+            self._admit(peer)
         # As many as may be: the next one to end looks again.
         asyncio.get_running_loop().remove_reader(self._listener)
+
+    def _admit(self, peer: socket.socket) -> None:
+        if not _own(peer):
+            log.warning("somebody else tried to hand a connection over")
+            peer.close()
+            return
+        peer.setblocking(False)
+        self._taking.add(_Taking(self, peer))
 
     def ended(self, one: _Taking) -> None:
         """A message has been read, or will not be."""

@@ -290,6 +290,11 @@ class _Handed:
         self._handover = handover
 
     def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "gateway_worker_starts",
+            "Starts of this worker: one more each time that it had ended.",
+            value=self._handover.starts,
+        )
         yield GaugeMetricFamily(
             "gateway_handover_held",
             "Connections that wait for the process that has their room.",

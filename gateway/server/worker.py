@@ -6,13 +6,15 @@ be, who starts them again.
 
 The parent writes to standard input: one line of JSON that says who this is, then orders, each a
 line. Its end is told by the end of the file, however it came about: then this process drains and
-ends, too. To standard output goes one line of JSON when it is ready: what is to be said of it.
+ends, too. To standard output go lines of JSON, each a `Word`: that it is ready, then that it goes
+on, each second, and why it ends by a fault.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import logging
 import os
 import signal
@@ -40,20 +42,40 @@ log = logging.getLogger("gateway.worker")
 DRAIN, HURRY, RETIRE = "drain", "hurry", "retire"
 """Orders of the parent; the last one with the number of a worker."""
 ORDER_BYTES = 65_536
-
+BEAT_S = 1.0
+"""Seconds between two words of a worker that is ready."""
+TELL = signal.SIGUSR1 if hasattr(signal, "SIGUSR1") else None
+"""The signal that has a worker write down where each of its threads is."""
 
 Expose = Callable[[], Awaitable[bytes]]
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a worker is. ``listener`` is the descriptor of a socket that all workers listen on;
-    None: each has its own, on the same port."""
+    """Who a worker is.
+
+    ``members`` are those that have rooms; of the ``settings.workers`` that there were some may be
+    given up. ``listener`` is the descriptor of a socket that all listen on; None: each has its
+    own, on the same port. ``starts`` is how often this number was started.
+    """
 
     settings: Settings
     member: int
     members: tuple[int, ...]
     folder: str
     listener: int | None = None
+    starts: int = 1
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker says to its parent; nothing at all is said by one that goes on.
+
+    ``ready`` is what to say of the engine, and ``fault`` why it ends; ``usage``: because of a
+    setting.
+    """
+
+    ready: str | None = None
+    fault: str | None = None
+    usage: bool = False
 
 
 class Worker:
@@ -80,8 +102,12 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._server = server
         opening = asyncio.create_task(self._open(app, server))
+        opening.add_done_callback(lambda task: self._opened(task, server))
         try:
             yield
+            opening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await opening
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -113,13 +139,18 @@ class Worker:
         finally:
             await taking.aclose()
 
+    def _opened(self, task: asyncio.Task[None], server: Server) -> None:
+        if not task.cancelled():  # by a fault: nobody could be handed to this worker any more
+            server.should_exit = True
+
     def _expose(self, app: Starlette) -> Expose:
         async def expose() -> bytes:
             others = sorted(self.handover.members - {self.handover.member})
             own, *answers = await asyncio.gather(
                 asyncio.to_thread(app.state.metrics.expose), *map(self.handover.ask, others)
             )
-            found = {self.handover.member: own} | dict(zip(others, answers, strict=True))
+            found = dict.fromkeys(self.handover.everybody) | {self.handover.member: own}
+            found |= zip(others, answers, strict=True)
             texts = {str(n): text.decode() for n, text in sorted(found.items()) if text is not None}
             up = "# HELP gateway_up 1 for each worker that answered.\n# TYPE gateway_up gauge\n"
             for number in sorted(found):
@@ -219,7 +250,14 @@ def place(handover: Handover, hub: Hub, gate: Gate) -> Where:
 
 class _Child(Worker):
     """A worker with a parent that gives orders. Signals begin its end, and only orders hasten it: a
-    service manager signals every process, the parent and this one."""
+    service manager signals every process, the parent and this one.
+
+    :param parent: a descriptor that the parent reads
+    """
+
+    def __init__(self, handover: Handover, parent: int) -> None:
+        super().__init__(handover)
+        self._parent = parent
 
     @contextlib.asynccontextmanager
     async def attend(self, app: Starlette, server: Server) -> AsyncIterator[None]:
@@ -236,21 +274,34 @@ class _Child(Worker):
 
     def ready(self, text: str) -> None:
         """See `Work`."""
-        with contextlib.suppress(OSError):  # nobody is there to hear it
-            os.write(1, msgspec.json.encode(text) + b"\n")
+        _say(self._parent, Word(ready=text))
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+
+    def _beat(self) -> None:
+        _say(self._parent, Word())
+        asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
 
 def main() -> int:
     """The process that `gateway.server.workers` starts; its exit status."""
     brief = msgspec.json.decode(_line(0), type=Brief)
     settings = brief.settings
+    faulthandler.enable()
+    if TELL is not None:
+        faulthandler.register(TELL)
     logging.basicConfig(
         level=settings.log_level.upper(),
         format=f"%(asctime)s %(levelname)s [{brief.member}] %(name)s: %(message)s",
     )
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     os.set_blocking(0, False)
-    worker = _Child(Handover(Path(brief.folder), brief.member, brief.members))
+    parent = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is nothing for the parent
+    os.set_blocking(parent, False)
+    everybody = range(settings.workers)
+    handover = Handover(Path(brief.folder), brief.member, brief.members, everybody=everybody)
+    handover.starts = brief.starts
+    worker = _Child(handover, parent)
     try:
         if brief.listener is not None:
             listener = socket.socket(fileno=brief.listener)
@@ -258,9 +309,19 @@ def main() -> int:
         else:
             listener = process.listen(settings.host, settings.port, reuse=True, settings=settings)
         return serve(settings, listener=listener, work=worker)
-    except (GatewayError, SettingsError, OSError) as exc:
-        sys.stderr.write(f"gateway: {exc}\n")
+    except SettingsError as exc:
+        _say(parent, Word(fault=str(exc), usage=True))
+        return 2
+    except (GatewayError, OSError) as exc:
+        hint = getattr(exc, "hint", None)
+        _say(parent, Word(fault=f"{exc} {hint}" if hint else str(exc)))
         return 1
+
+
+def _say(parent: int, word: Word) -> None:
+    """If it is there to hear it."""
+    with contextlib.suppress(OSError):
+        os.write(parent, msgspec.json.encode(word) + b"\n")
 
 
 def _line(descriptor: int) -> bytes:

@@ -6,7 +6,9 @@ between them whose a room is.
 A worker that ends by itself is started again, later each time it fails; the others go on. Its
 rooms wait for it, because a room that moved could not move back without being in two processes
 for a while. Only a worker that fails again and again is retired: it never comes back, and
-the others share its rooms.
+the others share its rooms. One that lives and says nothing any more is ended by force.
+
+What keeps one from starting keeps all: it is said once, as one process would say it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -28,7 +31,7 @@ from msgspec.structs import replace
 
 from gateway.server.handover import possible, private
 from gateway.server.process import LAST_S, inherited, listen, say
-from gateway.server.worker import DRAIN, HURRY, RETIRE, Brief
+from gateway.server.worker import DRAIN, HURRY, RETIRE, TELL, Brief, Word
 from gateway.settings import Settings, SettingsError
 
 log = logging.getLogger("gateway.workers")
@@ -41,6 +44,17 @@ FAILURES = 8
 """Failures one after the other, after which a worker is retired: half a minute of trying."""
 KILL_S = 5.0
 """Seconds beyond those in which a worker ends itself by force."""
+LATE_S = 5.0
+"""Seconds without a word of a worker after which that is logged; they speak each second."""
+HANG_S = 30.0
+"""Seconds without a word after which a worker that was ready is ended by force, and started again:
+what it has to do waits for a turn that does not come."""
+SLOW_S = 30.0
+"""Seconds after which it is logged that a worker is not ready yet, and again after as many."""
+TRACE_S = 1.0
+"""Seconds in which one that hangs may write down where."""
+LAST_WORD_S = 1.0
+"""Seconds to read what one that has ended had said."""
 LINE_BYTES = 65_536
 SHARED = ("openai", "scripted")
 """Engines that several processes can use: the one of another server, and none."""
@@ -71,7 +85,7 @@ def check(settings: Settings) -> None:
 def serve(settings: Settings) -> int:
     """Run until a signal says stop, or no worker can; the exit status.
 
-    Raises `SettingsError` and `OSError`.
+    Raises `SettingsError` and `OSError`; so it does where the workers cannot start.
     """
     check(settings)
     listener = inherited(settings)
@@ -108,17 +122,23 @@ class Crew:
         self._listener = listener
         self._members = set(range(settings.workers))
         self._processes: dict[int, asyncio.subprocess.Process] = {}
+        self._starts: Counter[int] = Counter()
         self._ready: set[int] = set()
+        self._unread: set[int] = set()  # workers that were not there yet when keys were to be read
+        self._fault: Word | None = None
         self._announced = False
         self._ending = asyncio.Event()
         self._status = 0
 
     async def run(self) -> int:
-        """Until all have ended; the exit status."""
+        """Until all have ended; the exit status.
+
+        Raises `SettingsError` and `OSError` where they never all were ready.
+        """
         loop = asyncio.get_running_loop()
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, self._stop)
-        loop.add_signal_handler(signal.SIGHUP, self._pass_on, signal.SIGHUP)
+        loop.add_signal_handler(signal.SIGHUP, self._reread)
         say(f"Starting {self._settings.workers} workers ...\n")
         keepers = [asyncio.create_task(self._keep(member)) for member in sorted(self._members)]
         try:
@@ -134,6 +154,9 @@ class Crew:
             for process in self._processes.values():
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
+        if self._fault is not None:
+            fault = self._fault
+            raise (SettingsError if fault.usage else ChildProcessError)(fault.fault)
         return self._status
 
     async def _keep(self, member: int) -> None:
@@ -147,12 +170,15 @@ class Crew:
             if self._ending.is_set():
                 self._status = self._status or max(0, status)
                 return
-            if not self._announced:  # it cannot be started at all, and has said why
+            if self._fault is None:
+                log.error("worker %d ended with status %d", member, status)
+            if not self._announced:  # it cannot be started at all
+                if self._fault is None:
+                    log.critical("the others end, too: not all workers could be started")
                 self._status = status if status > 0 else 1
                 self._stop()
                 return
             failures = 0 if steady or status == 0 else failures + 1
-            log.error("worker %d ended with status %d", member, status)
             if failures >= FAILURES:
                 self._retire(member)
                 return
@@ -161,12 +187,14 @@ class Crew:
     async def _once(self, member: int) -> int:
         """One worker from its start to its end; its status, negative where a signal ended it."""
         shared = None if self._listener is None else self._listener.fileno()
+        self._starts[member] += 1
         brief = Brief(
             settings=self._settings,
             member=member,
             members=tuple(sorted(self._members)),
             folder=str(self._folder),
             listener=shared,
+            starts=self._starts[member],
         )
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway.server.worker"),
@@ -182,7 +210,9 @@ class Crew:
             self._order(process, DRAIN)
         hearing = asyncio.create_task(self._hear(member, process))
         try:
-            return await process.wait()
+            status = await process.wait()
+            await asyncio.wait([hearing], timeout=LAST_WORD_S)
+            return status
         finally:
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)
@@ -194,15 +224,55 @@ class Crew:
             process.stdin.close()
 
     async def _hear(self, member: int, process: asyncio.subprocess.Process) -> None:
+        """All that a worker says, and that it says something."""
         assert process.stdout is not None, "it is a pipe"
-        line = await process.stdout.readline()
-        if not line:
+        silent = 0.0
+        while True:
+            patience = LATE_S if member in self._ready else SLOW_S
+            try:
+                async with asyncio.timeout(patience):
+                    line = await process.stdout.readline()
+            except TimeoutError:
+                silent += patience
+                if member not in self._ready:
+                    log.warning("worker %d is not ready after %.0f s", member, silent)
+                elif silent < HANG_S:
+                    log.error("worker %d has said nothing for %.0f s", member, silent)
+                else:
+                    log.critical("worker %d hangs, and is ended", member)
+                    await self._end(process)
+                    return
+                continue
+            if not line:
+                return
+            silent = 0.0
+            self._heard(member, process, msgspec.json.decode(line, type=Word))
+
+    def _heard(self, member: int, process: asyncio.subprocess.Process, word: Word) -> None:
+        if word.fault is not None:
+            if self._fault is None and not self._announced and not self._ending.is_set():
+                self._fault = word
+            elif self._fault is None or word.fault != self._fault.fault:
+                log.error("worker %d: %s", member, word.fault)
+        if word.ready is None:
             return
         self._ready.add(member)
-        if self._ready == self._members and not self._announced:
+        if member in self._unread:
+            self._unread.discard(member)
+            process.send_signal(signal.SIGHUP)
+        if self._announced:
+            log.info("worker %d is ready again", member)
+        elif self._ready == self._members:
             self._announced = True
-            text = msgspec.json.decode(line, type=str)
-            say(f"{len(self._members)} workers: {text}")
+            say(f"{len(self._members)} workers: {word.ready}")
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        """By force, and it says where it hangs."""
+        with contextlib.suppress(ProcessLookupError):
+            if TELL is not None:
+                process.send_signal(TELL)
+            await asyncio.sleep(TRACE_S)
+            process.kill()
 
     def _stop(self) -> None:
         """The end, for all together; asked for again, at once."""
@@ -229,6 +299,13 @@ class Crew:
         assert process.stdin is not None, "it is a pipe"
         if process.returncode is None:
             process.stdin.write(f"{line}\n".encode())
+
+    def _reread(self) -> None:
+        """Keys are to be read again. Who is not ready yet may not know what to do with SIGHUP."""
+        self._unread = self._members - self._ready
+        for member in self._ready & self._processes.keys():
+            with contextlib.suppress(ProcessLookupError):
+                self._processes[member].send_signal(signal.SIGHUP)
 
     def _pass_on(self, one: signal.Signals) -> None:
         for process in self._processes.values():

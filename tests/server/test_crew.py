@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
+from gateway import keys
 from gateway.pin import owner
 from gateway.server import workers as module
 from gateway.server.handover import private
@@ -107,7 +108,8 @@ def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_
                 await client.send("it is taken over")
                 await client.until("final")
             shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-            assert 'worker="0"' in shown and 'worker="1"' not in shown
+            assert 'gateway_up{worker="0"} 1' in shown
+            assert 'gateway_up{worker="1"} 0' in shown, "who looks is still told"
 
     monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
     monkeypatch.setattr(module, "FAILURES", 3)
@@ -128,4 +130,87 @@ def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
         assert await running == 1
 
     monkeypatch.setattr(module, "FAILURES", 1)
+    run(main)
+
+
+def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with crew() as (made, port):
+            first = made._processes[1]
+            first.send_signal(signal.SIGSTOP)
+            await until(lambda: made._processes.get(1) not in (None, first) and 1 in made._ready)
+            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+                await Talk(ws).send("it is there again")
+                await Talk(ws).until("final")
+            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+            assert 'gateway_worker_starts_total{worker="0"} 1.0' in shown
+            assert 'gateway_worker_starts_total{worker="1"} 2.0' in shown
+        said = [record.getMessage() for record in caplog.records]
+        assert "worker 1 has said nothing for 2 s" in said
+        assert "worker 1 hangs, and is ended" in said
+        assert not any("worker 0" in line for line in said)
+
+    monkeypatch.setattr(module, "LATE_S", 2.0)
+    monkeypatch.setattr(module, "HANG_S", 4.0)
+    run(main)
+
+
+def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        shown, entry = keys.made(keys.Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+        file = tmp_path / "keys.toml"
+        file.write_text(entry)
+        settings = Settings(
+            engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file)
+        )
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: bool(made._processes))
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: bool(made._unread))
+        await until(lambda: made._announced or running.done())
+        assert made._announced and not made._unread
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+
+    run(main)
+
+
+def test_a_worker_that_is_not_ready_for_long_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: bool(made._processes))
+        made._processes[0].send_signal(signal.SIGSTOP)
+        await until(lambda: len(caplog.records) > 1)
+        made._processes[0].send_signal(signal.SIGCONT)
+        await until(lambda: made._announced)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+        assert "worker 0 is not ready after 0 s" in caplog.records[0].getMessage()
+
+    monkeypatch.setattr(module, "SLOW_S", 0.1)
+    run(main)
+
+
+def test_a_worker_that_is_killed_before_all_are_ready_ends_all_and_that_is_said(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: bool(made._processes))
+        made._processes[0].kill()
+        assert await running == 1
+        assert "worker 0 ended with status -9" in caplog.text
+        assert "not all workers could be started" in caplog.text
+
     run(main)

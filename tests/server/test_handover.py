@@ -6,6 +6,7 @@ import array
 import asyncio
 import os
 import resource
+import shutil
 import socket
 import stat
 import struct
@@ -75,6 +76,14 @@ def run(folder: Path, main: Callable[[Ends], Awaitable[None]], loop: object = No
         runner.run(bounded())
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One that may be removed."""
+    made = tmp_path / "sockets"
+    made.mkdir(mode=0o700)
+    return made
+
+
 @LOOPS
 def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
     tmp_path: Path, loop: object
@@ -122,6 +131,51 @@ def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert await ends.one.ask(1) is None
 
     run(tmp_path, main)
+
+
+def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_taken(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(ends: Ends) -> None:
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"before")  # it lies in the backlog
+            shutil.rmtree(folder)
+            assert not ends.one.send(1, far.fileno(), b"")
+            ends.two._look()
+            assert ends.one.send(1, far.fileno(), b"after")
+            await until(lambda: len(ends.taken) == 2)
+        assert [data for _, data in ends.taken] == [b"before", b"after"]
+        assert ends.two.done["lost"] == 0
+        assert "somebody removed a worker's socket" in caplog.text
+        (folder / "1.sock").unlink()
+        (folder / "1.sock").touch()  # something else of the same name
+        ends.two._look()
+        assert await ends.one.ask(1) == b"42"
+        before = ends.two._listener
+        ends.two._look()
+        assert ends.two._listener is before, "what is there stays"
+
+    run(folder, main)
+
+
+def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(ends: Ends) -> None:
+        shutil.rmtree(folder)
+        folder.touch()  # noqa: ASYNC240  # somebody else has the name
+        for _ in range(module.REMIND):
+            ends.two._look()
+        assert len(caplog.records) == 1
+        ends.two._look()
+        assert len(caplog.records) == 2
+        assert "the other workers cannot reach this one" in caplog.text
+        folder.unlink()  # noqa: ASYNC240
+        ends.two._look()
+        assert await ends.one.ask(1) == b"42"
+
+    run(folder, main)
 
 
 def rights(*passed: int) -> list[tuple[int, int, array.array[int]]]:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
+import stat
 import sys
 import urllib.error
 import urllib.request
@@ -81,19 +83,23 @@ def children(process: Process) -> dict[int, int]:
 def sockets(process: Process) -> dict[int, tuple[int, Path]]:
     """The workers' processes and their sockets, by number."""
     found = {}
-    for pid in (
-        Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}/children").read_text().split()
-    ):
-        folder = Path(f"/proc/{pid}")
-        if b"gateway.server.worker" in (folder / "cmdline").read_bytes():
-            open_here = {os.readlink(one) for one in (folder / "fd").iterdir() if one.is_symlink()}
-            for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
-                fields = line.split()
-                if len(fields) == 8 and f"socket:[{fields[6]}]" in open_here:
-                    number = re.fullmatch(r".*/gateway-\w+/(\d+)\.sock", fields[7])
-                    if number:
-                        found[int(number[1])] = (int(pid), Path(fields[7]))
+    parent = Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}")
+    for pid in (parent / "children").read_text().split():
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            for path in listening(Path(f"/proc/{pid}")):
+                number = re.fullmatch(r".*/gateway-\w+/(\d+)\.sock", path)
+                if number:
+                    found[int(number[1])] = (int(pid), Path(path))
     return found
+
+
+def listening(process: Path) -> list[str]:
+    """The Unix sockets of a worker, by name."""
+    if b"gateway.server.worker" not in (process / "cmdline").read_bytes():
+        return []
+    files = {os.readlink(one) for one in (process / "fd").iterdir() if one.is_symlink()}
+    rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:])
+    return [row[7] for row in rows if len(row) == 8 and f"socket:[{row[6]}]" in files]
 
 
 async def seen(query: str, process: Process, finals: int, ready: asyncio.Event) -> tuple[Any, ...]:
@@ -391,10 +397,62 @@ def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
         assert f"127.0.0.1:{first.port}" in second.text and "Traceback" not in second.text
 
 
-def test_a_worker_that_cannot_start_is_a_sentence_and_ends_all() -> None:
-    with workers("--keys", "/nowhere/keys.toml") as process:
-        assert process.popen.wait(10) == 1
-        assert "/nowhere/keys.toml" in process.text and "Traceback" not in process.text
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        (("--engine", "scripted", "--keys", "/nowhere/keys.toml"), 2),
+        (("--engine", "scripted", "--store", "somewhere"), 2),
+        (("--engine", "scripted", "--store", "sqlite:/nowhere/rooms.db"), 1),
+        (("--engine", "openai"), 1),
+        (("--engine", "openai", "--openai-url", "http://127.0.0.1:1/v1"), 1),
+        (("--engine", "openai", "--openai-url", "http://127.0.0.1:1/v1", "--profile", "x"), 1),
+    ],
+)
+def test_what_keeps_the_workers_from_starting_is_said_once_and_as_one_process_says_it(
+    flags: tuple[str, ...], status: int
+) -> None:
+    def said(*more: str) -> list[str]:
+        with gateway("--port", "FREE", "--log-level", "warning", *flags, *more) as process:
+            assert process.popen.wait(20) == status
+        return [line for line in process.said if not line.startswith("Starting ")]
+
+    assert said() == said("--workers", "3")
+
+
+def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refused() -> None:
+    async def come(process: Process, room: str) -> None:
+        async with talk(process, f"room={room}&from=en&to=de") as client:
+            assert (await client.next())["room"] == room
+
+    async def main(process: Process) -> None:
+        found = sockets(process)
+        folder = found[0][1].parent
+        shutil.rmtree(folder)
+        await asyncio.gather(*(come(process, room) for room in ROOMS for _ in range(CROWD)))
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        found[1][1].unlink()
+        await asyncio.gather(*(come(process, ROOMS[1]) for _ in range(CROWD)))
+        shutil.rmtree(folder)
+        os.kill(found[1][0], signal.SIGKILL)  # the next one finds no directory
+        await until(lambda: children(process).get(1, found[1][0]) != found[1][0])
+        await asyncio.gather(*(come(process, room) for room in ROOMS for _ in range(CROWD)))
+        shown = await asyncio.to_thread(metrics, process)
+        assert shown['gateway_up{worker="0"}'] == shown['gateway_up{worker="1"}'] == 1
+        assert sum(value for name, value in shown.items() if 'how="refused"' in name) == 0
+
+    with workers() as process:
+        run(process, main)
+        assert "somebody removed a worker's socket" in process.text
+        process.popen.terminate()
+        assert process.popen.wait(10) == 0
+
+
+def test_a_worker_says_where_its_threads_are_when_it_is_asked() -> None:
+    with workers() as process:
+        os.kill(children(process)[1], signal.SIGUSR1)
+        while "most recent call first" not in process.text:
+            assert process.popen.poll() is None
+        assert set(children(process)) == {0, 1}
 
 
 def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path) -> None:
