@@ -96,7 +96,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     for name in filter(None, (args.json, args.html)):
         if not Path(name).parent.is_dir():
             raise FileNotFoundError(f"There is no directory {Path(name).parent} for {name}.")
-    earlier = [_report(name) for name in args.join]
+    model = "embedded" if args.model is None else Path(args.model).expanduser().resolve().name
+    earlier = [_joined(name, args.backend, model) for name in args.join]
     found = Found()
     for one in earlier:
         found.cells += one.cells
@@ -136,7 +137,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         command=shlex.join(["gateway", *sys.argv[1:]]),
         versions={"Python": platform.python_version()} | _versions(),
         backend=args.backend,
-        model="embedded" if args.model is None else Path(plan.model).resolve().name,
+        model=model,
         device=found.device or next((one.device for one in earlier), "unknown"),
         cpus=plan.cpus,
         tokens={load: mean for one in earlier for load, mean in one.tokens.items()} | means,
@@ -188,10 +189,24 @@ def _counter(model: Path) -> Callable[[str], int]:
     return Vocabulary.load(model).count if (model / FILE).is_file() else texts.guess
 
 
-def _report(name: str) -> Any:
+def _joined(name: str, backend: str, model: str) -> Any:
+    """The report of an earlier run, of the same model. Raises `OSError` and `ValueError`."""
     from gateway.bench.journey.report import Report
 
-    return msgspec.json.decode(Path(name).read_bytes(), type=Report)
+    wanted = "--join takes a file that gateway bench journey --json has written."
+    try:
+        found = msgspec.json.decode(Path(name).read_bytes(), type=Report)
+    except OSError as exc:
+        raise OSError(f"{name} cannot be read: {exc.strerror}. {wanted}") from exc
+    except ValueError as exc:  # msgspec's errors are ValueErrors
+        raise ValueError(f"{name} is no such report: {exc}. {wanted}") from exc
+    if (found.backend, found.model) != (backend, model):
+        raise ValueError(
+            f"{name} was measured with the {found.backend} backend and the model {found.model}, and"
+            f" now it is {backend} and {model}: they cannot be compared. Leave out --join, or name"
+            " the same --backend and --model."
+        )
+    return found
 
 
 def _versions() -> dict[str, str]:

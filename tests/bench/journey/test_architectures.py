@@ -146,3 +146,47 @@ def test_what_cannot_be_run_is_a_sentence(
 ) -> None:
     assert main(["bench", "journey", *words]) == 1
     assert capsys.readouterr().err.startswith("gateway: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "No such file"),
+        (b"", "no such report"),
+        (b"{}", "no such report"),
+        (b"\xff\xfe", "no such report"),
+        (b"[1, 2", "no such report"),
+    ],
+)
+def test_a_file_to_join_that_is_no_report_is_named_and_it_is_said_what_would_be_one(
+    content: bytes | None, why: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "one.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["bench", "journey", "--join", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert str(file) in said and why in said
+    assert "gateway bench journey --json" in said
+
+
+def test_figures_of_another_model_are_not_joined(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = Report(
+        command="",
+        versions={},
+        backend="vllm",
+        model="Qwen3-4B",
+        device="a GPU",
+        cpus=2,
+        tokens={},
+        starts={},
+        notes=(),
+        cells=(),
+    )
+    file = tmp_path / "one.json"
+    file.write_bytes(msgspec.json.encode(other))
+    assert main(["bench", "journey", "--join", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert str(file) in said and "Qwen3-4B" in said and "cannot be compared" in said
