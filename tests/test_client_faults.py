@@ -12,7 +12,8 @@ import pytest
 import websockets
 from websockets.asyncio.server import ServerConnection
 
-from gateway import client
+import gateway.client
+from gateway import exchange
 from gateway.client import Lost, NotTranslated, Refused
 from gateway.errors import CloseCode
 from gateway.messages import Failed, LimitsInfo, Presence, ServerMessage, Tick, Welcome
@@ -31,7 +32,7 @@ WELCOME = Welcome(
     limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
 )
 
-connect = partial(client.connect, resume=False)
+connect = partial(gateway.client.connect, resume=False)
 """One socket and no other: what comes after one is in ``test_client_resume.py``."""
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -269,7 +270,7 @@ async def flood(socket: ServerConnection) -> None:
     )
 
 
-FLOOD = client.QUEUE + 100
+FLOOD = exchange.QUEUE + 100
 
 
 def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
@@ -281,7 +282,7 @@ def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
                 await asyncio.sleep(0)  # others first: the queue fills up
                 events.append(event)
                 if not saying.done():
-                    assert len(client._events) <= FLOOD - 100
+                    assert len(client._exchange._events) <= FLOOD - 100
             assert [e.seq for e in events if isinstance(e, Tick)] == list(range(FLOOD + 1))
             assert await saying == "a"
 
@@ -294,7 +295,7 @@ def test_a_program_that_iterates_and_stalls_makes_the_client_stop_reading() -> N
             aiter(client)
             with pytest.raises(TimeoutError, match="has to go on"):
                 await client.say("hello")
-            assert len(client._events) == FLOOD - 100
+            assert len(client._exchange._events) == FLOOD - 100
 
     run(test)  # and leaving does not hang
 
@@ -312,7 +313,7 @@ def test_a_program_that_never_iterates_gets_its_answers_and_loses_the_oldest_eve
 
 
 def test_memory_of_endings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "KEPT", 2)
+    monkeypatch.setattr(exchange, "KEPT", 2)
     ended = [
         Failed(seq=n, id=str(n), rev=1, ord=n, lang="de", code="x", retry=False) for n in (1, 2, 3)
     ]

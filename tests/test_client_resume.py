@@ -133,7 +133,7 @@ def test_what_was_said_on_a_connection_that_broke_is_said_once() -> None:
                 text = (await client.caption(await saying, "de")).text
                 assert text == f"[de] hello {lane}"
             assert len(live.hub.rooms["r"].memory.utterances) == 2
-            assert len(client._ledger) == 0
+            assert len(client._exchange._ledger) == 0
 
     run(test)
 
@@ -147,7 +147,7 @@ def test_what_is_asked_while_there_is_no_connection_waits_for_the_next_one() -> 
         ):
             proxy.refuse = True
             proxy.cut()
-            await until(lambda: not client._ready)
+            await until(lambda: not client._exchange.link.ready)
             said = [asyncio.create_task(client.say(f"line {n}")) for n in range(5)]
             settings = asyncio.create_task(client.set(context="a meeting"))
             await asyncio.sleep(0)
@@ -302,7 +302,7 @@ def test_before_a_planned_restart_the_next_socket_is_open_and_nothing_is_lost(
             await until(lambda: engine.unfinished == 2)
             move(proxy, second)
             first.server.should_exit = True
-            await until(lambda: client._going)
+            await until(lambda: client._exchange.link.going)
             after = asyncio.create_task(client.say("after"))
             await until(lambda: proxy.count == 4)  # both have a second socket now
             assert not after.done()
@@ -360,7 +360,7 @@ def test_after_a_crash_what_is_not_decided_is_said_again_and_what_was_is_void() 
             growing = await client.say("it grows", final=False)
             waiting = [asyncio.create_task(client.caption(id, "de")) for id in (decided, growing)]
             captions = Captions()
-            await until(lambda: len(client._ledger) == 1)
+            await until(lambda: len(client._exchange._ledger) == 1)
             move(proxy, second)
             proxy.cut()
             with pytest.raises(NotTranslated, match="not known what became of it") as caught:
@@ -478,7 +478,7 @@ def test_leaving_does_not_wait_for_a_gateway_that_is_gone() -> None:
         ):
             proxy.refuse = True
             proxy.cut()
-            await until(lambda: not client._ready)
+            await until(lambda: not client._exchange.link.ready)
 
     run(test)
 
@@ -570,7 +570,7 @@ def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying() -> 
 
     async def test() -> None:
         async with fake(handler) as url, connect(url) as client:
-            await until(lambda: client._going)
+            await until(lambda: client._exchange.link.going)
             assert await client.say("hello", id="x") == "x"
 
     run(test)
