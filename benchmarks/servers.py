@@ -47,6 +47,7 @@ LIMITS = Limits(
     burst=10_000,
     queue=5_000,
     stretch=1e9,
+    job_s=3_600,
     sessions=10_000,
     rooms=10_000,
     address_sockets=10_000,

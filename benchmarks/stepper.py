@@ -11,7 +11,7 @@ import asyncio
 import resource
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -208,9 +208,16 @@ class Stepper:
         loop.call_at(self._at, self._step)
         self.step()
 
-    def step(self) -> None:
-        """Give a token to those whose turn it is."""
-        due = list(islice(self._running.values(), self._plan.batch))
+    @property
+    def running(self) -> list[Stream]:
+        """The streams, beginning with the one that has waited longest."""
+        return list(self._running.values())
+
+    def step(self, due: Sequence[Stream] | None = None) -> None:
+        """Give a token to those whose turn it is, or to these."""
+        turn = due is None and self._plan.batch is not None
+        if due is None:
+            due = list(islice(self._running.values(), self._plan.batch))
         self._given = len(due)
         self._tally.tokens += len(due)
         now = time.monotonic_ns()
@@ -220,7 +227,7 @@ class Stepper:
             stream.n += 1
             if stream.n == TOKENS:
                 del self._running[stream.job_id]
-            elif self._plan.batch is not None:  # to the end of the line
+            elif turn:  # to the end of the line
                 self._running.move_to_end(stream.job_id)
             stream.token(_CHUNKS[n - 1] if n else Chunk(STAMP.format(now)))
             if stream.n == TOKENS:
