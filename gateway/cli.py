@@ -1,9 +1,9 @@
 """The command ``gateway``: from words on a command line to a gateway, or to a client of one.
 
-Owns: the commands, their flags (those of settings are made from `gateway.settings`), the terminal,
-and exit statuses: 0, 1 for a failure, 2 for a command line that cannot be understood, 130 after
-Ctrl-C. Must not know: anything that a program could not do by the same calls. What can go wrong is
-a sentence on stderr; a traceback is a bug.
+Owns: the commands, the flags of small ones and those of settings (made from `gateway.settings`),
+the terminal, and exit statuses: 0, 1 for a failure, 2 for a command line that cannot be understood,
+130 after Ctrl-C. Must not know: anything that a program could not do by the same calls. What can go
+wrong is a sentence on stderr; a traceback is a bug.
 """
 
 from __future__ import annotations
@@ -14,48 +14,28 @@ import json
 import logging
 import os
 import secrets
-import shutil
-import signal
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
-from gateway import __version__, keys, languages, schema, settings
+from gateway import __version__, keys, languages, say, schema, settings
 from gateway.bench import command as bench
 from gateway.chat import converse
-from gateway.client import Captions, NotTranslated, Refused, connect
+from gateway.client import NotTranslated, Refused
 from gateway.engines import build
-from gateway.engines.base import Engine
-from gateway.errors import ClientFault, ErrorCode, GatewayError
-from gateway.flags import count, positive, rooms, seconds, share, tags, views
-from gateway.intake import clean
-from gateway.job import Job
+from gateway.errors import GatewayError
+from gateway.flags import count, positive, rooms, tags
 from gateway.member import Role
-from gateway.messages import (
-    Cancelled,
-    Delta,
-    Error,
-    Failed,
-    Final,
-    Source,
-)
 from gateway.profiles import Profile
+from gateway.replay import command as replay
 from gateway.settings import Loaded, Settings, SettingsError
+from gateway.soak import command as soak
 from gateway.terminal import Screen, printable
 from gateway.tune import command as tune
-
-if TYPE_CHECKING:
-    from gateway.replay.play import Player
-    from gateway.replay.script import Utterance
-
-PATIENCE_S = 30.0
-"""Seconds that ``say`` tries to come back to a gateway that is gone."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,19 +83,48 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _say(args: argparse.Namespace) -> int:
     targets = tuple(languages.normalise(tag) for tag in args.to)
-    show = Captioned(Screen(sys.stdout), targets)
+    show = say.Captioned(Screen(sys.stdout), targets, _fault)
     if args.url is None:
         loaded = _loaded(args)
         _log("warning")
-        asyncio.run(_translate(args.text, loaded.settings, args.source, show))
+        asyncio.run(say.translate(args.text, loaded.settings, args.source, show))
     else:
-        asyncio.run(_ask(args.text, args.url, args.source, show))
+        asyncio.run(say.ask(args.text, args.url, args.source, _shown(), show))
     return show.end()
 
 
 def _chat(args: argparse.Namespace) -> int:
     asyncio.run(_converse(args))
     return 0
+
+
+async def _converse(args: argparse.Namespace) -> None:
+    await converse(
+        args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker, key=_shown()
+    )
+
+
+def _replay(args: argparse.Namespace) -> int:
+    return replay.replay(args, key=_shown(), out=print, note=_note, complain=_fault)
+
+
+def _record(args: argparse.Namespace) -> int:
+    return replay.record(args, key=_shown(), out=print)
+
+
+def _soak(args: argparse.Namespace) -> int:
+    _log("error")
+    return soak.run(args, print)
+
+
+def _bench(args: argparse.Namespace) -> int:
+    return bench.run(args, print, lambda line: print(line, file=sys.stderr))
+
+
+def _tune(args: argparse.Namespace) -> int:
+    _log("error")
+    loaded = _loaded(args)
+    return tune.run(args, loaded.settings, key=_shown(), out=print, note=_note)
 
 
 def _languages(args: argparse.Namespace) -> int:
@@ -134,6 +143,15 @@ def _languages(args: argparse.Namespace) -> int:
         for row in rows:
             print(f"{row['code']:8}  {row['name']:24}  to {', '.join(row['targets'])}")
     return 0
+
+
+async def _profile(settings: Settings) -> Profile:
+    """What the engine could translate; no model is loaded."""
+    engine = build(settings)
+    try:
+        return engine.profile
+    finally:
+        await engine.aclose()
 
 
 def _settings(args: argparse.Namespace) -> int:
@@ -190,248 +208,6 @@ def _key(args: argparse.Namespace) -> int:
     return 0
 
 
-# --- say -----------------------------------------------------------------------------------------
-
-
-class Captioned:
-    """One text on the screen in several languages, each with its translation or what went wrong."""
-
-    def __init__(self, screen: Screen, targets: Sequence[str]) -> None:
-        self.targets = targets
-        self._screen = screen
-        self._shown: dict[str, str | Exception] = {}
-
-    def show(self, lang: str, text: str | Exception) -> None:
-        """The text so far; the last call for a language is how it ends."""
-        self._shown[lang] = text
-        shown = [lang for lang in self.targets if lang in self._shown]
-        self._screen.draw([self._line(lang) for lang in shown])
-
-    def end(self) -> int:
-        """Print everything in the order it was asked for; the exit status."""
-        self._screen.draw([])
-        status = 0
-        for lang in self.targets:
-            if isinstance(self._shown[lang], Exception):
-                status = _complain(self._line(lang), 1)
-            else:
-                self._screen.finish(self._line(lang))
-        return status
-
-    def _line(self, lang: str) -> str:
-        return f"[{lang}] {self._shown[lang]}" if len(self.targets) > 1 else str(self._shown[lang])
-
-
-async def _ask(text: str, url: str, source: str | None, out: Captioned) -> None:
-    """Let a running gateway translate."""
-    captions = Captions()
-    left = set(out.targets)
-    async with connect(
-        url, to=out.targets, source=source, patience_s=PATIENCE_S, key=_shown()
-    ) as client:
-        id = await client.say(text)
-        async for event in client:
-            captions.fold(event)
-            match event:
-                case Delta():
-                    out.show(event.lang, captions[id, event.lang].text)
-                case Final():
-                    out.show(event.lang, event.text)
-                    left.discard(event.lang)
-                case Failed() | Cancelled(lang=str()):
-                    out.show(str(event.lang), NotTranslated(event))
-                    left.discard(str(event.lang))
-                case Error():
-                    raise Refused(event)
-            if not left:
-                break
-
-
-async def _translate(text: str, settings: Settings, source: str | None, out: Captioned) -> None:
-    """Translate in this process: the engine is started, used once and closed."""
-    engine = build(settings)
-    try:
-        text = clean(text)
-        if not text:
-            raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
-        source = languages.normalise(source or _spoken(text, settings, engine.profile))
-        pairs = [engine.profile.resolve(source, target) for target in out.targets]
-        await engine.start()
-        async with asyncio.TaskGroup() as tasks:
-            for target, (spoken, made) in zip(out.targets, pairs, strict=True):
-                job = Job(id=target, text=text, source=spoken, target=made)
-                tasks.create_task(_stream(engine, job, out))
-    finally:
-        await engine.aclose()
-
-
-async def _stream(engine: Engine, job: Job, out: Captioned) -> None:
-    text = ""
-    try:
-        async with aclosing(engine.translate(job)) as chunks:
-            async for chunk in chunks:
-                text = chunk.text if chunk.reset else text + chunk.text
-                out.show(job.id, text)
-    except GatewayError as fault:
-        out.show(job.id, fault)
-    else:
-        out.show(job.id, text)
-
-
-def _spoken(text: str, settings: Settings, profile: Profile) -> str:
-    """The language of the text, where nobody said it: the rule of `Settings.lang`."""
-    if settings.lang is not None:
-        return settings.lang
-    try:
-        from gateway.detect import Detector
-
-        found = Detector(profile.sources)(text)
-    except ImportError:
-        found = None
-    return found or ("en" if "en" in profile.sources else profile.sources[0])
-
-
-async def _profile(settings: Settings) -> Profile:
-    """What the engine could translate; no model is loaded."""
-    engine = build(settings)
-    try:
-        return engine.profile
-    finally:
-        await engine.aclose()
-
-
-# --- chat ----------------------------------------------------------------------------------------
-
-
-async def _converse(args: argparse.Namespace) -> None:
-    await converse(
-        args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker, key=_shown()
-    )
-
-
-# --- replay and record ---------------------------------------------------------------------------
-
-
-def _replay(args: argparse.Namespace) -> int:
-    from gateway.replay import play, plot, report, script
-
-    outputs = [Path(name) for name in (args.json, args.plot) if name]
-    for path in outputs:
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
-    whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
-    said = script.faster(whole[: args.limit], args.speed)
-    to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
-    if not to:
-        raise SettingsError(f"{args.file} names no languages to read: say e.g. --to de,fr.")
-    to = tuple(languages.normalise(tag) for tag in to)
-    player = play.Player(
-        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout),
-        key=_shown(),
-    )  # fmt: skip
-    status = 0
-    try:
-        asyncio.run(_perform(player, args.offline))
-    except KeyboardInterrupt:
-        status = 130
-    except OSError as exc:
-        if not player.begun:
-            raise
-        status = _complain(str(exc), 1)
-    made = report.made(player)
-    print(report.table(made))
-    seen = {lang: player.readings(lang, args.view[0]) for lang in to}
-    if args.json:
-        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-    if args.simuleval:
-        report.write_instances(Path(args.simuleval), seen)
-    if args.plot:
-        Path(args.plot).write_text(plot.svg(seen), "utf-8")
-    return status
-
-
-async def _perform(player: Player, offline: bool) -> None:
-    await player.play()
-    if offline:
-        print("# The final texts alone, to compare with ...", file=sys.stderr)
-        await player.compare()
-
-
-def _record(args: argparse.Namespace) -> int:
-    from gateway.replay.record import Recorder, record
-
-    path, screen = Path(args.file), Screen(sys.stdout)
-    langs = tuple(languages.normalise(tag) for tag in args.to)
-    with path.open("xb") as file:
-
-        def write(one: Utterance) -> None:
-            file.write(msgspec.json.encode(one) + b"\n")
-
-        def said(source: Source) -> None:
-            screen.finish(f"{source.speaker or 'somebody'}: {source.text}")
-
-        recorder = Recorder(langs, write)
-        was = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            asyncio.run(record(args.url, args.room, langs, recorder, said, _shown()))
-        except KeyboardInterrupt:
-            pass  # how a recording is ended
-        finally:
-            signal.signal(signal.SIGTERM, was)
-            recorder.end()
-            if not recorder.written:
-                path.unlink()
-    print(
-        f"# {recorder.written} utterances in {path}" if recorder.written else "# Nothing was said."
-    )
-    return 0
-
-
-# --- soak ----------------------------------------------------------------------------------------
-
-
-def _soak(args: argparse.Namespace) -> int:
-    from gateway.soak import report
-    from gateway.soak.run import Plan, Soak
-
-    plan = Plan(
-        seconds=args.seconds if args.hours is None else args.hours * 3600 / args.speed,
-        sessions=args.sessions,
-        rooms=args.rooms,
-        speed=args.speed,
-        cut=args.cut,
-        stay=args.stay,
-        kill=args.kill,
-        faults=args.faults,
-        seed=args.seed,
-        flags=tuple(args.flags),
-    )
-    _log("error")
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # broken wires are what it is about
-    with tempfile.TemporaryDirectory(prefix="gateway-soak-") as folder:
-        made = asyncio.run(Soak(plan, Path(folder)).run())
-        print(report.table(made))
-        if made.broken and args.keep:
-            shutil.copy(Path(folder) / "gateway.log", args.keep)
-    if args.json:
-        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-    return 1 if made.broken else 0
-
-
-def _bench(args: argparse.Namespace) -> int:
-    return bench.run(args, print, lambda line: print(line, file=sys.stderr))
-
-
-def _tune(args: argparse.Namespace) -> int:
-    _log("error")
-    loaded = _loaded(args)
-
-    def note(line: str) -> None:
-        print(f"# {printable(line)}", file=sys.stderr)
-
-    return tune.run(args, loaded.settings, key=_shown(), out=print, note=note)
-
-
 # --- command line --------------------------------------------------------------------------------
 
 
@@ -454,11 +230,11 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_settings(command("serve", _serve, "Run the gateway."))
 
-    say = command("say", _say, "Translate one text, here or on a running gateway.")
-    say.add_argument("text", metavar="TEXT")
-    _add_languages(say, required=True)
-    say.add_argument("--url", help="a running gateway; else the engine is started here")
-    _add_settings(say)
+    once = command("say", _say, "Translate one text, here or on a running gateway.")
+    once.add_argument("text", metavar="TEXT")
+    _add_languages(once, required=True)
+    once.add_argument("--url", help="a running gateway; else the engine is started here")
+    _add_settings(once)
 
     chat = command("chat", _chat, "Type lines to a running gateway and read its captions.")
     chat.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
@@ -467,56 +243,13 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
     chat.epilog = f"Where the gateway asks for a key, it is the one in {settings.KEY}."
 
-    replay = command("replay", _replay, "Play a timed meeting to a running gateway, and measure.")
-    replay.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
-    replay.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    replay.add_argument("--room", help="default: a new one")
-    replay.add_argument(
-        "--to", type=tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
+    replay.add_replay(
+        command("replay", _replay, "Play a timed meeting to a running gateway, and measure.")
     )
-    replay.add_argument("--view", type=views, default=("live", "stable"), metavar="VIEW[,VIEW]",
-                        help="live, stable, final; default: live,stable")  # fmt: skip
-    replay.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
-                        help="the languages of the file's columns")  # fmt: skip
-    replay.add_argument("--from", dest="source", metavar="LANG", help="the column that is said")
-    replay.add_argument("--speed", type=positive, default=1.0, help="times as fast; default: 1")
-    replay.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
-    replay.add_argument("--limit", type=count, metavar="N", help="only the first N utterances")
-    replay.add_argument("--offline", action=argparse.BooleanOptionalAction, default=True,
-                        help="have the final texts alone translated too, to compare")  # fmt: skip
-    replay.add_argument("--json", metavar="FILE", help="write all figures")
-    replay.add_argument("--simuleval", metavar="DIR", help="write logs for SimulEval, OmniSTEval")
-    replay.add_argument("--plot", metavar="FILE.svg", help="draw what happened when")
-
-    record = command("record", _record, "Write down a live room, to be replayed. Ctrl-C ends.")
-    record.add_argument("room", metavar="ROOM")
-    record.add_argument("file", metavar="FILE", help="a new file of JSON lines")
-    record.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    record.add_argument("--to", type=tags, required=True, metavar="LANG[,LANG]",
-                        help="to read; with the spoken one, how the originals grew")  # fmt: skip
-
-    soak = command("soak", _soak, "Load a gateway of its own, break what can break, and count.")
-    soak.add_argument("--seconds", type=positive, default=60.0, help="default: 60")
-    soak.add_argument("--hours", type=positive, help="simulated ones, instead of --seconds")
-    soak.add_argument("--speed", type=positive, default=1.0,
-                      help="simulated seconds a second; default: 1")  # fmt: skip
-    soak.add_argument("--sessions", type=count, default=200, metavar="N", help="default: 200")
-    soak.add_argument("--rooms", type=count, default=8, metavar="N", help="default: 8")
-    soak.add_argument("--cut", type=seconds, default=20.0, metavar="SECONDS",
-                      help="between two faults of one network; default: 20; 0: none")  # fmt: skip
-    soak.add_argument("--stay", type=seconds, default=60.0, metavar="SECONDS",
-                      help="of a reader; then another comes; default: 60; 0: all")  # fmt: skip
-    soak.add_argument("--kill", type=seconds, default=20.0, metavar="SECONDS",
-                      help="between two ends of the gateway, by signal 9 and 15 in turn; "
-                      "default: 20; 0: none")  # fmt: skip
-    soak.add_argument("--faults", type=share, default=0.01, metavar="SHARE",
-                      help="of the translations that fail; default: 0.01")  # fmt: skip
-    soak.add_argument("--seed", type=int, default=0, help="of chance; default: 0")
-    soak.add_argument("--json", metavar="FILE", help="write all figures")
-    soak.add_argument("--keep", metavar="FILE", help="the gateway's log, if a promise was broken")
-    soak.add_argument("flags", nargs="*", metavar="-- FLAG",
-                      help="more flags of gateway serve, after --")  # fmt: skip
-
+    replay.add_record(
+        command("record", _record, "Write down a live room, to be replayed. Ctrl-C ends.")
+    )
+    soak.add(command("soak", _soak, "Load a gateway of its own, break what can break, and count."))
     bench.add(command("bench", _bench, "Measure what a gateway can bear, and what it costs."))
     tuned = command("tune", _tune, "Find the settings for the load that a gateway really has.")
     tune.add(tuned)
@@ -608,6 +341,16 @@ def _log(level: str) -> None:
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each caption otherwise
+
+
+def _note(line: str) -> None:
+    """What is going on, beside what a command prints."""
+    print(f"# {printable(line)}", file=sys.stderr)
+
+
+def _fault(text: str) -> None:
+    """What went wrong, and is not the end of the command."""
+    _complain(text, 1)
 
 
 def _complain(text: str, status: int) -> int:

@@ -43,3 +43,11 @@ def live() -> Iterator[Live]:
 def disk(tmp_path: Path) -> Disk:
     """A file for rooms, and whoever opens it."""
     return Disk(tmp_path)
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the machine's own environment is a setting."""
+    for name in list(os.environ):
+        if name.startswith("GATEWAY_") or name == "PORT":
+            monkeypatch.delenv(name)

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.cli import main
 from gateway.engines.scripted import ScriptedEngine
+from tests.command import fails
 from tests.live import Live, in_thread
 
 
@@ -23,17 +24,6 @@ def talk(tmp_path: Path) -> Path:
     path = tmp_path / "talk.en-de.tsv"
     path.write_text("One two three.\tEins zwei drei.\nFour.\tVier.\n", "utf-8")
     return path
-
-
-def fails(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str]:
-    try:
-        status = main([str(one) for one in argv])
-    except SystemExit as exc:
-        status = int(str(exc.code))
-    err = capsys.readouterr().err
-    assert err.startswith("gateway: ")
-    assert "Traceback" not in err
-    return status, err
 
 
 def test_a_replay_prints_captions_and_its_report_and_writes_the_rest(

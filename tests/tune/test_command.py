@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import threading
 import time
@@ -26,6 +25,7 @@ from gateway.keys import Keyring
 from gateway.limits import Limits
 from gateway.server.gate import Gate
 from gateway.tune import command, sweep
+from tests import command as command_line
 from tests.live import Live, in_thread
 
 SCRIPTED = ["--engine", "scripted", "--scripted-pace", "0.01"]
@@ -33,12 +33,12 @@ QUICK = ["--seconds", "0.5", "--try", "max_num_seqs=2,4", *SCRIPTED]
 MEETING = "40 a second, 1-8 words"
 
 
+pytestmark = pytest.mark.usefixtures("bare")
+
+
 @pytest.fixture(autouse=True)
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own environment is a setting, and engines are warm soon."""
-    for name in list(os.environ):
-        if name.startswith("GATEWAY_") or name == "PORT":
-            monkeypatch.delenv(name)
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines are warm soon."""
     monkeypatch.setattr(sweep, "WARM_S", 0.02)
 
 
@@ -47,15 +47,7 @@ def tune(*argv: object) -> int:
 
 
 def fails(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str]:
-    try:
-        status = tune(*argv)
-    except SystemExit as exc:
-        status = int(str(exc.code))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("gateway: ")
-    assert "Traceback" not in err
-    return status, err
+    return command_line.fails(capsys, "tune", *argv)
 
 
 # --- what comes out ------------------------------------------------------------------------------
