@@ -19,7 +19,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -27,7 +26,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from gateway import pin, scrape
-from gateway.errors import ClientFault, GatewayError
+from gateway.errors import ClientFault, EngineFault, GatewayError
 from gateway.server import process
 from gateway.server.gate import Gate
 from gateway.server.handover import Handover
@@ -70,12 +69,13 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker says to its parent; nothing at all is said by one that goes on.
 
     ``ready`` is what to say of the engine, and ``fault`` why it ends; ``usage``: because of a
-    setting.
+    setting, ``engine``: because the engine does not start.
     """
 
     ready: str | None = None
     fault: str | None = None
     usage: bool = False
+    engine: bool = False
 
 
 class Worker:
@@ -314,7 +314,8 @@ def main() -> int:
         return 2
     except (GatewayError, OSError) as exc:
         hint = getattr(exc, "hint", None)
-        _say(parent, Word(fault=f"{exc} {hint}" if hint else str(exc)))
+        why = f"{exc} {hint}" if hint else str(exc)
+        _say(parent, Word(fault=why, engine=isinstance(exc, EngineFault)))
         return 1
 
 
@@ -330,7 +331,3 @@ def _line(descriptor: int) -> bytes:
     while (one := os.read(descriptor, 1)) not in (b"", b"\n"):
         line += one
     return bytes(line)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,8 @@ between them whose a room is.
 A worker that ends by itself is started again, later each time it fails; the others go on. Its
 rooms wait for it, because a room that moved could not move back without being in two processes
 for a while. Only a worker that fails again and again is retired: it never comes back, and
-the others share its rooms. One that lives and says nothing any more is ended by force.
+the others share its rooms. One that finds no engine is not given up: the others find none, either.
+One that lives and says nothing any more is ended by force.
 
 What keeps one from starting keeps all: it is said once, as one process would say it.
 """
@@ -56,6 +57,11 @@ TRACE_S = 1.0
 LAST_WORD_S = 1.0
 """Seconds to read what one that has ended had said."""
 LINE_BYTES = 65_536
+BEGIN = (
+    "import sys; sys.path[:] = sys.argv[1:];"
+    " from gateway.server.worker import main; sys.exit(main())"
+)
+"""A worker imports what this process imports, whatever lies in the directory it is started in."""
 SHARED = ("openai", "scripted")
 """Engines that several processes can use: the one of another server, and none."""
 
@@ -125,6 +131,7 @@ class Crew:
         self._starts: Counter[int] = Counter()
         self._ready: set[int] = set()
         self._unread: set[int] = set()  # workers that were not there yet when keys were to be read
+        self._engineless: set[int] = set()  # workers that have just found no engine
         self._fault: Word | None = None
         self._announced = False
         self._ending = asyncio.Event()
@@ -164,11 +171,14 @@ class Crew:
         failures = 0
         while not self._ending.is_set():
             begun = time.monotonic()
-            status = await self._once(member)
+            status = await self._tried(member)
             steady = member in self._ready and time.monotonic() - begun > STEADY_S
             self._ready.discard(member)
             if self._ending.is_set():
-                self._status = self._status or max(0, status)
+                clean = status in (0, -signal.SIGTERM)  # the latter while it was starting
+                if not clean and self._fault is None:
+                    log.error("worker %d ended with status %d", member, status)
+                    self._status = self._status or abs(status)
                 return
             if self._fault is None:
                 log.error("worker %d ended with status %d", member, status)
@@ -179,10 +189,23 @@ class Crew:
                 self._stop()
                 return
             failures = 0 if steady or status == 0 else failures + 1
+            if member in self._engineless:
+                self._engineless.discard(member)
+                failures = min(failures, FAILURES - 1)
             if failures >= FAILURES:
                 self._retire(member)
                 return
             await self._pause(min(BACK_S[0] * 2**failures, BACK_S[1]))
+
+    async def _tried(self, member: int) -> int:
+        """`_once`, where the system has no process for it as well."""
+        try:
+            return await self._once(member)
+        except OSError as exc:
+            if not self._announced:
+                raise
+            log.error("worker %d cannot be started: %s", member, exc)
+            return 1
 
     async def _once(self, member: int) -> int:
         """One worker from its start to its end; its status, negative where a signal ended it."""
@@ -197,7 +220,7 @@ class Crew:
             starts=self._starts[member],
         )
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.server.worker"),
+            *(sys.executable, "-P", "-c", BEGIN, *sys.path),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=() if shared is None else (shared,),
@@ -215,7 +238,9 @@ class Crew:
             return status
         finally:
             hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            (heard,) = await asyncio.gather(hearing, return_exceptions=True)
+            if isinstance(heard, Exception):
+                log.error("worker %d was not understood", member, exc_info=heard)
             self._processes.pop(member, None)
             if process.returncode is None:  # this task was cancelled
                 process.kill()
@@ -249,6 +274,8 @@ class Crew:
             self._heard(member, process, msgspec.json.decode(line, type=Word))
 
     def _heard(self, member: int, process: asyncio.subprocess.Process, word: Word) -> None:
+        if word.engine:
+            self._engineless.add(member)
         if word.fault is not None:
             if self._fault is None and not self._announced and not self._ending.is_set():
                 self._fault = word
@@ -259,7 +286,8 @@ class Crew:
         self._ready.add(member)
         if member in self._unread:
             self._unread.discard(member)
-            process.send_signal(signal.SIGHUP)
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGHUP)
         if self._announced:
             log.info("worker %d is ready again", member)
         elif self._ready == self._members:

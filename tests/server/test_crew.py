@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,8 @@ from gateway.server import workers as module
 from gateway.server.handover import private
 from gateway.server.workers import Crew
 from gateway.settings import Settings
+from tests.engines.openai_factory import shout
+from tests.engines.openai_server import Server
 from tests.live import until
 from tests.talk import Talk
 
@@ -213,4 +216,77 @@ def test_a_worker_that_is_killed_before_all_are_ready_ends_all_and_that_is_said(
         assert "worker 0 ended with status -9" in caplog.text
         assert "not all workers could be started" in caplog.text
 
+    run(main)
+
+
+def test_a_worker_that_finds_no_engine_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        with Server(owner="vllm", default=shout) as first:
+            port = int(first.url.split(":")[2].split("/")[0])
+            settings = Settings(
+                engine="openai", openai_url=first.url, port=0, workers=1, signing_key="x" * 32
+            )
+            made = Crew(settings, tmp_path, None)
+            running = asyncio.create_task(made.run())
+            await until(lambda: made._announced)
+        made._processes[0].kill()
+        await until(lambda: caplog.text.count("No model server answers") > module.FAILURES)
+        with Server(owner="vllm", default=shout, port=port):
+            await until(lambda: 0 in made._ready)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await running == 0
+
+    monkeypatch.setattr(module, "FAILURES", 2)
+    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    run(main)
+
+
+def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_others_live(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with crew() as (made, _):
+            other = made._processes[0]
+            with monkeypatch.context() as patch:
+                patch.setattr(module.sys, "executable", "/nowhere/python")
+                made._processes[1].kill()
+                await until(lambda: "worker 1 cannot be started" in caplog.text)
+            await until(lambda: 1 in made._ready)
+            assert made._processes[0] is other
+
+    run(main)
+
+
+def test_what_lies_where_the_workers_are_started_is_not_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with crew() as (made, _):
+            assert made._announced
+
+    (tmp_path / "gateway").mkdir()
+    (tmp_path / "gateway" / "__init__.py").write_text("raise ImportError('somebody else')")
+    (tmp_path / "logging.py").write_text("raise ImportError('somebody else')")
+    monkeypatch.setattr(sys, "path", [one or os.getcwd() for one in sys.path])
+    monkeypatch.chdir(tmp_path)
+    run(main)
+
+
+def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, drain_s=0.1)
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: made._announced)
+        made._processes[0].send_signal(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == signal.SIGKILL
+        assert "worker 0 ended with status -9" in caplog.text
+
+    monkeypatch.setattr(module, "LAST_S", 0.1)
+    monkeypatch.setattr(module, "KILL_S", 0.1)
     run(main)
