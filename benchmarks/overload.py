@@ -34,7 +34,8 @@ from gateway.engines.base import Engine
 from gateway.job import Job
 from gateway.limits import Limits
 from gateway.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.session import Session
 from gateway.settings import Settings
 

@@ -27,7 +27,8 @@ from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.profiles import Profile
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
 WORDS = (

@@ -95,6 +95,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
     ("engines.scripted", "session"),
+    ("seat", "server.drain"),
     (
         "engines.ctranslate2",
         "engines.piecewise",
@@ -140,7 +141,7 @@ PURE = (
     ),
     *("cues", "transcript", "formats"),
     *("captions", "intake", "pace", "recovery", "store", "tables"),
-    *("address", "claims", "keys", "origin", "pin", "scrape", "ticket"),
+    *("address", "claims", "keys", "origin", "pin", "scrape", "seat", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("soak.ledger", "soak.report"),
     *("tune", "tune.history", "tune.load", "tune.steps", "tune.report"),

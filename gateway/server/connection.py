@@ -31,8 +31,9 @@ from gateway.grant import EVERYTHING, Grant
 from gateway.log import Point
 from gateway.member import Role
 from gateway.messages import Error, View
+from gateway.seat import Place, Seat
 from gateway.server.gate import Gate, spoken
-from gateway.server.hub import CLOSE, Hub, Phase, Place, Seat
+from gateway.server.hub import CLOSE, Hub, Phase
 from gateway.server.upgrade import WRITER, Post, Writer
 from gateway.session import Renew, Session
 

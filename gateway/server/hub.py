@@ -15,31 +15,29 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 from weakref import WeakValueDictionary
 
-import msgspec
-
-from gateway.codec import Codec
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch
 from gateway.engines.base import Engine, Health, Substituted
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.flow import Flow
-from gateway.grant import EVERYTHING, Grant
+from gateway.grant import Grant
 from gateway.intake import AUTO, speakable
 from gateway.limits import Limits
 from gateway.load import Load
-from gateway.log import Log, Point
-from gateway.member import Role
-from gateway.messages import PRIVATE, Degraded, Goaway, ServerMessage, Settings, View
+from gateway.log import Log
+from gateway.messages import PRIVATE, Degraded, ServerMessage, Settings
 from gateway.outbox import Outbox, Tally
 from gateway.quota import Ledger
 from gateway.room import Room
+from gateway.seat import Place, Seat, recognise
+from gateway.server.drain import Drain
 from gateway.server.jobs import Jobs
-from gateway.session import Renew, Session, State
+from gateway.session import Session, State
 from gateway.store import Store
 from gateway.token import Signer
 
@@ -55,14 +53,6 @@ CLOSE = {
 
 HOUSEKEEPING_S = 1.0
 """Seconds between looks for overdue jobs and rooms that have been empty for too long."""
-OVERLAP_S = 1.0
-"""Seconds after ``goaway`` in which sockets stay at least, for clients to open the next one."""
-TURN_S = 0.05
-"""Seconds between looks for rooms that have settled, in a drain."""
-FAREWELL_S = 0.3
-"""Seconds that clients have to take their last frames: what they miss they get when they resume."""
-STOPPING = "The server is about to stop; open the next socket now."
-
 
 AS_USUAL = Degraded(partials="on")
 """What nobody needs to be told."""
@@ -74,49 +64,6 @@ class Phase(enum.Enum):
     OPEN = "open"
     DRAINING = "draining"  # nothing new is taken, what is in flight ends, rooms are let go
     CLOSED = "closed"
-
-
-RESUME = "resume"
-"""The kind of a token that states a `Place`."""
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """What a resume token states: whose place a socket may take. ``grant`` None: everything."""
-
-    session: str
-    room: str
-    role: Role
-    source: str | None
-    targets: tuple[str, ...]
-    view: View
-    speaker: str | None
-    grant: Grant | None = None
-
-
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asked for when it connected. Languages are as they were typed.
-
-    ``session`` is the one whose place it takes, ``since`` how far that had come. ``once`` is for a
-    request that nobody will come back for.
-    """
-
-    session: str | None = None
-    since: Point | None = None
-    once: bool = False
-    room: str | None = None
-    role: Role = Role.SPEAK
-    source: str | None = None
-    targets: tuple[str, ...] = ()
-    view: View = "live"
-    speaker: str | None = None
-    codec: Codec = Codec.JSON
-    grant: Grant = EVERYTHING
-    renew: Renew | None = None
-
-    def check(self) -> None:
-        """Raises `ClientFault` (``forbidden``) where the grant does not reach as far as this."""
-        self.grant.be(self.role)
-        self.grant.enter(PRIVATE if self.room is None else self.room)
 
 
 class Hub:
@@ -175,7 +122,7 @@ class Hub:
         self.degraded = AS_USUAL
         if isinstance(engine, Substituted):
             engine.changed = self.heed
-        self._hurried = False
+        self._drain = Drain(self.rooms, self.sessions, store, self.act, clock)
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.dispatch!r}>"
@@ -242,7 +189,10 @@ class Hub:
         )
         self.sessions[session.id] = session
         session.account = self.ledger.enter(session, seat.grant)
-        token = None if seat.once else self._token(session, seat)
+        token = None
+        if not seat.once:
+            until = self.wall() + self.limits.resume_s
+            token = seat.token(self.signer, session.id, room.name, self.limits.targets, until)
         resumed = session.open(seat.targets, self.now(), since=seat.since, token=token)
         if resumed is not None:
             self.resumed[resumed.ok] += 1
@@ -255,29 +205,7 @@ class Hub:
         Raises `ClientFault` (``unauthenticated``) where the token is not good, and without it
         nobody knows which room is meant.
         """
-        if not token:
-            return None
-        try:
-            place = self.signer.read(RESUME, token, Place, self.wall())
-        except ClientFault:
-            if room is None:
-                raise
-            return None
-        return place if room in (None, place.room) else None
-
-    def _token(self, session: Session, seat: Seat) -> str:
-        until = self.wall() + self.limits.resume_s
-        place = Place(
-            session.id,
-            session.room.name,
-            seat.role,
-            seat.source,
-            seat.targets[: self.limits.targets + 1],  # more is too many, however many
-            seat.view,
-            seat.speaker,
-            None if seat.grant is EVERYTHING else seat.grant,
-        )
-        return self.signer.sign(RESUME, place, until)  # its grant is looked at by itself
+        return recognise(self.signer, token, room, self.wall())
 
     def _defer(self, session: Session) -> None:
         """A long replay lets others have their turn between two pages."""
@@ -457,7 +385,7 @@ class Hub:
         """Keep all logs together within `Limits.memory_bytes`."""
         while (over := self.log_bytes - self.limits.memory_bytes) > 0:
             if not self._give_up():  # there is somebody everywhere
-                longest = max((room.log for room in self.rooms.values()), key=_bytes)
+                longest = max((room.log for room in self.rooms.values()), key=lambda log: log.bytes)
                 longest.shed(min(over, longest.bytes // 2 + 1))
 
     def _drop(self, room: Room) -> None:
@@ -556,85 +484,15 @@ class Hub:
         self.act()
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly.
-
-        Each room is let go as soon as nothing is under way in it, so that the next process can go
-        on with it; its sockets stay for `OVERLAP_S`, in which clients open the next one.
-        """
+        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly."""
         if self.stopping():
             return
         self.phase = Phase.DRAINING
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
-        begun = self.now()
-        goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
-        for session in list(self.sessions.values()):
-            session.outbox.send(goaway, begun)
-            session.drain()
-        for room in self.rooms.values():
-            for speaker in list(room.away.values()):  # who cannot go on speaking here
-                room.hush(speaker, begun)
-        settled = await self._settle(begun + min(OVERLAP_S, seconds), begun + seconds)
-        busy = self.rooms.keys() - settled
-        for name in busy:
-            self.rooms[name].stop(self.now())
-        self.act()
-        self._let_go(busy)
-        self._dismiss(set(self.rooms))
-        await self._patience(lambda: not self.sessions, self.now() + FAREWELL_S)
+        await self._drain.run(seconds)
         self.jobs.clear()
         self.phase = Phase.CLOSED
 
     def hurry(self) -> None:
         """Cut a drain short: somebody asked twice."""
-        self._hurried = True
-
-    async def _settle(self, overlap: float, until: float) -> set[str]:
-        """Let go of rooms as they settle, and of their sockets from ``overlap`` on; those rooms."""
-        settled: set[str] = set()
-        last = until
-
-        def over() -> bool:
-            nonlocal last
-            now = self.now()
-            new = {name for name, room in self.rooms.items() if room.settled} - settled
-            self._let_go(new)
-            settled.update(new)
-            # A private room ends with its process: there is no next socket to wait for.
-            due = {name for name in settled if now >= overlap or name.startswith(PRIVATE)}
-            if self._dismiss(due):
-                last = min(until, now + FAREWELL_S)
-            busy = self.rooms.keys() - settled
-            ended = not busy and (not self.sessions or (now >= overlap and now >= last))
-            return ended or self._hurried
-
-        await self._patience(over, until)
-        return settled
-
-    def _let_go(self, names: Collection[str]) -> None:
-        """Nothing more is decided in these rooms here: another process may claim them."""
-        for session in self.sessions.values():
-            if session.room.name in names:
-                session.dismiss()
-        if self.store is not None:
-            for name in names:
-                self.store.release(name)
-
-    def _dismiss(self, names: Collection[str]) -> bool:
-        """Close the sockets of these rooms, once they have been sent all; whether any was open."""
-        found = [s for s in self.sessions.values() if s.room.name in names]
-        open = [session for session in found if session.outbox.closing is None]
-        for session in open:
-            session.outbox.close(CloseCode.GOAWAY, STOPPING)
-        return bool(open)
-
-    async def _patience(self, done: Callable[[], bool], until: float) -> None:
-        """Wait for something, but no longer than that.
-
-        It is looked for: it may come about by any frame, job or timer, and a drain is short.
-        """
-        while not done() and self.now() < until:  # noqa: ASYNC110  # no event tells it
-            await asyncio.sleep(min(TURN_S, until - self.now()))
-
-
-def _bytes(log: Log) -> int:
-    return log.bytes
+        self._drain.hurry()

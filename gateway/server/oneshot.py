@@ -28,7 +28,8 @@ from gateway.messages import (
     ServerMessage,
     Set,
 )
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 
 ANSWER_S = 30.0
 """Seconds for the whole text."""

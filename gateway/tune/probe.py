@@ -29,7 +29,8 @@ from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.messages import Cancelled, Failed, Final, Say, ServerMessage, Source
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.session import Session
 from gateway.settings import Settings
 from gateway.tune.load import Load

@@ -14,7 +14,7 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.member import Role
-from gateway.server.hub import Seat
+from gateway.seat import Seat
 from gateway.session import Session
 from tests.live import Live, running, until
 from tests.talk import run

@@ -14,8 +14,9 @@ from gateway.grant import Grant, Quota
 from gateway.limits import Limits
 from gateway.member import Role
 from gateway.messages import Final, Welcome
+from gateway.seat import Seat
 from gateway.server import hub as module
-from gateway.server.hub import Hub, Seat
+from gateway.server.hub import Hub
 from tests.helpers import EAGER, read
 from tests.live import until
 from tests.talk import run

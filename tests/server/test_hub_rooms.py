@@ -9,7 +9,8 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.log import EVENT_BYTES
 from gateway.messages import Cancelled, Source
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.server.oneshot import OneShot
 from gateway.session import Session
 from tests.live import until

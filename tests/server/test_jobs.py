@@ -14,7 +14,8 @@ from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.messages import Delta, Failed, Final
 from gateway.room import Room
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.session import Session
 from tests.helpers import names, only, read
 from tests.live import until

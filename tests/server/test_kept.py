@@ -10,7 +10,8 @@ import httpx2 as httpx
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.sqlite import SqliteStore
 from tests.live import running, until
 from tests.talk import Talk, run, talk

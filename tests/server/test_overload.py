@@ -12,7 +12,8 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault
 from gateway.grant import Grant, Quota
 from gateway.limits import Limits
-from gateway.server.hub import Hub, Seat
+from gateway.seat import Seat
+from gateway.server.hub import Hub
 from gateway.server.metrics import TENANTS, Metrics
 from tests.live import Live, running, until
 from tests.talk import run, talk

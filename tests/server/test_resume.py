@@ -15,7 +15,7 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.hub import Seat
+from gateway.seat import Seat
 from gateway.sqlite import SqliteStore
 from gateway.store import StoreFault
 from tests.live import Live, running, until

@@ -13,8 +13,8 @@ import pytest
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
+from gateway.seat import Seat
 from gateway.server import rooms
-from gateway.server.hub import Seat
 from gateway.server.rooms import WAITING, Scribe
 from tests.history import History
 from tests.live import Live, running, until

@@ -17,8 +17,9 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.messages import Tick
+from gateway.seat import Seat
 from gateway.server import connection, process
-from gateway.server.hub import Hub, Seat
+from gateway.server.hub import Hub
 from gateway.server.upgrade import WRITER
 from gateway.session import Session
 from tests.live import Live, running, until

@@ -1,0 +1,135 @@
+"""The end of a gateway: what of its rooms and sockets may go on, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx2 as httpx
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.seat import Seat
+from gateway.server.hub import Hub, Phase
+from gateway.session import State
+from gateway.sqlite import SqliteStore
+from tests.live import running, until
+from tests.talk import run, talk
+
+
+def test_a_room_in_which_nothing_is_under_way_is_let_go_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        store = SqliteStore(tmp_path / "rooms.db", Limits())
+        other = SqliteStore(tmp_path / "rooms.db", Limits())
+        async with (
+            running(engine, store=store, drain_s=60.0) as live,
+            talk(live, "?room=idle&to=de") as idle,
+            talk(live, "?room=busy&to=de") as busy,
+        ):
+            await idle.next()
+            await busy.send({"type": "say", "id": "a", "text": "hello there"})
+            await until(lambda: engine.unfinished == 1)
+            live.server.should_exit = True
+            await idle.until("goaway")
+            await other.open()
+            history = await other.claim("idle")
+            assert history.log.epoch == live.hub.rooms["idle"].log.epoch
+            assert not live.hub.rooms["busy"].settled
+            engine.release()
+            assert (await busy.until("final"))[-1]["text"] == "[de] hello there"
+            assert (await idle.closed())[0] == (await busy.closed())[0] == CloseCode.GOAWAY
+            assert (await other.claim("busy")).log.seq == 2
+        await other.close()
+
+    run(main)
+
+
+def test_what_grows_may_be_said_to_its_end_and_nothing_new_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "rooms.db", Limits())
+        async with (
+            running(store=store, drain_s=60.0) as live,
+            talk(live, "?room=a&to=de") as client,
+        ):
+            await client.send({"type": "say", "id": "a", "text": "good", "final": False})
+            await client.until("ack")
+            live.server.should_exit = True
+            await client.until("goaway")
+            await client.send({"type": "say", "id": "b", "text": "new"})
+            error = (await client.until("error"))[-1]
+            assert (error["code"], error["retry"]) == ("busy", True) and error["retry_ms"] > 0
+            await client.send({"type": "say", "id": "a", "text": "good morning"})
+            assert (await client.until("final"))[-1]["text"] == "[de] good morning"
+            seq = live.hub.rooms["a"].log.seq
+            (session,) = live.hub.sessions.values()
+            await until(lambda: session.state is State.DISMISSED)
+            await client.send({"type": "set", "context": "a meeting"})
+            await client.closed()
+            assert live.hub.rooms["a"].log.seq == seq, "it may be another process's already"
+
+    run(main)
+
+
+def test_who_is_alone_in_a_private_room_is_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        alone, together = hub.open(Seat()), hub.open(Seat(room="r"))
+        draining = asyncio.create_task(hub.drain(60.0))
+        await until(lambda: alone.outbox.closing is not None)
+        assert together.outbox.closing is None
+        hub.hurry()
+        await draining
+        assert together.outbox.closing is CloseCode.GOAWAY
+        assert hub.phase is Phase.CLOSED
+        await hub.drain(60.0)  # it is over: not again
+
+    run(main)
+
+
+def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_process(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        stores = [SqliteStore(tmp_path / "rooms.db", Limits()) for _ in range(2)]
+        for store in stores:
+            await store.open()
+        old, new = (Hub(ScriptedEngine(), Limits(), store=store) for store in stores)
+        await old.fetch("r")
+        fetching = asyncio.create_task(new.fetch("r"))
+        await until(lambda: "r" in stores[1]._claims)
+        draining = asyncio.create_task(new.drain(60.0))
+        await old.drain(0)
+        await fetching
+        assert "r" not in new.rooms
+        await draining
+        for store in stores:
+            await store.close()
+
+    run(main)
+
+
+def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
+    async def main() -> None:
+        engine = ScriptedEngine()
+        engine.hold()
+        async with (
+            running(engine, drain_s=60.0) as live,
+            talk(live, "?room=a&to=de") as client,
+            httpx.AsyncClient(base_url=live.http) as http,
+        ):
+            await client.send("hello")
+            await until(lambda: engine.unfinished == 1)
+            live.server.should_exit = True
+            await client.until("goaway")
+            async with talk(live, "?room=a") as late:
+                error = await late.next()
+                assert (error["code"], error["fatal"]) == ("busy", True)
+                assert (await late.closed())[0] == CloseCode.GOAWAY
+            ready = await http.get("/readyz")
+            assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+            assert (await http.get("/healthz")).status_code == 200
+
+    run(main)
