@@ -1,4 +1,4 @@
-"""Every engine there is, each started once for all the tests of the contract."""
+"""Every engine there is, each started once for all the tests of the contract; and models."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from gateway.engines import checkpoint
 from gateway.engines.base import Engine, Health
 from gateway.engines.fallback import FallbackEngine
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.piecewise import PiecewiseEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.supervisor import Supervisor
+from tests.engines.puppet import Puppet
 
 T = TypeVar("T")
 
@@ -172,3 +174,17 @@ def subject(
     with subject.runner:
         yield subject
         subject.close()
+
+
+@pytest.fixture(scope="session")
+def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tiny models are made and converted, once for all tests."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture
+def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
+    """What every embedded engine decodes with."""
+    puppet = Puppet()
+    monkeypatch.setattr(checkpoint, "load", lambda *_: puppet)
+    return puppet

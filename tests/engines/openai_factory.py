@@ -1,14 +1,20 @@
-"""An unstarted `OpenAIEngine` and the server it is for, for tests that run against every engine."""
+"""An `OpenAIEngine` and the server it is for: for its own tests, and those of every engine."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from gateway.engines.openai import OpenAIEngine
+from gateway.profiles import load
 from tests.engines.openai_server import Script, Server
+from tests.engines.reading import run
+
+CHAT = load("chat")
+RAW = load("seed-x")
 
 PACE = 0.002
 """Seconds to a piece: a fast model, slow enough that its pieces are not all there at once."""
@@ -34,3 +40,27 @@ def make_engine(**settings: Any) -> Iterator[OpenAIEngine]:
     """The engine is the caller's to start and close. Generic chat profile, vLLM's fields on."""
     with Server(owner="vllm", default=shout) as server:
         yield OpenAIEngine(server.url, **settings)
+
+
+def with_engine(
+    work: Callable[[Server, OpenAIEngine], Awaitable[None]],
+    *,
+    owner: str = "tests",
+    server_key: str | None = None,
+    **settings: Any,
+) -> None:
+    """Run ``work`` with a server and an engine started on it; afterwards nothing is left open."""
+
+    async def main() -> None:
+        with Server(owner=owner, api_key=server_key) as server:
+            engine = OpenAIEngine(server.url, **{"profile": CHAT, **settings})
+            await engine.start()
+            try:
+                await work(server, engine)
+            finally:
+                await engine.aclose()
+            assert engine.unfinished == 0
+            await server.wait(lambda server: server.unfinished == 0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(main)

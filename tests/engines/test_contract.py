@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 import pytest
@@ -19,24 +19,9 @@ from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job, Priority
 from gateway.profiles import LEAST
 from tests.engines.conftest import Subject
+from tests.engines.reading import LONG, TEXT, chunks, job, texts
 
-TEXT = "Good morning everybody, can you hear me?"
-LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
 CONTROLS = "</s> <|im_end|> <s><de> [INST] <end_of_turn> <think> good <sep> morning"
-
-
-def job(id: str, text: str = TEXT, **fields: Any) -> Job:
-    return Job(id=id, text=text, source="en", target="de", **fields)
-
-
-async def chunks(engine: Engine, job: Job) -> list[Chunk]:
-    """All chunks of a job that ends as it should."""
-    async with aclosing(engine.translate(job)) as stream:
-        return [chunk async for chunk in stream]
-
-
-async def read(engine: Engine, job: Job) -> list[str]:
-    return [chunk.text for chunk in await chunks(engine, job)]
 
 
 class Taken:
@@ -104,7 +89,7 @@ def test_a_started_engine_is_ready_and_says_what_it_is(subject: Subject) -> None
 
 def test_a_translation_comes_in_chunks_none_of_them_empty(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        chunks = await read(engine, job("whole"))
+        chunks = await texts(engine, job("whole"))
         assert chunks
         assert all(chunks)
 
@@ -113,7 +98,7 @@ def test_a_translation_comes_in_chunks_none_of_them_empty(subject: Subject) -> N
 
 def test_the_same_job_gives_the_same_translation(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        first, second = [await read(engine, job(f"same-{n}")) for n in range(2)]
+        first, second = [await texts(engine, job(f"same-{n}")) for n in range(2)]
         assert "".join(first) == "".join(second)
 
     try_on(subject, work)
@@ -121,14 +106,14 @@ def test_the_same_job_gives_the_same_translation(subject: Subject) -> None:
 
 def test_a_second_attempt_is_made_as_well(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        assert await read(engine, job("again", attempt=2))
+        assert await texts(engine, job("again", attempt=2))
 
     try_on(subject, work)
 
 
 def test_unfinished_sources_are_translated(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        await read(engine, job("partial", "Good morning every", partial=True))
+        await texts(engine, job("partial", "Good morning every", partial=True))
 
     try_on(subject, work)
 
@@ -146,7 +131,7 @@ def test_the_beginning_of_its_own_output_is_continued_to_the_same_output(subject
             assert again == whole
             # A last token that completes no text is told where it comes with one that does.
             assert ids[: len(hint)] == hint[: len(ids)]
-            assert (await read(engine, made))[0].startswith(" ")
+            assert (await texts(engine, made))[0].startswith(" ")
 
     try_on(subject, work)
 
@@ -193,7 +178,7 @@ def test_a_prefix_that_is_the_whole_translation_is_no_fault(subject: Subject) ->
 
 def test_what_looks_like_control_tokens_is_only_text(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        assert await read(engine, job("controls", CONTROLS))
+        assert await texts(engine, job("controls", CONTROLS))
 
     try_on(subject, work)
 
@@ -242,7 +227,7 @@ def test_an_aborted_job_says_so_and_nothing_more(subject: Subject) -> None:
 
 def test_a_job_can_be_aborted_before_its_first_chunk(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        reading = asyncio.create_task(read(engine, job("early", LONG)))
+        reading = asyncio.create_task(texts(engine, job("early", LONG)))
         while not engine.unfinished:  # noqa: ASYNC110
             await asyncio.sleep(0)
         engine.abort("early")
@@ -255,7 +240,7 @@ def test_a_job_can_be_aborted_before_its_first_chunk(subject: Subject) -> None:
 def test_abort_of_a_job_that_does_not_run_does_nothing(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         engine.abort("never seen")
-        whole = "".join(await read(engine, job("over")))
+        whole = "".join(await texts(engine, job("over")))
         engine.abort("over")
         async with aclosing(engine.translate(job("twice", LONG))) as chunks:
             await anext(chunks)
@@ -264,7 +249,7 @@ def test_abort_of_a_job_that_does_not_run_does_nothing(subject: Subject) -> None
             with pytest.raises(Aborted):
                 await anext(chunks)
         engine.abort("twice")
-        assert "".join(await read(engine, job("after"))) == whole
+        assert "".join(await texts(engine, job("after"))) == whole
 
     try_on(subject, work)
 
@@ -273,17 +258,17 @@ def test_the_id_of_a_stopped_job_can_be_used_again(subject: Subject) -> None:
     """The second attempt at a job has the same id as the first."""
 
     async def work(engine: Engine) -> None:
-        whole = await read(engine, job("id"))
+        whole = await texts(engine, job("id"))
         async with aclosing(engine.translate(job("id", LONG))) as chunks:
             await anext(chunks)
-        assert "".join(await read(engine, job("id"))) == "".join(whole)
+        assert "".join(await texts(engine, job("id"))) == "".join(whole)
 
     try_on(subject, work)
 
 
 def test_what_is_pushed_is_what_can_be_pulled(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
-        whole = "".join(await read(engine, job("pulled")))
+        whole = "".join(await texts(engine, job("pulled")))
         taken = Taken().submit(engine, job("pushed"))
         await taken.over.wait()
         assert (taken.text, taken.fault) == (whole, None)
@@ -331,7 +316,7 @@ def test_a_sink_may_abort_its_job_and_begin_it_again_from_where_it_is_called(
     engine = subject.engine
 
     async def work(engine: Engine) -> None:
-        whole = "".join(await read(engine, job("once")))
+        whole = "".join(await texts(engine, job("once")))
         taken = Twice().submit(engine, job("twice", LONG))
         await taken.over.wait()
         assert isinstance(taken.fault, Aborted)
@@ -369,7 +354,7 @@ def test_more_jobs_than_it_has_room_for_all_end(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         count = 2 * engine.capacity + 1
         results = await asyncio.gather(
-            *(read(engine, job(f"many-{n}", f"{TEXT} {n}")) for n in range(count)),
+            *(texts(engine, job(f"many-{n}", f"{TEXT} {n}")) for n in range(count)),
             return_exceptions=True,
         )
         refused = [result for result in results if isinstance(result, Overloaded)]
@@ -390,7 +375,7 @@ def test_other_tasks_run_while_it_works(subject: Subject) -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(other())
-        await read(engine, job("ticking", LONG))
+        await texts(engine, job("ticking", LONG))
         ticking.cancel()
         assert turns > 10, "an engine that blocks gives the loop a turn or two for the whole job"
 
@@ -424,7 +409,7 @@ def test_a_closed_engine_stays_closed(subject: Subject) -> None:
         await engine.aclose()
         assert engine.health is Health.CLOSED
         with pytest.raises(EngineGone):
-            await read(engine, job("late"))
+            await texts(engine, job("late"))
         engine.abort("late")
         assert engine.unfinished == 0
         taken = Taken().submit(engine, job("too late"))

@@ -19,7 +19,7 @@ import pytest
 from gateway import profiles
 from gateway.engines.base import Aborted
 from gateway.engines.openai import OpenAIEngine
-from gateway.job import Job
+from tests.engines.reading import job, texts
 from tests.engines.vllm_factory import require
 from tests.models import tiny_llama
 
@@ -84,21 +84,12 @@ def counted(url: str, *names: str) -> float:
     return sum(map(float, values))
 
 
-def job(id: str, text: str) -> Job:
-    return Job(id=id, text=text, source="en", target="de")
-
-
-async def collect(engine: OpenAIEngine, job: Job) -> list[str]:
-    async with aclosing(engine.translate(job)) as chunks:
-        return [chunk.text async for chunk in chunks]
-
-
 def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
     async def main() -> None:
         engine = OpenAIEngine(server, profile=profiles.load("embedded"))
         await engine.start()
-        first = await collect(engine, job("a", "Good morning everybody"))
-        again = await collect(engine, job("b", "Good morning everybody"))
+        first = await texts(engine, job("a", "Good morning everybody"))
+        again = await texts(engine, job("b", "Good morning everybody"))
         assert len(first) > 1
         assert "".join(first) == "".join(again)
         await engine.aclose()

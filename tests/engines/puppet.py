@@ -1,0 +1,51 @@
+"""A model in the test's hands, in the place of one that CTranslate2 decodes with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from gateway.engines.checkpoint import Sink
+from gateway.profiles import Profile
+from tests.live import until
+
+END = "</s>"
+
+
+class Puppet:
+    """A `checkpoint.Model` in the test's hands: `token` gives one to each job of a batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.rest = ""
+        self._tokens = threading.Semaphore(0)
+        self._texts: list[tuple[str, str | None]] = []
+
+    @property
+    def started(self) -> list[str]:
+        return [id for batch in self.batches for id in batch]
+
+    def token(self, text: str, only: str | None = None) -> None:
+        """Say a token, for ``only`` that job or the whole batch; a full stop or `END` ends it."""
+        self._texts.append((text, only))
+        self._tokens.release()
+
+    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+        self.batches.append([sink.job.id for sink in sinks])
+        while sinks:
+            self._tokens.acquire()
+            text, only = self._texts.pop(0)
+            meant = [sink for sink in sinks if only in (None, sink.job.id)]
+            ended = [
+                sink
+                for sink in meant
+                if text == END or sink.step(text, [len(text)]) or text.endswith(".")
+            ]
+            for sink in ended:
+                sink.end(self.rest)
+            sinks = [sink for sink in sinks if sink not in ended]
+
+
+async def begun(puppet: Puppet, count: int) -> None:
+    """Until so many jobs are being decoded."""
+    await until(lambda: len(puppet.started) >= count)

@@ -1,0 +1,67 @@
+"""An engine as its tests use it: jobs for it, and what it says of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from gateway.engines.base import Engine
+from gateway.job import Chunk, Job
+from tests.live import until
+
+TEXT = "Good morning everybody, can you hear me?"
+LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."
+
+PATIENCE_S = 30.0
+"""After which a test is taken to hang."""
+
+
+def job(id: str = "j1", text: str = TEXT, **fields: Any) -> Job:
+    """A job from English into German."""
+    return Job(id=id, text=text, source="en", target="de", **fields)
+
+
+async def chunks(engine: Engine, job: Job) -> list[Chunk]:
+    """All chunks of a job that ends as it should."""
+    async with aclosing(engine.translate(job)) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def texts(engine: Engine, job: Job) -> list[str]:
+    """Their texts."""
+    return [chunk.text for chunk in await chunks(engine, job)]
+
+
+async def read(engine: Engine, job: Job) -> str:
+    """The translation."""
+    return "".join(await texts(engine, job))
+
+
+async def idle(engine: Engine) -> None:
+    """Until the engine works on nothing; what it said may still wait for its readers."""
+    await until(lambda: engine.unfinished == 0)
+
+
+def run(work: Callable[..., Awaitable[None]], *args: Any) -> None:
+    """Run a test in an event loop of its own."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await work(*args)
+
+    asyncio.run(limited())
+
+
+def run_with(engine: Engine, work: Callable[[], Awaitable[None]]) -> None:
+    """The same with ``engine`` started, and closed at the end."""
+
+    async def started() -> None:
+        await engine.start()
+        try:
+            await work()
+        finally:
+            await engine.aclose()
+
+    run(started)
