@@ -36,7 +36,7 @@ def views(text: str) -> tuple[View, ...]:
 
 def positive(text: str) -> float:
     """A number above 0."""
-    value = float(text)
+    value = _real(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("it has to be above 0")
     return value
@@ -44,7 +44,7 @@ def positive(text: str) -> float:
 
 def seconds(text: str) -> float:
     """A number of 0 or more."""
-    value = float(text)
+    value = _real(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("it has to be 0 or more")
     return value
@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
 
 def share(text: str) -> float:
     """A part of the whole, 0 to 1."""
-    value = float(text)
+    value = _real(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError("it has to be between 0 and 1")
     return value
@@ -60,7 +60,26 @@ def share(text: str) -> float:
 
 def count(text: str) -> int:
     """A whole number of 1 or more."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("it has to be 1 or more")
+    return _whole(text, 1)
+
+
+def number(text: str) -> int:
+    """A whole number of 0 or more."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"it has to be {least} or more")
     return value
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None

@@ -21,6 +21,7 @@ def test_numbers_are_read() -> None:
         *(0.5, 0.0, 1.0),
         3,
     )
+    assert flags.number("0") == 0
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,24 @@ def test_numbers_are_read() -> None:
         (flags.seconds, "nan"),
         (flags.share, "1.5"),
         (flags.count, "0"),
+        (flags.number, "-1"),
     ],
 )
 def test_what_cannot_be_is_refused(kind: Callable[[str], object], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         kind(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (flags.positive, "'many' is no number"),
+        (flags.seconds, "'many' is no number"),
+        (flags.share, "'many' is no number"),
+        (flags.count, "'many' is no whole number"),
+        (flags.number, "'many' is no whole number"),
+    ],
+)
+def test_what_is_no_number_is_said_in_words(kind: Callable[[str], object], says: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=says):
+        kind("many")

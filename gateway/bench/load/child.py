@@ -36,6 +36,9 @@ TICK_S = 0.1
 """The process looks so often how late it is, beside every send."""
 SAMPLE_S = 0.5
 """Between two samples for the progress bar."""
+SLICE_S = 0.02
+"""What is due is sent for so long at a time. Who cannot keep up reads all the same, and can be
+stopped."""
 LOOK_S = 0.05
 """Between two looks whether all captions have ended."""
 QUIET_S = 0.3
@@ -85,7 +88,7 @@ class Seat:
 
     def say(self, send: Send, now: float) -> None:
         """Send it, or count that it could not be."""
-        if self.socket.open:
+        if self.socket.open and not self.socket.full:
             self.socket.send(self.member.frame(send, now))
         elif send.final:
             self._tally.counts["unsent"] += 1
@@ -144,7 +147,7 @@ class Client:
         self._zero = time.monotonic()
         self._due: list[tuple[float, int]] = []
         self._nexts: dict[int, Send] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._cpu = 0.0
 
     def now(self) -> float:
@@ -228,9 +231,10 @@ class Client:
         return send.due
 
     def _turn(self) -> None:
-        """Send all that is due, and wake for the next."""
+        """Send what is due, and wake for the next."""
         due, now = self._due, self.now()
-        while due and due[0][0] <= now:
+        until = now + SLICE_S
+        while due and due[0][0] <= now < until:
             at, place = due[0]
             self._seats[place].say(self._nexts[place], now)
             self.tally.slip.sent(at, now)
@@ -240,10 +244,11 @@ class Client:
             else:
                 heapreplace(due, (after, place))
             now = self.now()
-        if due:
-            self._timer = asyncio.get_running_loop().call_later(
-                max(0.0, due[0][0] - now), self._turn
-            )
+        loop = asyncio.get_running_loop()
+        if due and due[0][0] <= now:
+            self._timer = loop.call_soon(self._turn)
+        elif due:
+            self._timer = loop.call_later(due[0][0] - now, self._turn)
 
     # --- looking --------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from gateway.bench.schedule import Arrivals
 from gateway.messages import View
 
 Wire = Literal["json", "msgpack"]
+MOST_RATE = 10_000.0
+"""Utterances a second, more than any gateway takes. Those that grow are kept while they do."""
 KINDS = ("ack", "first", "grown", "final", "cancel")
 """The times that are taken, each from the moment at which its cause was due:
 
@@ -85,6 +87,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan itself. Raises `ValueError` with a sentence for what cannot be."""
         if self.slow > self.readers:
             raise ValueError(f"Of {self.readers} readers {self.slow} cannot be slow.")
+        if self.rate > MOST_RATE:
+            raise ValueError(
+                f"{self.rate:g} utterances a second are more than the {MOST_RATE:,.0f} that can be"
+                " made here: a smaller --rate."
+            )
         if self.warm >= self.seconds:
             raise ValueError(
                 f"All {self.seconds:g} s would be the first {self.warm:g} s, which do not count:"

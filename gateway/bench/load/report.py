@@ -19,6 +19,7 @@ from gateway.bench.stats import Summary
 
 BUSY = 0.85
 """Share of a core beyond which a client process may have been what was waited for."""
+CUT = "it was stopped, or sockets that had to speak were lost, or the gateway did not read them."
 DRAWN = (0.5, 0.95, 0.99)
 """Percentiles over time."""
 
@@ -227,9 +228,10 @@ def lines(report: Report) -> list[str]:
     plan = report.plan
     times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
     found = [
-        f"{plan.url} ({report.engine}): {plan.rooms} rooms, {plan.speakers} speakers and"
-        f" {plan.readers} readers each, to {','.join(plan.langs)}, {plan.wire};"
-        f" {plan.rate:g} utterances a second ({plan.arrivals}) for {plan.seconds:g} s",
+        f"{plan.url} ({report.engine}): {_many(plan.rooms, 'room')}, each with"
+        f" {_many(plan.speakers, 'speaker')} and {_many(plan.readers, 'reader')}, to"
+        f" {','.join(plan.langs)}, {plan.wire}; {plan.rate:g} utterances a second"
+        f" ({plan.arrivals}) for {plan.seconds:g} s",
         "",
         table.text(HEADS, times),
         "",
@@ -246,10 +248,14 @@ def lines(report: Report) -> list[str]:
     if report.why:
         found.append(report.why)
     if not report.whole:
-        found.append("NOT WHOLE: it was stopped, or sockets that had to speak were lost.")
+        found.append(f"NOT WHOLE: {CUT}")
     found += [f"INVALID: {line}" for line in report.invalid]
     found += [f"MISSED: {line}" for line in report.missed]
     return found
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _row(kind: str, s: Summary) -> tuple[table.Cell, ...]:
@@ -309,7 +315,7 @@ def html(report: Report) -> str:
     plan = report.plan
     warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
     if not report.whole:
-        warnings.append("It was stopped, or sockets that had to speak were lost.")
+        warnings.append(f"Not whole: {CUT}")
     head = Section(
         head="In short",
         warnings=warnings,

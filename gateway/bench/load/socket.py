@@ -22,6 +22,8 @@ HEAD = 65_536
 """Bytes of the answer to a handshake."""
 RECEIVE = 8_192
 """SO_RCVBUF of a slow reader: what its own kernel took would not wait in the gateway."""
+UNSENT = 1_048_576
+"""Bytes that may wait to be sent; beyond that the gateway does not read, and no more is said."""
 TICK_S = 0.25
 """A slow reader reads so often."""
 LOST = 1006
@@ -105,6 +107,11 @@ class Socket(asyncio.Protocol):
             self.opened.cancel()
             raise
         await self.opened
+
+    @property
+    def full(self) -> bool:
+        """Whether the gateway has left so much unread that nothing more can be sent."""
+        return self._transport.get_write_buffer_size() > UNSENT
 
     def send(self, payload: bytes) -> None:
         """One message, written at once."""

@@ -23,7 +23,7 @@ COUNTS = (
 )
 """
 said       utterances begun               whole     of these, said to their end
-unsent     whole ones due on a lost one   refused   of the whole, answered by an error
+unsent     whole ones that could not be   refused   of the whole, answered by an error
 cancels    sent                           unended   captions of whole ones that had no end in time
 missed     captions of them that failed
 deltas, captions (finals), failed, cancelled: as all sockets together read them

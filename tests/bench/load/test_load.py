@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +20,7 @@ from gateway.bench.load.pipe import Sample, Start, pack
 from gateway.bench.load.plan import Plan
 from gateway.bench.load.report import Report
 from gateway.bench.load.run import Load
+from gateway.bench.load.script import Send
 from gateway.bench.stats import Histogram
 from gateway.bench.text import lines
 from gateway.cli import main
@@ -227,6 +230,15 @@ def test_goals_decide_the_status_and_files_have_all_of_it(
     assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
 
 
+def test_a_run_that_is_not_valid_is_status_1_also_where_it_has_no_goal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with in_thread(ScriptedEngine(capacity=64)) as live:
+        command = ["bench", "load", live.ws, "--seconds", "1", "--warm", "0", "--rate", "20"]
+        assert main([*command, "--partials", "0", "--late", "0.0001"]) == 1
+    assert "INVALID: " in capsys.readouterr().out
+
+
 def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
     engine = ScriptedEngine(capacity=64)
     with in_thread(engine) as live:
@@ -259,6 +271,8 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
         (["--seconds", "1"], "would be the first 2 s"),
         (["--text", "nowhere.txt"], "nowhere.txt"),
         (["--json", "nowhere/a.json"], "There is no directory nowhere"),
+        (["--html", "."], ". is a directory"),
+        (["--rate", "1e300"], "a smaller --rate"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_opened(
@@ -335,6 +349,36 @@ def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None:
         await until(lambda: late.count >= 6)
         ticking.cancel()
         assert (1 - late.within(0.12)) * late.count >= 5
+
+    asyncio.run(main())
+
+
+def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
+    async def main() -> None:
+        one = plan("ws://x", rooms=1, readers=0)
+        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+        client._seats[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
+        client._due.append((client._take(0) or 0.0, 0))
+        client._turn()
+        seen = client.tally.counts["unsent"]
+        assert seen > 1
+        await until(lambda: client.tally.counts["unsent"] > seen)
+        assert client._timer is not None
+        client._timer.cancel()
+
+    asyncio.run(main())
+
+
+def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
+    async def main() -> None:
+        one = plan("ws://x", rooms=1, readers=0)
+        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+        seat = client._seats[0]
+        seat.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
+        for final in (False, True):
+            seat.say(Send(0.0, "b0-0-0-0", 1, "a", final), 0.0)
+        assert client.tally.counts["unsent"] == 1
+        assert client.tally.counts["whole"] == 0
 
     asyncio.run(main())
 

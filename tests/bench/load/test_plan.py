@@ -48,6 +48,7 @@ def test_every_guest_is_in_one_process(processes: int) -> None:
         ({"seconds": 2.9, "warm": 1.5}, "none from 1.5 to 2.9 s"),
         ({"warm": 30.0}, "All 30 s would be the first 30 s"),
         ({"words": (3, 2)}, "No utterance has 3 to 2 words"),
+        ({"rate": 1e300}, "more than the 10,000"),
         ({"words": (0, 2)}, "No utterance has 0 to 2 words"),
     ],
 )

@@ -201,7 +201,7 @@ def test_the_page_has_charts_of_all_of_it() -> None:
         reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
     )
     for part in (
-        *("Goal missed: final-p50", "It was stopped", "Why.", "Percentiles", "Growing text"),
+        *("Goal missed: final-p50", "it was stopped", "Why.", "Percentiles", "Growing text"),
         *(
             "finished caption",
             "Errors and closed sockets",

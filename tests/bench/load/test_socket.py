@@ -113,6 +113,25 @@ def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
     asyncio.run(main())
 
 
+def test_a_socket_is_full_where_the_server_does_not_read() -> None:
+    async def serve(server: ServerConnection) -> None:
+        await server.wait_closed()
+
+    async def main() -> None:
+        async with library(serve) as url:
+            client = Client(url)
+            await client.socket.connect()
+            assert not client.socket.full
+            for _ in range(1_000):
+                client.socket.send(b"a" * 65_536)
+                if client.socket.full:
+                    break
+            assert client.socket.full
+            client.socket._transport.abort()
+
+    asyncio.run(main())
+
+
 def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> None:
     async def serve(server: ServerConnection) -> None:
         for _ in range(100):
