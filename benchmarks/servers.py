@@ -42,12 +42,14 @@ from gateway.server.process import Server, configure, listen
 from gateway.settings import Settings
 
 KINDS = ("raw", "bare", "gateway", "served", "stock")
+PATIENCE_S = 3_600.0
+"""Streams stand still while another server is measured."""
 LIMITS = Limits(
     rate=10_000,
     burst=10_000,
     queue=5_000,
     stretch=1e9,
-    job_s=3_600,
+    job_s=PATIENCE_S,
     sessions=10_000,
     rooms=10_000,
     address_sockets=10_000,
@@ -64,7 +66,7 @@ def serve(kind: str, pipe: Connection) -> None:
     stepper = Stepper()
     engine: Engine = stepper
     if kind in ("served", "stock"):
-        engine = GuardedEngine(Supervisor(lambda: stepper), Counter())
+        engine = GuardedEngine(Supervisor(lambda: stepper, hang=PATIENCE_S), Counter())
     listener = listen("127.0.0.1", 0)
     server = None if kind == "raw" else build(kind, engine, stepper, Settings(limits=LIMITS))
     stopped = asyncio.Event()

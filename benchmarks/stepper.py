@@ -45,12 +45,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the next round looks like.
 
     ``streams`` at once, and ``step_s`` seconds between steps, or 0 for steps by hand. Every step
-    gives a token to all of them; or to ``batch`` of them, those that have waited longest.
+    gives a token to all of them; or to ``batch`` of them, those that have waited longest. With
+    ``hold`` streams stand still when the round ends, and go on in the next one.
     """
 
     streams: int = 1
     step_s: float = 0.02
     batch: int | None = None
+    hold: bool = False
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -108,6 +110,8 @@ class Stepper:
         self._tally = Tally()
         self._running: OrderedDict[str, Stream] = OrderedDict()
         self._at: float | None = None  # time of the next step, while there are streams
+        self._timer: asyncio.TimerHandle | None = None
+        self._held = False
         self._last = self._last_user = 0  # CPU time at the last step
         self._full = False  # whether all streams of the plan were running then
         self._given = 0  # tokens of the last step
@@ -122,11 +126,18 @@ class Stepper:
         self._plan = plan
         self._tally = Tally()
         self._full = False
+        self._held = False
         self._begun = self._last = time.process_time_ns()
         self._last_user = _user()
+        self._go()
 
     def end(self) -> Tally:
         """Stop counting."""
+        if self._plan.hold:
+            self._held = True
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = self._at = None
         self._tally.cpu = time.process_time_ns() - self._begun
         self._tally.unfinished = self.unfinished
         return self._tally
@@ -180,12 +191,15 @@ class Stepper:
 
     def _begin(self, stream: Stream) -> None:
         self._running[stream.job_id] = stream
-        if self._at is None and self._plan.step_s:
+        self._go()
+
+    def _go(self) -> None:
+        if self._running and self._at is None and self._plan.step_s and not self._held:
             loop = asyncio.get_running_loop()
             self._last = time.process_time_ns()
             self._last_user = _user()
             self._at = loop.time() + self._plan.step_s
-            loop.call_at(self._at, self._step)
+            self._timer = loop.call_at(self._at, self._step)
 
     def _step(self) -> None:
         loop = asyncio.get_running_loop()
@@ -202,10 +216,10 @@ class Stepper:
         self._last, self._last_user = cpu, user
         self._full = full
         if not self._running:
-            self._at = None
+            self._timer = self._at = None
             return
         self._at = max(self._at + self._plan.step_s, loop.time())
-        loop.call_at(self._at, self._step)
+        self._timer = loop.call_at(self._at, self._step)
         self.step()
 
     @property
