@@ -10,6 +10,13 @@ const SILENCE_S = 2.5 * HEARTBEAT_S; // no frame for so long: the line is dead
 const STABLE_S = 5; // a connection that lasts so long was a good one
 const LEAVE_S = 5; // until the old socket is closed, after the next one has taken over
 
+/** A laptop that wakes up, or a network that returns, need not wait for a timer. */
+export function onReturn(hurry) {
+  addEventListener("online", hurry);
+  addEventListener("pageshow", hurry);
+  document.addEventListener("visibilitychange", () => document.hidden || hurry());
+}
+
 export class Connection {
   #address;
   #onEvent;
@@ -32,21 +39,14 @@ export class Connection {
     this.#address = address;
     this.#onEvent = onEvent;
     this.#onState = onState;
-    // A laptop that wakes up, or a network that returns, need not wait for the timer.
-    addEventListener("online", () => this.#hurry());
-    addEventListener("pageshow", () => this.#hurry());
-    document.addEventListener("visibilitychange", () => document.hidden || this.#hurry());
+    onReturn(() => this.#hurry());
   }
 
   open() {
     clearTimeout(this.#retry);
     this.#retry = 0;
     if (!this.#line) this.#onState("connecting");
-    const url = new URL(this.#address());
-    const several = (url.searchParams.get("to") ?? "").includes(",");
-    for (const [name, value] of Object.entries(this.#position.query(several))) {
-      url.searchParams.set(name, value);
-    }
+    const url = this.#position.address(this.#address());
     url.searchParams.set("hb", HEARTBEAT_S);
     const socket = new WebSocket(url, PROTOCOL);
     const line = (this.#next = { socket, welcome: null, waiting: [], heard: 0, silence: 0 });

@@ -1,14 +1,15 @@
 // One lasting stream of a room's events over HTTP, for networks that let no WebSocket through.
 // Reading only. It looks like a `Connection`, and what it cannot do it says by `send` being false.
 
-const WAITS_S = [1, 2, 4, 8, 15];
+import { onReturn } from "./connection.js";
+import { Position, backoff, worthRetrying } from "./recovery.js";
 
 export class Events {
   #address;
   #onEvent;
   #onState;
   #source = null;
-  #place = null; // { resume, epoch, seq }: how far we have come
+  #position = new Position();
   #failures = 0;
   #timer = 0;
 
@@ -17,9 +18,7 @@ export class Events {
     this.#address = address;
     this.#onEvent = onEvent;
     this.#onState = onState;
-    addEventListener("online", () => this.#hurry());
-    addEventListener("pageshow", () => this.#hurry());
-    document.addEventListener("visibilitychange", () => document.hidden || this.#hurry());
+    onReturn(() => this.#hurry());
   }
 
   get isOpen() {
@@ -34,14 +33,12 @@ export class Events {
   open() {
     this.close();
     this.#onState("connecting");
-    const url = new URL(this.#address());
-    for (const [name, value] of Object.entries(this.#place ?? {})) url.searchParams.set(name, value);
-    const source = (this.#source = new EventSource(url));
+    const source = (this.#source = new EventSource(this.#position.address(this.#address())));
     source.onmessage = ({ data }) => this.#hear(JSON.parse(data));
     source.onerror = () => this.#lost();
     source.addEventListener("close", ({ data }) => {
       const { code } = JSON.parse(data);
-      if (code < 4400) return this.#lost();
+      if (worthRetrying(code)) return this.#lost();
       this.close();
       this.#onState("closed", `code ${code}`);
     });
@@ -57,17 +54,15 @@ export class Events {
   #hear(event) {
     if (event.type === "welcome") {
       this.#failures = 0;
-      this.#place = { resume: event.resume, epoch: event.epoch, seq: event.seq };
+      this.#position.welcome(event);
       this.#onState("open");
-    } else if (event.seq && event.type !== "tick") {
-      this.#place.seq = event.seq;
     }
-    this.#onEvent(event);
+    if (this.#position.fresh(event)) this.#onEvent(event);
   }
 
   #lost() {
     this.close();
-    const seconds = Math.random() * WAITS_S[Math.min(this.#failures++, WAITS_S.length - 1)];
+    const seconds = backoff(this.#failures++);
     this.#onState("waiting", seconds);
     this.#timer = setTimeout(() => this.open(), seconds * 1000);
   }

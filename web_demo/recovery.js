@@ -41,6 +41,14 @@ export class Position {
     return this.#token ? { resume: this.#token, ...place } : place;
   }
 
+  /** The address of the next socket: this one, with how far the page has come. */
+  address(base) {
+    const url = new URL(base);
+    const several = (url.searchParams.get("to") ?? "").includes(",");
+    for (const [name, value] of Object.entries(this.query(several))) url.searchParams.set(name, value);
+    return url;
+  }
+
   /** Another socket was opened; what `seq` counts from now. */
   welcome({ resume, epoch, seq, resumed }) {
     if (!resumed?.ok && epoch !== this.#epoch) {
