@@ -110,17 +110,19 @@ class Audience:
 
         It is encoded once for each encoding, view and tag, however many they are.
         """
-        circles = self._circles.get(delta.lang)
+        lang = delta.lang
+        circles = self._circles.get(lang)
         if circles is None:
             return
         for circle in circles.values():
-            if circle.live or delta.draft is None:
-                shown = delta
-            elif delta.add or delta.reset:
+            shown = delta
+            if delta.draft is not None and not circle.live:
+                if not (delta.add or delta.reset):
+                    continue
                 shown = settled(delta)
-            else:
-                continue
-            circle.show(shown if circle.tag == delta.lang else replace(shown, lang=circle.tag), now)
+            if circle.tag != lang:
+                shown = replace(shown, lang=circle.tag)
+            circle.show(shown, now)
 
     def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
         """Send what has been shown of a caption to one reader, as far as its view has it."""

@@ -9,7 +9,7 @@ only the newest; a job is stopped early where its source was changed, ended, or 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -35,9 +35,6 @@ MISSED = "glossary"
 
 class Room(Protocol):
     """Who gets what a booth makes."""
-
-    def show(self, delta: Delta, now: float) -> None:
-        """A growing caption changed on the screen."""
 
     def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
         """A caption is complete."""
@@ -82,10 +79,20 @@ class Brief:
 
 
 class Booth:
-    """The jobs of one room."""
+    """The jobs of one room.
+
+    :param show: called where a growing caption changed on the screen, with every token that an
+        engine makes; so it is not asked of the room each time
+    """
 
     def __init__(
-        self, room: Room, name: str, dispatch: Dispatch, profile: Profile, rules: Stability
+        self,
+        room: Room,
+        name: str,
+        dispatch: Dispatch,
+        profile: Profile,
+        rules: Stability,
+        show: Callable[[Delta, float], None],
     ) -> None:
         self.brief = Brief()
         self.tenant = ""
@@ -93,6 +100,7 @@ class Booth:
         self.jobs: dict[str, tuple[Utterance, Caption]] = {}
         self._revised: dict[str, str] = {}  # of the jobs that translate a corrected original
         self._room = room
+        self._show = show
         self._name = name
         self._dispatch = dispatch
         self._profile = profile
@@ -120,7 +128,7 @@ class Booth:
                     self.withdraw(caption)  # it was taken for another language
                     delta = caption.echo(text, utterance.rev)
                     if delta is not None:
-                        self._room.show(delta, now)
+                        self._show(delta, now)
 
     def backfill(self, utterance: Utterance, lang: str, now: float) -> bool:
         """Make a caption of an utterance that has ended, when there is nothing better to do.
@@ -195,12 +203,12 @@ class Booth:
         if entry is None:
             return
         utterance, caption = entry
-        if job_id in self._revised:
+        if self._revised and job_id in self._revised:
             self._revised[job_id] = ("" if chunk.reset else self._revised[job_id]) + chunk.text
             return
         delta = caption.feed(chunk, now)
         if delta is not None:
-            self._room.show(delta, now)
+            self._show(delta, now)
         elif not caption.partial and caption.contradicted:
             self._take(job_id)
             caption.withdraw()
@@ -216,7 +224,7 @@ class Booth:
         elif caption.partial:
             delta = caption.rest()
             if delta is not None:
-                self._room.show(delta, now)
+                self._show(delta, now)
             self._advance_later(utterance, caption, now)
         elif caption.broken:
             caption.withdraw()

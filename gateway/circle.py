@@ -19,7 +19,7 @@ from gateway.outbox import Outbox, Post
 class Circle:
     """Outboxes of one codec. ``tag`` and ``live`` are what their owners see of a caption."""
 
-    __slots__ = ("codec", "frames", "late", "live", "posts", "sent", "tag")
+    __slots__ = ("_each", "_wire", "codec", "frames", "late", "live", "posts", "sent", "tag")
 
     def __init__(self, tag: str, live: bool, codec: Codec) -> None:
         self.tag = tag
@@ -32,6 +32,8 @@ class Circle:
         self.frames = 0
         self.sent = 0
         """Frames and bytes that went to each of `posts` since the beginning."""
+        self._wire = codec.encoder
+        self._each: tuple[Post, ...] | None = None  # `posts`, while they stay the same
 
     def __repr__(self) -> str:
         return f"<Circle {self.tag} {self.codec.value}, {len(self.posts)}, {len(self.late)} late>"
@@ -41,6 +43,7 @@ class Circle:
 
     def turn(self, outbox: Outbox, post: Post | None) -> None:
         """The outbox can be written to at once from now on, or cannot."""
+        self._each = None
         if post is None:
             self.posts.pop(outbox, None)
             self.late[outbox] = None
@@ -49,20 +52,24 @@ class Circle:
             self.posts[outbox] = post
 
     def leave(self, outbox: Outbox) -> None:
+        self._each = None
         self.posts.pop(outbox, None)
         self.late.pop(outbox, None)
 
     def show(self, delta: Delta, now: float) -> None:
         """Send an ephemeral delta to all of them, but those that are told what they missed."""
-        wire = self.codec.wire(delta)
+        wire = self._wire(delta)
         if wire is None:
             return
         # A write can fill its socket, and whoever is late from then on has had this one.
         late = list(self.late) if self.late else ()
-        posts = list(self.posts.values())
+        each = self._each
+        if each is None:
+            each = self._each = tuple(self.posts.values())
+        size = len(wire)
         self.frames += 1
-        self.sent += len(wire) - framing.offset(wire)
-        for post in posts:
+        self.sent += size - 2 if size < 128 else size - framing.offset(wire)
+        for post in each:
             post(wire)
         if late:
             envelope = Envelope(delta)

@@ -51,15 +51,15 @@ class Codec(enum.Enum):
 
         Text is not made a `str` on the way, which would cost as much again.
         """
-        if self is _JSON:
-            return _json_wire(message)
-        if self is _MSGPACK:
-            return framing.binary(_to_msgpack(message))
-        line = plain(message)
-        return None if line is None else framing.text(line.encode())
+        return _WIRES[self](message)
+
+    @property
+    def encoder(self) -> Callable[[ServerMessage], bytes | None]:
+        """`wire` itself, for who has many to encode."""
+        return _WIRES[self]
 
 
-_JSON, _MSGPACK = Codec.JSON, Codec.MSGPACK
+_JSON = Codec.JSON
 """The look-up of a member of an `Enum` is a call."""
 
 _to_json = msgspec.json.Encoder().encode
@@ -71,6 +71,22 @@ def _json_wire(message: ServerMessage) -> bytes:
     payload = _to_json(message)
     size = len(payload)
     return SHORT[size] + payload if size < 126 else framing.text(payload)
+
+
+def _msgpack_wire(message: ServerMessage) -> bytes:
+    return framing.binary(_to_msgpack(message))
+
+
+def _plain_wire(message: ServerMessage) -> bytes | None:
+    line = plain(message)
+    return None if line is None else framing.text(line.encode())
+
+
+_WIRES: dict[Codec, Callable[[ServerMessage], bytes | None]] = {
+    Codec.JSON: _json_wire,
+    Codec.MSGPACK: _msgpack_wire,
+    Codec.PLAIN: _plain_wire,
+}
 
 
 def negotiate(offered: Sequence[str]) -> Codec | None:

@@ -94,6 +94,8 @@ class Dispatch:
         self.load = load or Load()
         self.finals = 0
         """Finals that wait."""
+        self.due = False
+        """Whether something was queued or taken back since `actions` was last asked."""
         self.given: Counter[Priority] = Counter()
         """Jobs that the engine was given, since the start."""
         self._waiting: dict[str, tuple[Job, float]] = {}
@@ -112,11 +114,6 @@ class Dispatch:
     @property
     def running(self) -> int:
         return len(self._running)
-
-    @property
-    def due(self) -> bool:
-        """Whether `actions` may have something to say."""
-        return bool(self._stops or self._waiting)
 
     def name(self, room: str) -> str:
         """An id for a job of a room. No two in this process are the same, of rooms neither that
@@ -142,6 +139,7 @@ class Dispatch:
 
     def submit(self, job: Job, now: float) -> None:
         """Queue a job. The caller has asked `admits`; nothing is refused here."""
+        self.due = True
         self._waiting[job.id] = (job, now)
         self._turns[job.priority].add(job)
         if job.priority is Priority.FINAL:
@@ -165,6 +163,7 @@ class Dispatch:
             self._forget(self._waiting[job_id][0])
             return Stage.QUEUED
         if job_id in self._running:
+            self.due = True
             self._stops.append(Stop(job_id))
             return Stage.RUNNING
         return None
@@ -209,6 +208,7 @@ class Dispatch:
 
     def actions(self) -> list[Start | Stop]:
         """What the engine has to do now: stops first, then as many starts as there are slots."""
+        self.due = False
         actions: list[Start | Stop] = list(self._stops)
         self._stops.clear()
         if self._waiting and len(self._running) < self.capacity:

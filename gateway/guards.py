@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
-from collections import Counter, deque
+from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -118,6 +118,10 @@ RESTART_LEAST, RESTART_WORDS = 4, 2
 """Shortest overlap with the forced prefix that counts as its restart, in characters; and in words
 where the sentence may go on with them: people say "very very", and French has "nous nous"."""
 
+LEXICON_MOST, LEXICON_LONGEST = 16_384, 32
+"""Words of one language that are remembered, and their characters: 2 MB. A full lexicon begins
+anew, which costs some microseconds a word."""
+
 LINE = re.compile(r"[^\n]+|\n")
 COLON = re.compile("[:：]")
 DENSE_CHAR = re.compile(f"[{DENSE}]")
@@ -145,25 +149,66 @@ class Watch:
         self.done = False
         self.hits: list[Guard] = []
         self.flags: tuple[Guard, ...] = ()
+        self._easy = False
+        """Whether a whole word, or more of the last one, may follow without anything else to do."""
         self._head = ""  # the output until it is known where the translation begins
         self._open = False
         self._close = ""  # the quotes that may close a stripped opening one
         self._space = ""  # white space at the end, held back: nothing may follow it
         self._token = ""  # the last word, which may still grow
+        self._folded = ""  # and what it is in the lexicon, if that has it
         self._runs = Runs()
         for token in TOKEN.findall(job.prefix):
-            self._runs.say(token)
+            self._runs.say(token.casefold())
         self._lines = lines(job.prefix)
         self._lines_most = max(1, lines(job.text))
         self._broken = not job.prefix or job.prefix.endswith("\n")
         self._weight = weight(job.prefix)
         self._weight_most = LENGTH_MOST * weight(job.text) + LENGTH_SLACK
-        self._rude = None if CRUDE.search(job.text) else RUDE.get(job.target.partition("-")[0])
+        language = "" if CRUDE.search(job.text) else job.target.partition("-")[0]
+        self._rude = RUDE.get(language)
+        self._lexicon = LEXICONS.get(language, LEXICONS[""])
         self._words = words(job.prefix)
-        self._words_most = WORDS_MOST * words(job.text) + WORDS_SLACK
+        self._words_most = (
+            WORDS_MOST * words(job.text) + WORDS_SLACK if job.partial else float("inf")
+        )
 
     def feed(self, text: str) -> str:
         """Take a piece of the output, return what may be shown now. Raises `Rejected`."""
+        if self._easy:
+            # As nearly always. `_look` would find the same.
+            begins = text[:1] == " "
+            word = text[1:] if begins else self._token + text
+            begins = begins or not self._token
+            folded = self._lexicon.words.get(word)
+            if folded is None:
+                folded = self._lexicon.learn(word)
+            if folded and self._words + begins <= self._words_most:
+                if begins:
+                    self._words += 1
+                    if self._folded:
+                        self._say(self._folded)
+                self._token = word
+                self._folded = folded
+                self.text += text
+                self._weight += len(text)
+                if self._weight > self._weight_most:
+                    raise rejected(Guard.LENGTH, "is far longer than the source")
+                return text
+        return self._look(text)
+
+    def end(self) -> str:
+        """The model has ended: judge the whole, return what was held back. Raises `Rejected`."""
+        rest = ""
+        if not self._open:
+            rest = self._take(self._opened(final=True) or "")
+        if self._token:
+            self._say(self._token.casefold())
+        self._judge()
+        return rest
+
+    def _look(self, text: str) -> str:
+        """`feed`, for any piece at all."""
         if self.done:
             return ""
         if not self._open:
@@ -172,17 +217,15 @@ class Watch:
             if body is None:
                 return ""
             text = body
-        return self._take(text)
-
-    def end(self) -> str:
-        """The model has ended: judge the whole, return what was held back. Raises `Rejected`."""
-        rest = ""
-        if not self._open:
-            rest = self._take(self._opened(final=True) or "")
-        if self._token:
-            self._say(self._token)
-        self._judge()
-        return rest
+        shown = self._take(text)
+        token = self._token
+        self._folded = self._lexicon.learn(token) if token else ""
+        start = len(self.text) - len(token)
+        # A word that the prefix began is not in the lexicon as it stands in the text.
+        whole = start == 0 or not self.text[start - 1].isalnum()
+        hard = self.done or self._close or self._broken or self._space
+        self._easy = not hard and whole and bool(self._folded or not token)
+        return shown
 
     def _opened(self, *, final: bool) -> str | None:
         """The output without what precedes the translation; None while that is not decided."""
@@ -273,18 +316,6 @@ class Watch:
 
     def _spoken(self, text: str) -> str:
         """``text`` up to the last word that an unfinished source can account for."""
-        word = text[1:] if text.startswith(" ") else text
-        plain = word.isalnum() and (word.isascii() or not DENSE_CHAR.search(word))
-        if plain and not self.job.partial:
-            # As nearly always: a whole word, or more of one. What follows would find the same.
-            if word is not text or not self._token:
-                self._words += 1
-                if self._token:
-                    self._say(self._token)
-                self._token = word
-            else:
-                self._token += word
-            return text
         known = len(self._token)
         text = self._token + text
         self._token = ""
@@ -293,18 +324,23 @@ class Watch:
             dense = is_dense(token)
             if match.start() >= known:  # else it was counted when it began
                 self._words += 0.5 if dense else 1
-                if self.job.partial and self._words > self._words_most:
+                if self._words > self._words_most:
                     self._stop(Guard.INVENTION)
                     return text[known : match.start()]
             if dense or match.end() < len(text):
-                self._say(token)
+                self._say(token.casefold())
             else:
                 self._token = token
         return text[known:]
 
     def _say(self, token: str) -> None:
-        """A word is complete. Raises `Rejected` when it closes a loop."""
-        phrase, times = self._runs.say(token)
+        """A word, case-folded, is complete. Raises `Rejected` when it closes a loop."""
+        runs = self._runs
+        if token not in runs.said:  # it closes none
+            runs.said.add(token)
+            runs.tokens.append(token)
+            return
+        phrase, times = runs.say(token)
         if times >= LOOP_LEAST and times >= loop_limit(phrase, is_dense(token)):
             if times > repeats(self.job.text) + LOOP_MORE:
                 raise rejected(Guard.LOOP, "repeats itself without end")
@@ -337,35 +373,76 @@ class Watch:
 
 
 class Runs:
-    """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens."""
+    """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens.
+
+    ``tokens`` in their order, and ``said`` without; tokens are case-folded.
+    """
+
+    __slots__ = ("said", "tokens")
 
     def __init__(self) -> None:
-        self._last: deque[str] = deque(maxlen=NGRAM)
-        self._runs = False  # whether any token of the last ones was said before
-        self._same = [0] * (NGRAM + 1)  # by n: how many tokens in a row equal the one n before
+        self.tokens: list[str] = []
+        self.said: set[str] = set()
 
     def say(self, token: str) -> tuple[int, int]:
         """Take the next token. Return the phrase's length in tokens and how often it was said."""
-        token = token.casefold()
+        tokens = self.tokens
+        recent = tokens[-NGRAM:]
+        tokens.append(token)
+        self.said.add(token)
         best = (1, 1)
-        if token in self._last:
-            self._runs = True
-            for n in range(1, len(self._last) + 1):
-                self._same[n] = self._same[n] + 1 if self._last[-n] == token else 0
-                times = self._same[n] // n + 1
+        if token in recent:
+            for n in range(1, len(recent) + 1):
+                times = self._same(n) // n + 1
                 if times > best[1]:
                     best = (n, times)
-        elif self._runs:  # a new word ends every run
-            self._runs = False
-            self._same = [0] * (NGRAM + 1)
-        self._last.append(token)
         return best
+
+    def _same(self, n: int) -> int:
+        """How many of the last tokens in a row equal the one ``n`` before."""
+        tokens = self.tokens
+        at = len(tokens) - 1
+        while at >= n and tokens[at] == tokens[at - n]:
+            at -= 1
+        return len(tokens) - 1 - at
+
+
+class Lexicon:
+    """Words of one language that only the loop guard asks about, as it compares them.
+
+    A word is a run of letters and digits, none of them dense. A caption says what a thousand before
+    it have said, so nearly every word is found here, instead of looking at its characters.
+
+    ``words``  by spelling: the word case-folded, or "" where it is none, or may be a rude one
+    """
+
+    __slots__ = ("_rude", "words")
+
+    def __init__(self, rude: re.Pattern[str] | None) -> None:
+        self._rude = rude
+        self.words: dict[str, str] = {}
+
+    def learn(self, word: str) -> str:
+        """What ``words`` has of it; it has it from now on, unless that is too long."""
+        known = self.words.get(word)
+        if known is not None:
+            return known
+        plain = word.isalnum() and not DENSE_CHAR.search(word)
+        # Whether a rude word ends with it, only what follows can tell: a space would.
+        if plain and self._rude is not None and self._rude.search(word.lower() + " "):
+            plain = False
+        folded = word.casefold() if plain else ""
+        if len(word) <= LEXICON_LONGEST:
+            if len(self.words) >= LEXICON_MOST:
+                self.words.clear()
+            self.words[word] = folded
+        return folded
 
 
 def repeats(text: str) -> int:
     """How often ``text`` says a phrase in a row, at most."""
     runs = Runs()
-    return max((runs.say(token)[1] for token in TOKEN.findall(text)), default=1)
+    return max((runs.say(token.casefold())[1] for token in TOKEN.findall(text)), default=1)
 
 
 def loop_limit(phrase: int, dense: bool) -> int:
@@ -525,6 +602,10 @@ def is_dense(token: str) -> bool:
 
 def has_words(text: str) -> bool:
     return any(char.isalnum() for char in text)
+
+
+LEXICONS = {"": Lexicon(None), **{language: Lexicon(rude) for language, rude in RUDE.items()}}
+"""By language; "" for those without rude words, and for sources that are crude themselves."""
 
 
 def rejected(guard: Guard, what: str) -> Rejected:

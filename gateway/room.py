@@ -37,7 +37,6 @@ from gateway.messages import (
     By,
     Cancelled,
     Degraded,
-    Delta,
     Edit,
     Retract,
     Say,
@@ -81,7 +80,10 @@ class Room:
         self.minutes = Minutes(log, self.audience, observe)
         self._flow = flow or Flow()
         here = proxy(self)  # or a room that has ended would wait for the garbage collector
-        self.booth = Booth(here, name, dispatch, profile, self._flow.stability)
+        rules, show = self._flow.stability, self.audience.show
+        self.booth = Booth(here, name, dispatch, profile, rules, show)
+        self.fed: Callable[[str, Chunk, float], None] = self.booth.fed
+        """The engine produced more text of a job. With every token, so nothing is in between."""
         self.away: dict[str, Member] = {}
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
@@ -362,10 +364,6 @@ class Room:
         """The job was given to the engine."""
         self.booth.started(job_id, now)
 
-    def fed(self, job_id: str, chunk: Chunk, now: float) -> None:
-        """The engine produced more text."""
-        self.booth.fed(job_id, chunk, now)
-
     def finished(self, job_id: str, now: float) -> None:
         """The engine finished the job."""
         self.booth.finished(job_id, now)
@@ -401,10 +399,6 @@ class Room:
                 self.at(self._announce_at)
 
     # --- what the booth made ----------------------------------------------------------------------
-
-    def show(self, delta: Delta, now: float) -> None:
-        """A growing caption changed on the screen."""
-        self.audience.show(delta, now)
 
     def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
         """A caption is complete."""
@@ -592,6 +586,6 @@ class Room:
     ) -> None:
         delta = caption.correct(text)
         if delta is not None:
-            self.show(delta, now)
+            self.audience.show(delta, now)
         ms = caption.finish(text, by, now)
         self.minutes.final(u, caption, ms, now, to=to, ref=ref, tag=tag)

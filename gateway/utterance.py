@@ -43,6 +43,8 @@ class State(enum.Enum):
         return self in _ENDED
 
 
+_RUNNING = State.RUNNING
+"""The look-up of a member of an `Enum` is a call."""
 _ENDED = frozenset((State.FINAL, State.FAILED, State.CANCELLED))
 
 
@@ -53,11 +55,11 @@ class Caption:
         "_agreement",
         "_base",
         "_first",
-        "_grown",
         "_hypothesis",
         "_ids",
         "_said",
         "_started",
+        "_whole",
         "_sure",
         "by",
         "context",
@@ -91,7 +93,7 @@ class Caption:
         self._agreement = Agreement(lang, rules)
         self._sure = True  # the source still is what the stable text was made of
         self._base = ""  # what the running job was forced to begin with
-        self._grown = False
+        self._whole = False  # the text came complete, in one revision
         self._hypothesis = ""
         self._ids: tuple[int, ...] = ()
         self._said = self._started = self._first = 0.0
@@ -150,7 +152,7 @@ class Caption:
         self.rev = rev
         self.turn = turn
         self.partial = partial
-        self._grown = grown
+        self._whole = not (partial or grown)
         self.flags = ()
         self._base = self._hypothesis = base
         self._ids = ()
@@ -181,29 +183,26 @@ class Caption:
 
     def feed(self, chunk: Chunk, now: float) -> Delta | None:
         """More text from the engine; the delta to show, or None where nothing changes."""
-        assert self.state is State.RUNNING, repr(self)
-        if chunk.text and not self._first:
+        assert self.state is _RUNNING, repr(self)
+        add = chunk.text
+        if add and not self._first:
             self._first = now
-        if self.stable is self._hypothesis and not (self.partial or self._grown or chunk.reset):
-            return self._append(chunk)
+        text = self.stable
+        if text is self._hypothesis and self._whole and add and not chunk.reset:
+            # As nearly always of a text that came complete: all that the engine has said is shown,
+            # and it says more. `_stream` would find the same, by looking at all of it.
+            if chunk.flags:
+                self.flags += chunk.flags
+            self.stable = self._hypothesis = text = text + add
+            return Delta(id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text))
         if chunk.reset:
             self._hypothesis, self._ids, self.flags = self._base, (), ()
-        self._hypothesis += chunk.text
-        self._ids += chunk.ids
+        self._hypothesis += add
         self.flags += chunk.flags
         if self.partial:
+            self._ids += chunk.ids  # what comes complete is never forced on another job
             return None
-        return self._extend() if self._grown else self._stream(reset=chunk.reset)
-
-    def _append(self, chunk: Chunk) -> Delta | None:
-        """The same, where all that the engine has said is shown, and it says more: as nearly always
-        of a text that came complete. `_stream` would find the same, by looking at all of it."""
-        self._ids += chunk.ids
-        self.flags += chunk.flags
-        if not chunk.text:
-            return None
-        self.stable = self._hypothesis = text = self._hypothesis + chunk.text
-        return Delta(id=self.id, rev=self.rev, lang=self.lang, add=chunk.text, n=len(text))
+        return self._stream(reset=chunk.reset) if self._whole else self._extend()
 
     def rest(self) -> Delta | None:
         """The job of a partial revision ended: what it commits, and what changes on the screen."""

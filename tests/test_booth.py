@@ -24,7 +24,7 @@ class Desk:
 
     def __init__(self, profile: Profile = PROFILE, depth: int = 10, capacity: int = 5) -> None:
         self.dispatch = Dispatch(capacity=capacity, depth=depth)
-        self.booth = Booth(self, "desk", self.dispatch, profile, RULES)
+        self.booth = Booth(self, "desk", self.dispatch, profile, RULES, self.show)
         self.shown: list[Delta] = []
         self.made: dict[str, str] = {}
         self.pairs: Pairs = ()

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from gateway.errors import ErrorCode, Rejected
 from gateway.guards import (
     HEAD_MOST,
+    LEXICON_LONGEST,
+    LEXICON_MOST,
     LOOP_WORDS,
     RUDE_MOST,
     THINKING_MOST,
     Guard,
+    Lexicon,
     Watch,
     weight,
 )
@@ -498,3 +501,86 @@ def test_where_the_pieces_are_cut_makes_no_difference(
     edges = sorted({0, len(good), *(min(cut, len(good)) for cut in cuts)})
     pieces = [good[a:b] for a, b in zip(edges, edges[1:], strict=False)]
     assert read(watch(source, target, text), pieces) == good
+
+
+PIECES = (
+    *(" der", " Tag", " war", "schön", " gut", "en", " sehr", " a", "b", "s", " 12", ",", ".", " "),
+    *(
+        "'s",
+        "\n",
+        "\u4e2d",
+        "\u00e4",
+        " fi",
+        "ck",
+        " Schei",
+        "\u00df",
+        "fuck",
+        " Arsch",
+        '"',
+        "</think>",
+    ),
+)
+
+
+class Plodder(Watch):
+    """Looks at everything, as if nothing was ever easy."""
+
+    @property
+    def _easy(self) -> bool:
+        return False
+
+    @_easy.setter
+    def _easy(self, easy: bool) -> None:
+        pass
+
+
+def fate(watch: Watch, pieces: Iterable[str]) -> tuple[list[str], object]:
+    """What is shown at each step, and how it ends."""
+    shown: list[str] = []
+    try:
+        shown.extend(watch.feed(piece) for piece in pieces)
+        shown.append(watch.end())
+    except Rejected as fault:
+        return shown, fault.guard
+    return shown, (watch.text, watch.flags, tuple(watch.hits), watch.done)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=40),
+    st.sampled_from(
+        ["The day was good, 12 times.", "a\nb", "What the fuck?", "A very very good day"]
+    ),
+    st.booleans(),
+    st.sampled_from(["", "Der ", "Der Ta", "Fi"]),
+    st.sampled_from(["de", "fi", "zh"]),
+)
+def test_the_short_way_finds_what_the_long_one_does(
+    pieces: list[str], text: str, partial: bool, prefix: str, target: str
+) -> None:
+    job = Job(id="1", text=text, source="en", target=target, partial=partial, prefix=prefix)
+    assert fate(Watch(job), pieces) == fate(Plodder(job), pieces)
+
+
+def test_whole_sentences_take_the_short_way_word_for_word() -> None:
+    good = "Wir sehen uns die Zahlen noch einmal an und legen dann gemeinsam alles fest".split()
+    follower = watch("en", "de", "We will look at the figures again and then decide it all.")
+    looks = []
+    look = follower._look
+    follower._look = lambda text: looks.append(text) or look(text)  # type: ignore[method-assign,func-returns-value]
+    shown = read(follower, [good[0], *(f" {word}" for word in good[1:])])
+    assert shown == " ".join(good)
+    assert looks == [good[0]]
+
+
+def test_a_lexicon_is_bounded() -> None:
+    lexicon = Lexicon(None)
+    for n in range(LEXICON_MOST):
+        assert lexicon.learn(f"Word{n}") == f"word{n}"
+    assert len(lexicon.words) == LEXICON_MOST
+    assert lexicon.learn("Word0") == "word0"
+    assert len(lexicon.words) == LEXICON_MOST
+    lexicon.learn("more")
+    assert lexicon.words == {"more": "more"}
+    assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
+    assert lexicon.words == {"more": "more"}
+    assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5

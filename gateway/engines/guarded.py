@@ -65,7 +65,17 @@ class Attempt(Relay):
     ``void``: what the attempt before has shown is to be taken back.
     """
 
-    __slots__ = ("engine", "held", "ids", "shown", "stopped", "tokens", "void", "watch")
+    __slots__ = (
+        "engine",
+        "held",
+        "ids",
+        "shown",
+        "stopped",
+        "straight",
+        "tokens",
+        "void",
+        "watch",
+    )
 
     def __init__(
         self,
@@ -83,27 +93,35 @@ class Attempt(Relay):
         self.shown = False
         self.stopped = False
         self.held = False  # what follows has come without being shown yet
+        self.straight = not void  # all is shown as it came, so what passes goes on as it is
         self.tokens = 0
         self.ids: tuple[int, ...] = ()
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
             return
-        watch = self.watch
+        said = chunk.text
         try:
-            text = watch.feed(chunk.text)
+            text = self.watch.feed(said)
         except Rejected as fault:
             self._stop()
             self._reject(fault)
             return
-        if text == chunk.text and text and not (self.held or self.void or watch.hits):
+        if text == said and text and self.straight:
             self.shown = True
             self.sink.chunk(chunk)
-            return
+        else:
+            self._pass(chunk, text)
+
+    def _pass(self, chunk: Chunk, text: str) -> None:
+        """Pass on what the guards leave of a chunk, with what was held before it."""
+        watch = self.watch
         self.held = True
         self.tokens += chunk.tokens
         self.ids += chunk.ids
+        self.straight = False
         if text:
+            self.straight = not watch.hits
             self._show(text)
         if watch.done and self.live:
             self._stop()

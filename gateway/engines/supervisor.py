@@ -88,6 +88,7 @@ class Supervisor(Pushed):
         self._health = Health.STARTING  # DEAD while waiting to rebuild
         self._watched: dict[str, Relay] = {}
         self._jobs = 0
+        self._pulse = Pulse()  # of the engine, for each of its lives another one
         self._silent = 0.0  # seconds that jobs ran without a word, before `_busy`
         self._busy = 0.0  # since when there is a job, or since the last word
         self._tries = 0  # rebuilds since an engine was stable
@@ -120,7 +121,10 @@ class Supervisor(Pushed):
 
     @property
     def silence(self) -> float:
-        """Seconds that jobs have run, since any of them said something or ended by itself."""
+        """Seconds that jobs have run, since any of them said something or ended by itself; of what
+        was said, it is known when this is asked, that is with every `poll`."""
+        if self._pulse.beats:
+            self._rouse()
         return self._silent + (self.clock() - self._busy if self._jobs else 0.0)
 
     async def start(self) -> None:
@@ -146,7 +150,7 @@ class Supervisor(Pushed):
             if not self._jobs:
                 self._busy = self.clock()
             self._jobs += 1
-            engine.submit(job, Watched(self, engine, self._watched, job, sink))
+            engine.submit(job, Watched(self, engine, self._pulse, self._watched, job, sink))
 
     def abort(self, job_id: str) -> None:
         watched = self._watched.get(job_id)
@@ -154,19 +158,13 @@ class Supervisor(Pushed):
             watched.engine.abort(job_id)  # which may be one that is being given up
             watched.end(Aborted(job_id))  # and may never say it
 
-    def heard(self, engine: Engine) -> None:
-        """One of its jobs said something: it lives, and that an earlier one does is no news."""
-        if engine is self._engine:
-            self._silent = 0.0
-            self._busy = self.clock()
-
     def ended(self, engine: Engine, fault: EngineFault | None) -> None:
         """One of its jobs is over."""
-        if fault is None:
-            self.heard(engine)
-        elif isinstance(fault, EngineGone):
+        if isinstance(fault, EngineGone):
             self._alarm.set()
-        if engine is self._engine:
+        if engine is self._engine:  # that an earlier one lives is no news
+            if fault is None:
+                self._rouse()
             silence = self.silence
             self._jobs -= 1
             if not self._jobs:
@@ -180,6 +178,12 @@ class Supervisor(Pushed):
             self._task.cancel()
             await asyncio.wait((self._task,))  # `report` has logged what it ended with
         await self._close()
+
+    def _rouse(self) -> None:
+        """The engine said something."""
+        self._pulse.beats = False
+        self._silent = 0.0
+        self._busy = self.clock()
 
     def _become(self, health: Health) -> None:
         self._health = health
@@ -224,6 +228,7 @@ class Supervisor(Pushed):
                 raise EngineFault(f"It did not start within {self.loading:g} s.") from exc
             raise
         self._jobs, self._silent = 0, 0.0  # of the one before some may not have ended
+        self._pulse = Pulse()
         self._since = self.clock()
         self._become(Health.READY)
 
@@ -250,15 +255,28 @@ class Supervisor(Pushed):
             logger.exception("engine %s did not close", self.name)
 
 
+class Pulse:
+    """Whether an engine has said something since somebody looked.
+
+    A flag, since it is set with every token; when that was is asked once a second.
+    """
+
+    __slots__ = ("beats",)
+
+    def __init__(self) -> None:
+        self.beats = False
+
+
 class Watched(Relay):
     """One job, which tells the supervisor what its engine says."""
 
-    __slots__ = ("engine", "supervisor")
+    __slots__ = ("engine", "pulse", "supervisor")
 
     def __init__(
         self,
         supervisor: Supervisor,
         engine: Engine,
+        pulse: Pulse,
         relays: dict[str, Relay],
         job: Job,
         sink: Sink,
@@ -266,10 +284,11 @@ class Watched(Relay):
         super().__init__(relays, job, sink)
         self.supervisor = supervisor
         self.engine = engine
+        self.pulse = pulse
 
     def chunk(self, chunk: Chunk) -> None:
         if self.live:
-            self.supervisor.heard(self.engine)
+            self.pulse.beats = True
             self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:

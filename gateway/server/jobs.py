@@ -29,7 +29,7 @@ log = logging.getLogger("gateway.jobs")
 class Run:
     """One job that the engine has: a `gateway.engines.base.Sink`."""
 
-    __slots__ = ("begun", "held", "job", "jobs", "over", "room", "until")
+    __slots__ = ("_fed", "_id", "_pace", "begun", "held", "job", "jobs", "over", "room", "until")
 
     def __init__(self, jobs: Jobs, job: Job, room: Room, until: float) -> None:
         self.jobs = jobs
@@ -42,6 +42,9 @@ class Run:
         """Whether some of its text was shown."""
         self.held: Chunk | None = None
         """What waits to be shown."""
+        self._id = job.id
+        self._fed = room.fed
+        self._pace = jobs.coalescing
 
     def chunk(self, chunk: Chunk) -> None:
         if self.over:
@@ -49,23 +52,16 @@ class Run:
         jobs = self.jobs
         jobs.chunks += 1
         jobs.tokens += chunk.tokens
-        if self.held is not None:
-            jobs.merged += 1
-            self.held = merged(self.held, chunk)
-            if chunk.reset:
-                self.show()
-        elif jobs.coalescing.interval and self.begun and not chunk.reset:
-            self.held = chunk
-            jobs.hold(self)
+        if self._pace.interval or self.held is not None:
+            self._gather(chunk)
         else:
-            self.begun = True
-            self._feed(chunk)
+            self._show(chunk)
 
     def show(self) -> None:
         """Show what waits."""
         chunk, self.held = self.held, None
         if chunk is not None and not self.over:
-            self._feed(chunk)
+            self._show(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
         if self.held is not None and not isinstance(fault, Aborted):
@@ -91,10 +87,24 @@ class Run:
             self.jobs.engine.abort(self.job.id)
             self._close(code)
 
-    def _feed(self, chunk: Chunk) -> None:
+    def _gather(self, chunk: Chunk) -> None:
+        """`chunk`, while text waits for more of itself."""
+        if self.held is not None:
+            self.jobs.merged += 1
+            self.held = merged(self.held, chunk)
+            if chunk.reset:
+                self.show()
+        elif self.begun and not chunk.reset:
+            self.held = chunk
+            self.jobs.hold(self)
+        else:
+            self._show(chunk)
+
+    def _show(self, chunk: Chunk) -> None:
+        self.begun = True
         jobs = self.jobs
         try:
-            self.room.fed(self.job.id, chunk, jobs.now())
+            self._fed(self._id, chunk, jobs.now())
             if jobs.dispatch.due:  # it may be stopped by what it says
                 jobs.act()
         except Exception:

@@ -251,6 +251,7 @@ def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() -> None:
         workshop.built[0].hold()
         reading = [asyncio.create_task(read(engine, f"j{n}")) for n in range(2)]
         await workshop.built[0].step()
+        await time.pass_(POLL)  # it looks, and sees that something was said
         await time.pass_(HANG - 1)
         assert engine.health is Health.READY
         await time.pass_(POLL)

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from gateway.booth import Booth
 from gateway.engines.base import Sink
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, ErrorCode
@@ -97,13 +98,13 @@ def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at_its_e
 def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(room: Room, job_id: str, chunk: Chunk, now: float) -> None:
+    def broken(booth: Booth, job_id: str, chunk: Chunk, now: float) -> None:
         if chunk.text == "bad":
             raise ZeroDivisionError
-        fed(room, job_id, chunk, now)
+        fed(booth, job_id, chunk, now)
 
-    fed = Room.fed
-    monkeypatch.setattr(Room, "fed", broken)
+    fed = Booth.fed
+    monkeypatch.setattr(Booth, "fed", broken)
 
     async def main() -> None:
         engine = ByHand()
