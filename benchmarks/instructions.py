@@ -78,7 +78,7 @@ SCENARIOS = {
     "bare": Scenario(kind="bare", turns=3),
     "gateway": Scenario(kind="gateway", turns=1),
     "served": Scenario(kind="served", turns=1),
-    "stock": Scenario(kind="stock", turns=3),
+    "stock": Scenario(kind="stock"),
     "raw, 200 readers": Scenario(kind="raw", streams=1, readers=200),
     "served, 200 readers": Scenario(kind="served", streams=1, readers=200, turns=1),
     "served, 10 sessions": Scenario(kind="served", streams=10, batch=10),

@@ -4,8 +4,10 @@
 
 So many streams, a token each in turn, as an engine that batches gives them out. Each row goes one
 layer further than the one above it; what is left out is writing to a socket, and waking up for it.
-The last rows pull what the others push: a task and `Engine.translate`. CPU time of the thread, the
-least of several rounds, since everything else on the machine can only add to it.
+Two rows pull what the others push: a task and `Engine.translate`. The last three are what an
+utterance costs however long it is: to be said and given to the engine, its first token, its end.
+CPU time of the thread, the least of several rounds, since everything else on the machine can only
+add to it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from gateway.seat import Seat
 from gateway.server.hub import Hub
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
+WHOLE = "rooms, encoded"
+"""The row that goes all the way."""
 WORDS = (
     "Wir sehen uns die Zahlen des letzten Quartals noch einmal an, sobald nächste Woche alle wieder"
     " zurück sind, und dann legen wir gemeinsam fest, wie es damit weitergehen soll."
@@ -101,26 +105,37 @@ def layers(drum: Drum) -> dict[str, Engine]:
     }
 
 
-async def drive(drum: Drum, submit: Callable[[int], None], streams: int, *, turns: int) -> float:
-    """Microseconds a token of one utterance on every stream, its beginning and end left out.
+async def drive(
+    drum: Drum, submit: Callable[[int], None], streams: int, *, turns: int
+) -> tuple[float, ...]:
+    """Microseconds a token of one utterance on every stream, its first one and its end left out;
+    and for an utterance: to be begun, its first token, its end.
 
     ``turns``: turns of the event loop after every token, for who pulls.
     """
+    times = [time.thread_time()]
     for n in range(streams):
         submit(n)
+    times.append(time.thread_time())
     for _ in range(turns):
         await asyncio.sleep(0)
-    used = 0.0
-    for chunk in CHUNKS[1:]:
+    used = [0.0, 0.0]
+    for number, chunk in enumerate(CHUNKS):
         begun = time.thread_time()
         drum.beat(chunk)
         for _ in range(turns):
             await asyncio.sleep(0)
-        used += time.thread_time() - begun
+        used[number > 0] += time.thread_time() - begun
+    times.append(time.thread_time())
     drum.finish()
+    times.append(time.thread_time())
     for _ in range(turns + 2):
         await asyncio.sleep(0)
-    return used / streams / len(CHUNKS[1:]) * 1e6
+    token = used[1] / (len(CHUNKS) - 1)
+    return tuple(
+        1e6 * spent / streams
+        for spent in (token, times[1] - times[0], used[0], times[3] - times[2])
+    )
 
 
 async def run(streams: int, rounds: int) -> dict[str, float]:
@@ -170,16 +185,20 @@ async def run(streams: int, rounds: int) -> dict[str, float]:
         return submit
 
     rows = {name: (push(engine), 0) for name, engine in engines.items()}
-    rows["rooms, encoded"] = (say, 0)
+    rows[WHOLE] = (say, 0)
     rows["pulled: the engine"] = (pull(drum), 1)
     rows["pulled: pieces"] = (pull(outermost), 1)
-    result = {name: float("inf") for name in rows}
+    least = {name: (float("inf"),) * 4 for name in rows}
     for _ in range(rounds):
         for name, (submit, turns) in rows.items():
-            result[name] = min(result[name], await drive(drum, submit, streams, turns=turns))
+            found = await drive(drum, submit, streams, turns=turns)
+            least[name] = tuple(map(min, least[name], found))
     if not written[0]:
         raise RuntimeError("Nothing was written.")
-    return result
+    names = ("an utterance: said", "its first token", "its end")
+    return {name: costs[0] for name, costs in least.items()} | dict(
+        zip(names, least[WHOLE][1:], strict=True)
+    )
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """Output guards: what a model may show to a reader, and when its output is no translation.
 
-Owns: the rules, each with a name and its limits; their words are in `gateway.phrases`. Must not
-know: engines, retries, metrics, asyncio. A false alarm costs a good caption, so every rule lets
+Owns: the rules for an output that streams, and their limits. What only the whole can tell is
+`gateway.verdict`'s, their words are in `gateway.phrases`. Must not know: engines, retries, metrics,
+asyncio. A false alarm costs a good caption, so every rule lets
 pass what it is not sure of; ``docs/design/guards.md`` has the measured rates.
 
 One `Watch` follows one output as it streams. It *strips* what surrounds a translation (thinking,
@@ -12,98 +13,27 @@ addresses), and *rejects* the rest by raising `Rejected`.
 
 from __future__ import annotations
 
-import enum
 import re
-import unicodedata
-from collections import Counter
-from difflib import SequenceMatcher
+from bisect import bisect_left
 from functools import lru_cache
 
-from gateway.errors import Rejected
 from gateway.job import Job
-from gateway.languages import endonym, name, script
-from gateway.phrases import (
-    AROUND,
-    ASSISTANTS,
-    BRACKET,
-    CRUDE,
-    DENSE_LETTERS,
-    KNOWN,
-    LETTERS,
-    MODELS,
-    NEAR,
-    NOTES,
-    OPENERS,
-    QUOTED,
-    QUOTES,
-    REFUSALS,
-    REFUSING,
-    RUDE,
-    TRANSLATION,
-)
-
-
-class Guard(enum.StrEnum):
-    """Every rule by name: the ``guard`` of `Rejected` and of the counters, a flag of captions."""
-
-    # Stripped
-    THINKING = "thinking"
-    PREAMBLE = "preamble"
-    QUOTES = "quotes"
-    RESTART = "restart"
-    # Cut
-    LINES = "lines"
-    INVENTION = "invention"
-    # Rejected
-    EMPTY = "empty"
-    LOOP = "loop"
-    LENGTH = "length"
-    SHORT = "short"
-    COPY = "copy"
-    SCRIPT = "script"
-    REFUSAL = "refusal"
-    NOTE = "note"
-    RUDE = "rude"
-    # Flagged
-    NUMBERS = "numbers"
-    URL = "url"
-
+from gateway.languages import endonym, name
+from gateway.lexis import LEXICONS, TOKEN, WORD, Runs, crude, is_dense, weight, words
+from gateway.phrases import AROUND, OPENERS, QUOTED, QUOTES, RUDE, TRANSLATION
+from gateway.verdict import Guard, judge, rejected
 
 # Limits. Lengths are in `weight`: characters, where one of a dense script counts for more.
 
-DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Kana and Han: no spaces between words, and one character says as much as 2.5 Latin ones."""
-
-DENSITY = 2.5
 LENGTH_MOST, LENGTH_SLACK = 3.5, 20
 """Longest output: 3.5 times the source and 20 more. References stay under 2.8 times."""
-
-SHORT_LEAST, SHORT_FROM = 0.25, 40
-"""Shortest output of a finished source that weighs 40 or more. References stay over 0.26."""
 
 WORDS_MOST, WORDS_SLACK = 2.0, 3
 """Most words of the output while the source is partial; two dense characters are one word."""
 
-NGRAM = 8
-"""Longest repeated phrase looked for, in words (or dense characters)."""
-
 LOOP_LEAST, LOOP_WORDS, LOOP_DENSE, LOOP_MORE = 3, 6, 12, 2
 """A loop is a phrase three times in a row and at least 6 words (12 dense characters) in all:
 people do say "no, no, no" and 哈哈哈. Two times more than the source has it are always allowed."""
-
-COPY_LIKE, COPY_WORDS, COPY_DENSE = 0.8, 4, 8
-"""Share of the source's plain words (no names, no numbers) that stand in the output in the same
-order when the source was copied; judged from 4 plain words, or 8 dense characters, on."""
-
-COPY_SPAN = 300
-"""Words compared: the work is quadratic in them and runs on the event loop."""
-
-SCRIPT_LEAST, SCRIPT_PARTIAL, SCRIPT_SHARE = 16, 40, 0.5
-"""Weight of letters (not of words taken from the source) needed to judge the script, more of them
-while the source is partial (names may come first), and the share that must be in the target's."""
-
-KANA_LEAST, KANA_SHARE, HAN_ONLY = 4, 0.2, 20
-"""Kana, and their share, that make a text not Chinese; Han without any that make it no Japanese."""
 
 HEAD_MOST = 120
 """Characters held back while they may be a preamble."""
@@ -118,19 +48,10 @@ RESTART_LEAST, RESTART_WORDS = 4, 2
 """Shortest overlap with the forced prefix that counts as its restart, in characters; and in words
 where the sentence may go on with them: people say "very very", and French has "nous nous"."""
 
-LEXICON_MOST, LEXICON_LONGEST = 16_384, 32
-"""Words of one language that are remembered, and their characters: 2 MB. A full lexicon begins
-anew, which costs some microseconds a word."""
-
 LINE = re.compile(r"[^\n]+|\n")
 COLON = re.compile("[:：]")
-DENSE_CHAR = re.compile(f"[{DENSE}]")
-WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-TOKEN = re.compile(rf"[{DENSE}]|[^\W_{DENSE}]+(?:['’.,-][^\W_{DENSE}]+)*")
-ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'，。、）)]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
-"""A number with its thousands separators."""
-SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
+MARKS = " *,.!#_-(\n'’，。！"
+"""What stands around the words of a preamble."""
 
 
 class Watch:
@@ -165,13 +86,13 @@ class Watch:
         self._broken = not job.prefix or job.prefix.endswith("\n")
         self._weight = weight(job.prefix)
         self._weight_most = LENGTH_MOST * weight(job.text) + LENGTH_SLACK
-        language = "" if CRUDE.search(job.text) else job.target.partition("-")[0]
+        language = "" if crude(job.text) else job.target.partition("-")[0]
         self._rude = RUDE.get(language)
         self._lexicon = LEXICONS.get(language, LEXICONS[""])
         self._words = words(job.prefix)
-        self._words_most = (
-            WORDS_MOST * words(job.text) + WORDS_SLACK if job.partial else float("inf")
-        )
+        self._words_most = float("inf")
+        if job.partial:
+            self._words_most = WORDS_MOST * words(job.text) + WORDS_SLACK
 
     def feed(self, text: str) -> str:
         """Take a piece of the output, return what may be shown now. Raises `Rejected`."""
@@ -204,7 +125,9 @@ class Watch:
             rest = self._take(self._opened(final=True) or "")
         if self._token:
             self._say(self._token.casefold())
-        self._judge()
+        if self._rude is not None and self._rude.search(self.text.lower() + " "):
+            raise rejected(Guard.RUDE, "has a word that the source does not account for")
+        self.flags = judge(self.job, self.text.strip())
         return rest
 
     def _look(self, text: str) -> str:
@@ -349,95 +272,6 @@ class Watch:
         self.done = True
         self.hits.append(guard)
 
-    def _judge(self) -> None:
-        """Everything that only the whole output can tell."""
-        job, text = self.job, self.text.strip()
-        if not job.partial:
-            if has_words(job.text) and not has_words(text):
-                raise rejected(Guard.EMPTY, "has no words")
-            if SHORT_FROM <= weight(job.text) and weight(text) < SHORT_LEAST * weight(job.text):
-                raise rejected(Guard.SHORT, "is far shorter than the source")
-        if self._rude is not None and self._rude.search(text.lower() + " "):
-            raise rejected(Guard.RUDE, "has a word that the source does not account for")
-        if copied(job.text, text, job.source, job.target):
-            raise rejected(Guard.COPY, "is the source itself")
-        least = SCRIPT_PARTIAL if job.partial else SCRIPT_LEAST
-        if foreign(job.text, text, job.target, least):
-            raise rejected(Guard.SCRIPT, "is not in the script of the target language")
-        if refused(job.text, text, job.source):
-            raise rejected(Guard.REFUSAL, "answers instead of translating")
-        if NOTES.search(text) and not BRACKET.search(job.text):
-            raise rejected(Guard.NOTE, "comments on the translation")
-        if not job.partial:
-            self.flags = flagged(job.text, text)
-
-
-class Runs:
-    """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens.
-
-    ``tokens`` in their order, and ``said`` without; tokens are case-folded.
-    """
-
-    __slots__ = ("said", "tokens")
-
-    def __init__(self) -> None:
-        self.tokens: list[str] = []
-        self.said: set[str] = set()
-
-    def say(self, token: str) -> tuple[int, int]:
-        """Take the next token. Return the phrase's length in tokens and how often it was said."""
-        tokens = self.tokens
-        recent = tokens[-NGRAM:]
-        tokens.append(token)
-        self.said.add(token)
-        best = (1, 1)
-        if token in recent:
-            for n in range(1, len(recent) + 1):
-                times = self._same(n) // n + 1
-                if times > best[1]:
-                    best = (n, times)
-        return best
-
-    def _same(self, n: int) -> int:
-        """How many of the last tokens in a row equal the one ``n`` before."""
-        tokens = self.tokens
-        at = len(tokens) - 1
-        while at >= n and tokens[at] == tokens[at - n]:
-            at -= 1
-        return len(tokens) - 1 - at
-
-
-class Lexicon:
-    """Words of one language that only the loop guard asks about, as it compares them.
-
-    A word is a run of letters and digits, none of them dense. A caption says what a thousand before
-    it have said, so nearly every word is found here, instead of looking at its characters.
-
-    ``words``  by spelling: the word case-folded, or "" where it is none, or may be a rude one
-    """
-
-    __slots__ = ("_rude", "words")
-
-    def __init__(self, rude: re.Pattern[str] | None) -> None:
-        self._rude = rude
-        self.words: dict[str, str] = {}
-
-    def learn(self, word: str) -> str:
-        """What ``words`` has of it; it has it from now on, unless that is too long."""
-        known = self.words.get(word)
-        if known is not None:
-            return known
-        plain = word.isalnum() and not DENSE_CHAR.search(word)
-        # Whether a rude word ends with it, only what follows can tell: a space would.
-        if plain and self._rude is not None and self._rude.search(word.lower() + " "):
-            plain = False
-        folded = word.casefold() if plain else ""
-        if len(word) <= LEXICON_LONGEST:
-            if len(self.words) >= LEXICON_MOST:
-                self.words.clear()
-            self.words[word] = folded
-        return folded
-
 
 def repeats(text: str) -> int:
     """How often ``text`` says a phrase in a row, at most."""
@@ -453,6 +287,9 @@ def loop_limit(phrase: int, dense: bool) -> int:
 def preamble(text: str, job: Job, *, final: bool) -> int | None:
     """Length of the preamble that ``text`` begins with, 0 for none, None if more must be seen."""
     telling, known, around = preamble_words(job.target)
+    first = WORD.match(start := text.lstrip(MARKS))
+    if start and (first is None or not begun(first.group().casefold(), known)):
+        return 0  # as nearly always
     said = set(map(str.casefold, WORD.findall(job.text)))
     if said & telling:  # "The translation: ..." may then be the translation
         return 0
@@ -467,13 +304,14 @@ def preamble(text: str, job: Job, *, final: bool) -> int | None:
         if match := WORD.match(text, at):
             word = match.group().casefold()
             at = match.end()
-            if at == len(text) and any(other.startswith(word) for other in known):
+            found = begun(word, known)
+            if found and at == len(text):
                 return None
-            if word not in known:
+            if found != word:
                 return 0
             known = around
             told = told or word in telling
-        elif text[at] in " *,.!#_-(\n'’，。！":
+        elif text[at] in MARKS:
             at += 1
         else:
             return 0
@@ -481,10 +319,16 @@ def preamble(text: str, job: Job, *, final: bool) -> int | None:
 
 
 @lru_cache(maxsize=256)
-def preamble_words(target: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """`TRANSLATION`, `OPENERS` and `AROUND`, with the names of the target language."""
+def preamble_words(target: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """`TRANSLATION`, and in order `OPENERS` and `AROUND`, with the names of the target language."""
     names = frozenset(map(str.casefold, WORD.findall(f"{name(target)} {endonym(target)}")))
-    return TRANSLATION | names, OPENERS | names, AROUND | names
+    return TRANSLATION | names, tuple(sorted(OPENERS | names)), tuple(sorted(AROUND | names))
+
+
+def begun(word: str, known: tuple[str, ...]) -> str:
+    """The shortest of ``known``, which are in order, that begins with ``word``; "" for none."""
+    at = bisect_left(known, word)
+    return known[at] if at < len(known) and known[at].startswith(word) else ""
 
 
 def restart(prefix: str, text: str, *, flows: bool, final: bool) -> int | None:
@@ -508,105 +352,6 @@ def restart(prefix: str, text: str, *, flows: bool, final: bool) -> int | None:
     return 0
 
 
-def copied(source: str, text: str, spoken: str, wanted: str) -> bool:
-    """Whether the output is the source, in a language where it cannot be."""
-    a, b = spoken.split("-")[0], wanted.split("-")[0]
-    if a == b or any(a in family and b in family for family in NEAR):
-        return False
-    plain = [  # neither names nor numbers, nor words that are spelt out
-        token.casefold()
-        for token in TOKEN.findall(ADDRESS.sub(" ", source))[:COPY_SPAN]
-        if is_dense(token) or (len(token) > 1 and token[0].isalpha() and not token[0].isupper())
-    ]
-    dense = sum(map(is_dense, plain))
-    if len(plain) - dense < COPY_WORDS and dense < COPY_DENSE:
-        return False
-    output = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
-    if len(set(plain).intersection(output)) <= COPY_LIKE * len(set(plain)) / 2:
-        return False  # cheap, and nearly always so
-    matcher = SequenceMatcher(None, plain, output, autojunk=False)
-    return sum(block.size for block in matcher.get_matching_blocks()) > COPY_LIKE * len(plain)
-
-
-def foreign(source: str, text: str, target: str, least: float) -> bool:
-    """Whether most letters are not of the target's script, but for words taken from the source."""
-    code = script(target)
-    wanted = LETTERS.get(code)
-    if wanted is None:
-        return False
-    given = {token for token in TOKEN.findall(source) if not is_dense(token)}
-    own = (token for token in TOKEN.findall(ADDRESS.sub(" ", text)) if token not in given)
-    found: Counter[str] = Counter()
-    for char, count in Counter("".join(own)).items():
-        found[letter(char)] += count
-    kana = found["HIRAGANA"] + found["KATAKANA"]
-    if code == "Jpan" and not kana and found["CJK"] >= HAN_ONLY:
-        return True
-    if code in ("Hans", "Hant") and kana > KANA_SHARE * (kana + found["CJK"]):
-        return kana >= KANA_LEAST
-    known = {name: found[name] * (DENSITY if name in DENSE_LETTERS else 1) for name in KNOWN}
-    total = sum(known.values())
-    return total >= least and sum(known[name] for name in wanted) < SCRIPT_SHARE * total
-
-
-@lru_cache(maxsize=8192)
-def letter(char: str) -> str:
-    """The first word of a character's Unicode name, which for letters is the script."""
-    return unicodedata.name(char, "").split(" ")[0]
-
-
-def refused(source: str, text: str, spoken: str) -> bool:
-    """Whether the model speaks for itself, and the speaker cannot have said it."""
-    if ASSISTANTS.search(text) and not MODELS.search(source):
-        return True
-    own = REFUSING.get(spoken.split("-")[0])
-    return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
-
-
-def flagged(source: str, text: str) -> tuple[Guard, ...]:
-    """What is in the source and not found in the translation: long numbers, addresses."""
-    flags = []
-    said = digits(text)
-    numbers = NUMBER.findall(unicodedata.normalize("NFKC", ADDRESS.sub(" ", source)))
-    if any(len(number) >= 3 and number not in said for number in map(digits, numbers)):
-        flags.append(Guard.NUMBERS)
-    addresses = (address.rstrip(".,;:!?") for address in ADDRESS.findall(source.casefold()))
-    if any(address not in text.casefold() for address in addresses):
-        flags.append(Guard.URL)
-    return tuple(flags)
-
-
-def digits(text: str) -> str:
-    """``text`` in ASCII digits, without what separates thousands and decimals."""
-    return SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
-
-
-def weight(text: str) -> float:
-    """Length in Latin characters, about: a dense one says as much as `DENSITY` of them."""
-    return len(text) + (DENSITY - 1) * len(DENSE_CHAR.findall(text))
-
-
-def words(text: str) -> float:
-    """Words, about: two dense characters are one."""
-    return sum(0.5 if is_dense(token) else 1 for token in TOKEN.findall(text))
-
-
 def lines(text: str) -> int:
     """Lines that are not blank."""
     return sum(1 for line in text.split("\n") if line.strip())
-
-
-def is_dense(token: str) -> bool:
-    return not token.isascii() and DENSE_CHAR.match(token) is not None
-
-
-def has_words(text: str) -> bool:
-    return any(char.isalnum() for char in text)
-
-
-LEXICONS = {"": Lexicon(None), **{language: Lexicon(rude) for language, rude in RUDE.items()}}
-"""By language; "" for those without rude words, and for sources that are crude themselves."""
-
-
-def rejected(guard: Guard, what: str) -> Rejected:
-    return Rejected(guard, f"The model's output {what}.")

@@ -1,13 +1,34 @@
 """What the guards know of languages: what models say, and what a language looks like.
 
 Owns: the words around a translation, the words instead of one, the letters of scripts, and which
-languages are near each other. Data only: to teach the guards a language, change this file alone.
+languages are near each other. Data, and how it is looked for: to teach the guards a language,
+change this file alone.
 Must not know: the rules and their limits (`gateway.guards`).
 """
 
 from __future__ import annotations
 
 import re
+
+
+class Phrases:
+    """A pattern for text of any case, and ``signs`` of which all that it finds has one.
+
+    To look for the signs takes a twentieth of the time, and nearly no text has any.
+    """
+
+    def __init__(self, *signs: str, pattern: str) -> None:
+        self.signs = tuple(map(str.casefold, signs))
+        self.pattern = re.compile(pattern, re.IGNORECASE)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first place that the pattern finds."""
+        folded = text.casefold()
+        for sign in self.signs:
+            if sign in folded:
+                return self.pattern.search(text)
+        return None
+
 
 TRANSLATION = frozenset(
     "translation translations translated translate übersetzung übersetzt übersetzungen traduction"
@@ -59,8 +80,23 @@ NOTES = re.compile(
 BRACKET = re.compile(r"[(\[（【]")
 """A source with brackets of its own may have such a comment in one."""
 
-REFUSALS = re.compile(
-    r"\bI(?:'m| am)(?: very| so)? sorry,? (?:but )?I"
+REFUSALS = Phrases(
+    "sorry",
+    "i can",
+    "i'm unable",
+    "i am unable",
+    "i'm not able",
+    "i am not able",
+    "es tut mir leid",
+    "ich kann dir",
+    "ich kann ihnen",
+    "je suis",
+    "lo siento",
+    "no puedo ayudarte",
+    "申し訳",
+    "对不起",
+    "抱歉",
+    pattern=r"\bI(?:'m| am)(?: very| so)? sorry,? (?:but )?I"
     r"(?: can(?:no|')t|'m (?:not able|unable)| am unable)"
     r"|\bI can(?:no|')t (?:help (?:you|with)|assist|comply|fulfil|provide|translate)\b"
     r"|\bI(?:'m| am) (?:unable|not able) to (?:help|assist|comply|fulfil|provide|translate)\b"
@@ -70,16 +106,24 @@ REFUSALS = re.compile(
     r"|\bLo siento,? pero no puedo|\bno puedo ayudarte con eso"
     r"|申し訳(?:ありません|ございません)が.{0,30}(?:できません|できかねます)"
     r"|(?:对不起|抱歉)，(?:但)?我(?:不能|无法)",
-    re.IGNORECASE,
 )
 """A model declines. People do too: see `REFUSING`."""
 
-ASSISTANTS = re.compile(
-    r"\bas an (?:AI|artificial intelligence|language model)\b|\bas a (?:large )?language model\b"
+ASSISTANTS = Phrases(
+    "as an ",
+    "as a ",
+    "als ein",
+    "als ki",
+    "als sprachmodell",
+    "en tant qu",
+    "como ",
+    "として",
+    "作为",
+    pattern=r"\bas an (?:AI|artificial intelligence|language model)\b"
+    r"|\bas a (?:large )?language model\b"
     r"|\bals (?:eine? )?(?:KI|Sprachmodell)\b|\ben tant qu(?:'IA|e modèle)\b|\bcomo (?:una )?IA\b"
     r"|\bcomo modelo de lenguaje\b|AI(?:アシスタント|言語モデル)?として"
     r"|作为(?:一个|一名)?(?:AI|人工智能|(?:大型)?语言模型)",
-    re.IGNORECASE,
 )
 """A model speaks of itself, unless the source has one of `MODELS`."""
 

@@ -12,18 +12,15 @@ from hypothesis import strategies as st
 from gateway.errors import ErrorCode, Rejected
 from gateway.guards import (
     HEAD_MOST,
-    LEXICON_LONGEST,
-    LEXICON_MOST,
     LOOP_WORDS,
     RUDE_MOST,
     THINKING_MOST,
-    Guard,
-    Lexicon,
     Watch,
-    weight,
 )
 from gateway.job import Job
-from gateway.phrases import RUDE
+from gateway.lexis import LEXICON_LONGEST, LEXICON_MOST, Lexicon, crude, weight
+from gateway.phrases import ASSISTANTS, CRUDE, REFUSALS, RUDE, Phrases
+from gateway.verdict import Guard
 
 ORDERS = (
     # What people say in meetings, that a model could take for an order or a question to itself.
@@ -584,3 +581,29 @@ def test_a_lexicon_is_bounded() -> None:
     assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
     assert lexicon.words == {"more": "more"}
     assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
+
+
+@pytest.mark.parametrize("phrases", [REFUSALS, ASSISTANTS])
+def test_whatever_a_pattern_of_phrases_finds_has_one_of_their_signs(phrases: Phrases) -> None:
+    @given(st.from_regex(phrases.pattern), st.data())
+    def check(text: str, data: st.DataObject) -> None:
+        text = data.draw(st.sampled_from((text, text.upper(), text.lower())))
+        assert str(phrases.search(text)) == str(phrases.pattern.search(text))
+
+    check()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ("Hell", "hello", "(shit)", "bullshit", "n\u0113", "\u4ed6\u5988\u7684", "a" * 40)
+            ),
+            st.from_regex(CRUDE.pattern, fullmatch=True),
+            st.text(max_size=4),
+        )
+    )
+)
+def test_a_text_is_crude_where_one_of_its_words_is(words: list[str]) -> None:
+    text = " ".join(words)
+    assert crude(text) is (CRUDE.search(text) is not None)

@@ -61,13 +61,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "units",
     ),
     ("admission", "backlog", "client", "database", "formats", "segment"),
-    ("guards", "outbox", "profiles", "schema", "stability", "statements"),
-    ("circle", "flow", "utterance"),
+    ("lexis", "outbox", "profiles", "schema", "stability", "statements"),
+    ("circle", "flow", "utterance", "verdict"),
     (
         "engines.api",
         "engines.base",
         "engines.completions",
         "engines.vocabulary",
+        "guards",
         "intake",
         "member",
         "settings",
@@ -124,7 +125,7 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 PURE = (
     *("errors", "job", "limits", "messages", "codec", "languages", "profiles", "sentences"),
     *("dispatch", "load", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
-    *("guards", "phrases", "schema", "engines.completions"),
+    *("guards", "lexis", "phrases", "schema", "verdict", "engines.completions"),
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *(
         "audience",

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from gateway.guards import WORD
+from gateway.lexis import WORD
 from gateway.phrases import AROUND, DENSE_LETTERS, KNOWN, LETTERS, NEAR, REFUSING
 
 

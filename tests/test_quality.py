@@ -14,8 +14,8 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from gateway.engines import build
-from gateway.guards import weight
 from gateway.job import Job, Priority
+from gateway.lexis import weight
 from gateway.settings import Settings
 from tests.quality import DIRECTIONS, SETS, captions, lines
 from training import metrics, noise

@@ -19,8 +19,8 @@ import msgspec
 from gateway import languages, sentences
 from gateway.engines.base import Around, Relay, Sink
 from gateway.errors import EngineFault, ErrorCode
-from gateway.guards import weight
 from gateway.job import Chunk, Job
+from gateway.lexis import weight
 
 WHOLE = 200
 """Longest text that is translated in one, as `gateway.guards.weight`: three or four sentences. The

@@ -8,9 +8,9 @@ state that is plain from this one module, for a good part of what a delta costs 
 
 The reader is always in ``receive``: a socket whose messages are not read cannot answer pings
 either, and would be closed for it. What is to be sent is written in the same turn of the event
-loop, where the server has a `Writer` and the socket room. Else a task waits for the socket, and
-what arrives meanwhile is merged in the outbox; where the server has no `Writer` at all, that task
-stays.
+loop, where the socket has room: by a `Writer` where the server has one, else by as much of ``send``
+as runs without waiting. Where it has none a task waits for it, and what arrives meanwhile is merged
+in the outbox.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Awaitable, Generator
 from typing import Any, get_args
 
 from msgspec.structs import replace
@@ -47,6 +48,11 @@ CLOSE_S = 1.0
 BATCH = 16_384
 """Bytes that are taken from an outbox at once: what has been taken is merged no more, and one
 socket that is sent a lot is not to hold up the others."""
+
+
+GONE = (OSError, RuntimeError)
+"""What ``send`` raises where nobody is there any more. `RuntimeError` is uvicorn's answer where it
+closed the socket itself (1007, 1009, ping timeout)."""
 
 
 class Endpoint:
@@ -98,9 +104,7 @@ class Connection:
     __slots__ = (
         "_beat",
         "_end",
-        "_handed",
         "_hub",
-        "_idle",
         "_left",
         "_loop",
         "_over",
@@ -108,7 +112,6 @@ class Connection:
         "_receive",
         "_send",
         "_session",
-        "_size",
         "_writer",
         "_writing",
     )
@@ -129,9 +132,6 @@ class Connection:
         self._beat = beat
         self._writer = writer
         self._writing: asyncio.Task[None] | None = None
-        self._idle: asyncio.Future[None] | None = None  # what a writer that stays waits for
-        self._handed: list[bytes] = []  # what it has not come to
-        self._size = 0  # bytes of that, and of what it is at
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.timeout(None)  # it gets a time, now, when the gateway ends the socket
@@ -194,70 +194,62 @@ class Connection:
         return None if self._writer is None else self._writer.post
 
     def _offer(self) -> None:
-        """Let the outbox write by itself while the socket has room, and nothing taken before; or
-        hand frames to the writer that waits for them."""
+        """Let the outbox write by itself while the socket has room, and nothing was taken before
+        that is not written."""
+        post: Post | None = None
         if self._writing is None:
-            self._session.outbox.post = self._post
-        else:
-            self._session.outbox.post = None if self._idle is None else self._hand
+            post = self._hand if self._writer is None else self._writer.post
+        self._session.outbox.post = post
 
     def _hand(self, wire: bytes) -> None:
-        """A frame for the writer that stays. What it has not come to may be `BATCH` bytes; what is
-        more waits in the outbox, where it merges."""
-        self._handed.append(wire)
-        self._size += len(wire)
-        if self._size > BATCH:
-            self._session.outbox.post = None
-        self._rouse()
+        """Send a frame at once where the server has no `Writer`; what of that has to wait, a task
+        waits for. Never raises."""
+        try:
+            rest = begin(self._send(_event(framing.message(wire))))
+        except Exception as fault:
+            if not isinstance(fault, GONE):
+                log.exception("%s cannot be written to", self._session.id)
+            self._broke(fault)
+        else:
+            if rest is not None:
+                self._start(rest)
 
-    def _rouse(self) -> None:
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+    def _start(self, first: Awaitable[None] | None = None) -> None:
+        """Have what waits written by a task, behind what has been begun."""
+        self._writing = self._loop.create_task(self._write(first))
+        self._writing.add_done_callback(self._written)
+        self._offer()  # no more: it would overtake what has been taken
 
     def _wake(self) -> None:
         outbox = self._session.outbox
         if self._writing is not None:  # it will see what there is
-            self._rouse()
             if outbox.closing in (CloseCode.TOO_SLOW, CloseCode.REPLACED):
                 self._writing.cancel()  # it waits for a socket that nobody reads
             return
         if len(outbox) and (post := self._post) is not None:
             post(b"".join(outbox.wires(BATCH)))
         if len(outbox):
-            self._writing = self._loop.create_task(self._write())
-            self._writing.add_done_callback(self._written)
-            self._offer()  # no more: it would overtake what has been taken
+            self._start()
         elif outbox.closing is not None:
             self._finish()
 
-    async def _write(self) -> None:
+    async def _write(self, first: Awaitable[None] | None) -> None:
         """Write what waits, as fast as the socket takes it."""
         outbox, send = self._session.outbox, self._send
-        while True:
-            wires, self._handed = self._handed or outbox.wires(BATCH), []
+        if first is not None:
+            await first
+        while len(outbox):
+            wires = outbox.wires(BATCH)
             if (post := self._post) is not None:
                 post(b"".join(wires))
             else:
                 for wire in wires:
                     await send(_event(framing.message(wire)))
-                    self._size = max(0, self._size - len(wire))
-            if self._handed or len(outbox):
+            if len(outbox):
                 await asyncio.sleep(0)  # `send` does not wait while there is room: others live, too
-            elif self._writer is None and outbox.closing is None:
-                await self._rest()
-            else:
-                return
-
-    async def _rest(self) -> None:
-        """Wait for more, where the server has no `Writer`."""
-        self._size = 0
-        self._idle = self._loop.create_future()
-        if self._session.outbox.post is None:
-            self._offer()
-        await self._idle
 
     def _written(self, task: asyncio.Task[None]) -> None:
-        self._writing = self._idle = None
+        self._writing = None
         if self._over:  # it was done before it could be told not to call
             return
         fault = None if task.cancelled() else task.exception()
@@ -265,12 +257,16 @@ class Connection:
             self._offer()
             self._wake()  # there may be more, or a reason to close
             return
-        if isinstance(fault, OSError | RuntimeError):
-            # RuntimeError: uvicorn's answer where it closed the socket itself (1007, 1009, ping
-            # timeout).
+        if not isinstance(fault, GONE):
+            log.error("%s cannot be written to", self._session.id, exc_info=fault)
+        self._broke(fault)
+
+    def _broke(self, fault: BaseException) -> None:
+        """Nothing can be sent any more."""
+        self._session.outbox.post = None
+        if isinstance(fault, GONE):
             log.debug("%s: %s", self._session.id, fault)
         else:
-            log.error("%s cannot be written to", self._session.id, exc_info=fault)
             self._session.outbox.discard()
             self._session.outbox.close(CloseCode.SERVER_ERROR)
         self._finish()
@@ -284,6 +280,47 @@ class Connection:
             self._session.tick(self._hub.now())
         if self._beat is not None:
             self._pulse = self._loop.call_later(self._beat, self._tick)
+
+
+def begin(sending: Awaitable[None]) -> Awaitable[None] | None:
+    """Run a coroutine until it would wait; what is left of it, or None where nothing is.
+
+    A task for it would run in another turn of the event loop, and cost as much as what it does.
+    (From Python 3.12 on, `asyncio.eager_task_factory` makes tasks that do the same.) Raises what
+    the coroutine raises.
+    """
+    steps = sending.__await__()
+    try:
+        waits = next(steps)
+    except StopIteration:
+        return None
+    return _Rest(steps, waits)
+
+
+class _Rest:
+    """A coroutine that was begun: whoever awaits it waits for what it is waiting for, first."""
+
+    __slots__ = ("_steps", "_waits")
+
+    def __init__(self, steps: Generator[Any, Any, None], waits: object) -> None:
+        self._steps = steps
+        self._waits = waits
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self  # type: ignore[return-value]  # all that `await` asks of one
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+    def send(self, value: object) -> object:
+        waits, self._waits = self._waits, None
+        return self._steps.send(value) if waits is None else waits
+
+    def throw(self, fault: BaseException) -> object:
+        return self._steps.throw(fault)
+
+    def close(self) -> None:
+        self._steps.close()
 
 
 def read_query(

@@ -15,8 +15,8 @@ from gateway.engines.base import Aborted, Health, Sink
 from gateway.engines.guarded import GuardedEngine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, Rejected
-from gateway.guards import Guard
 from gateway.job import Chunk, Job
+from gateway.verdict import Guard
 
 LOOP = ["Guten ", "Morgen ", *["sehr "] * 9, "spät"]
 GOOD = ["Guten", " Morgen"]

@@ -193,3 +193,100 @@ def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None:
         assert not faults
 
     run(main)
+
+
+def test_a_coroutine_that_need_not_wait_is_done_when_it_was_begun() -> None:
+    done: list[int] = []
+
+    async def send() -> None:
+        done.append(1)
+
+    assert connection.begin(send()) is None
+    assert done == [1]
+
+
+def test_what_a_begun_coroutine_raises_is_raised_at_once() -> None:
+    async def send() -> None:
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        connection.begin(send())
+
+
+@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
+def test_a_begun_coroutine_that_waits_goes_on_in_whatever_awaits_it(end: str) -> None:
+    async def main() -> None:
+        room = asyncio.get_running_loop().create_future()
+        seen: list[object] = []
+
+        async def send() -> None:
+            try:
+                seen.append(await room)
+                await asyncio.sleep(0)
+                seen.append("written")
+            except ZeroDivisionError:
+                seen.append("fault")
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+
+        rest = connection.begin(send())
+        assert rest is not None
+        assert seen == []
+
+        async def follow() -> None:
+            await rest
+
+        task = asyncio.create_task(follow())
+        await asyncio.sleep(0)
+        if end == "result":
+            room.set_result("room")
+        elif end == "fault":
+            room.set_exception(ZeroDivisionError())
+        else:
+            task.cancel()
+        await asyncio.wait((task,))
+        assert task.cancelled() is (end == "cancelled")
+        assert seen == (["room", "written"] if end == "result" else [end])
+
+    run(main)
+
+
+def test_a_begun_coroutine_that_nobody_awaits_is_closed_with_it() -> None:
+    async def main() -> None:
+        closed: list[bool] = []
+
+        async def send() -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                closed.append(True)
+
+        rest = connection.begin(send())
+        assert isinstance(rest, connection._Rest)
+        rest.close()
+        assert closed == [True]
+
+    run(main)
+
+
+def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_socket(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process, "upgrade", lambda _: WebSocketsSansIOProtocol)
+
+    async def main() -> None:
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            session = seated(live)
+            monkeypatch.setattr(
+                connection, "_event", lambda frame: {"type": "no such thing", 0: 1 / 0}
+            )
+            session.outbox.send(Tick(seq=1), live.hub.now())
+            assert session.outbox.post is None
+            monkeypatch.undo()
+            await until(lambda: not live.hub.sessions)
+
+    run(main)
+    assert "cannot be written to" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
