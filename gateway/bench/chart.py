@@ -23,12 +23,12 @@ Point = tuple[float, float | None]
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 46
 """Around the plot, in pixels; each row of the legend adds `ROW` at the top."""
-ROW, LETTER = 18, 6.6
-"""Height of a line of text, width of a letter, in pixels."""
+ROW, LETTER, GAP = 18, 6.6, 14
+"""Height of a line of text, width of a letter, space between two names, in pixels."""
 TICKS = 6
 """About so many on an axis."""
 POINTS = 400
-"""Of a line; of more every n-th is drawn."""
+"""Of a line; of more the lowest and the highest of each stretch are drawn."""
 MARKED = 60
 """Points of a line up to which each has a dot."""
 SERIES = 8
@@ -104,6 +104,7 @@ def lines(
     y_log: bool = False,
     zero: bool = True,
     marks: Mapping[str, float] | None = None,
+    reach: Sequence[float] = (),
 ) -> str:
     """One line for each series, over a common x.
 
@@ -111,10 +112,11 @@ def lines(
     :param x_log: by logarithm, with a tick at each x where they are few; ``y_log`` without zero
     :param zero: the y axis begins at 0
     :param marks: values on the y axis with a name, such as goals, drawn across
+    :param reach: what the x axis has to reach to, so that charts of one time can be compared
     """
     marks = marks or {}
     drawn = {name: _thinned(points) for name, points in series.items()}
-    xs = [at for points in drawn.values() for at, _ in points]
+    xs = [at for points in drawn.values() for at, _ in points] + list(reach)
     ys = [value for points in drawn.values() for _, value in points if value is not None]
     top, legend = _legend(list(series), dashed=True)
     few = sorted({at for at in xs if at > 0}) if x_log else []
@@ -211,20 +213,22 @@ def _legend(names: Sequence[str], *, dashed: bool) -> tuple[float, list[str]]:
     parts: list[str] = []
     at, row = float(LEFT), 0
     for place, name in enumerate(names):
-        width = 34 + LETTER * len(name)
+        mark = 22 if dashed else 12
+        width = mark + 5 + LETTER * len(name) + GAP
         if at + width > WIDTH - RIGHT and at > LEFT:
             at, row = float(LEFT), row + 1
         y = TOP + row * ROW
         if dashed:
             parts.append(
                 f'<line class="line s{place % SERIES}"{_dash(place)} x1="{at:.1f}"'
-                f' x2="{at + 22:.1f}" y1="{y}" y2="{y}"/>'
+                f' x2="{at + mark:.1f}" y1="{y}" y2="{y}"/>'
             )
         else:
             parts.append(
-                f'<rect class="f{place % SERIES}" x="{at:.1f}" y="{y - 6}" width="12" height="12"/>'
+                f'<rect class="f{place % SERIES}" x="{at:.1f}" y="{y - 6}" width="{mark}"'
+                f' height="12"/>'
             )
-        parts.append(f'<text x="{at + 27:.1f}" y="{y + 4}">{escape(name)}</text>')
+        parts.append(f'<text x="{at + mark + 5:.1f}" y="{y + 4}">{escape(name)}</text>')
         at += width
     return TOP + (row + 1) * ROW if names else TOP, parts
 
@@ -296,8 +300,23 @@ def _dash(place: int) -> str:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    step = math.ceil(len(points) / POINTS)
-    return list(points[::step]) if step > 1 else list(points)
+    """All points, or of each stretch of them the lowest, the highest and the first gap: a peak of
+    one point is what a chart is looked at for."""
+    if len(points) <= POINTS:
+        return list(points)
+    size = math.ceil(3 * len(points) / POINTS)
+    found: list[Point] = []
+    for begin in range(0, len(points), size):
+        values, gaps = [], []
+        for place in range(begin, min(begin + size, len(points))):
+            value = points[place][1]
+            if value is None:
+                gaps.append(place)
+            else:
+                values.append((value, place))
+        kept = {*gaps[:1], *(place for _, place in (values and (min(values), max(values))))}
+        found += [points[place] for place in sorted(kept)]
+    return found
 
 
 def _cut(text: str, width: float) -> str:

@@ -18,8 +18,10 @@ STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1rem 0}"
     "th,td{padding:.2rem .7rem;border-bottom:1px solid #8886;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}caption{text-align:left;font-weight:bold}"
-    ".wide{overflow-x:auto}svg{max-width:100%;height:auto}.note{opacity:.8}"
+    "th:first-child,td:first-child,.words{text-align:left}caption{text-align:left;font-weight:bold}"
+    "h1{overflow-wrap:anywhere;font-size:clamp(1.3rem,6vw,2rem)}"
+    ".wide{overflow-x:auto}.note{opacity:.8}"
+    "svg{min-width:36rem;max-width:100%;height:auto}"
     ".bad{border-left:.3rem solid #c33;padding-left:.7rem}"
     "pre{overflow-x:auto;padding:.7rem;border:1px solid #8886}"
 )
@@ -67,9 +69,21 @@ def html(title: str, sections: Sequence[Section], *, lang: str = "en") -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.heads)
+    classes = [
+        ' class="words"' if any(_words(row[place]) for row in table.rows) else ""
+        for place in range(len(table.heads))
+    ]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>'
+        for kind, name in zip(classes, table.heads, strict=True)
+    )
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(number(cell))}</td>" for cell in row) + "</tr>"
+        "<tr>"
+        + "".join(
+            f"<td{kind}>{escape(number(cell))}</td>"
+            for kind, cell in zip(classes, row, strict=True)
+        )
+        + "</tr>"
         for row in table.rows
     )
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
@@ -77,3 +91,8 @@ def _table(table: Table) -> str:
         f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def _words(cell: Cell) -> bool:
+    """Whether a cell is text to be read, and no figure with its unit."""
+    return isinstance(cell, str) and " " in cell

@@ -61,6 +61,37 @@ def test_many_points_are_thinned_and_have_no_dots() -> None:
     assert not list(picture.iter(f"{SVG}circle"))
 
 
+def test_no_peak_of_a_line_is_lost_where_it_is_thinned() -> None:
+    points: list[Point] = [(n, 1.0) for n in range(5000)]
+    points[1234], points[2345] = (1234, 99.0), (2345, -99.0)
+    points[3456] = (3456, None)
+    kept = chart._thinned(points)
+    assert {points[1234], points[2345], points[3456]} <= set(kept)
+    assert len(kept) <= chart.POINTS
+    assert kept == sorted(kept, key=lambda point: point[0])
+
+
+def test_lines_of_one_time_reach_to_the_same_end() -> None:
+    def across(points: list[Point]) -> list[str]:
+        picture = read(lines("T", {"a": points}, x="s", y="ms", reach=(0.0, 60.0)))
+        return [one.get("cx") or "" for one in picture.iter(f"{SVG}circle")]
+
+    (alone,) = across([(30, 1)])
+    _, middle, _ = across([(0, 1), (30, 1), (60, 1)])
+    assert alone == middle
+
+
+def test_a_name_stands_nearer_to_its_own_mark_than_to_the_next() -> None:
+    row: dict[str, float | None] = {"p50": 1.0, "p95": 2.0}
+    picture = read(bars("T", {"row": row}, y="ms"))
+    marks = [one for one in picture.iter(f"{SVG}rect") if one.get("height") == "12"]
+    names = [one for one in picture.iter(f"{SVG}text") if one.text in row]
+    end = float(marks[0].get("x") or 0) + float(marks[0].get("width") or 0)
+    begin = float(names[0].get("x") or 0)
+    after = float(marks[1].get("x") or 0) - begin - chart.LETTER * len("p50")
+    assert begin - end < after
+
+
 def test_few_steps_by_logarithm_are_ticks_of_their_own() -> None:
     steps: list[Point] = [(1, 1), (2, 2), (4, 3), (64, 4)]
     assert {"1", "2", "4", "64"} <= set(

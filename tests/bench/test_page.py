@@ -64,3 +64,15 @@ def test_a_page_is_well_formed_and_texts_are_escaped() -> None:
 def test_a_page_needs_nothing_from_elsewhere_and_may_load_nothing() -> None:
     assert not re.search(r"\b(src|href)=|@import|url\(|<script", PAGE)
     assert page.POLICY.split(";")[0] == "default-src 'none'"
+
+
+def test_words_in_a_table_are_flush_left_and_figures_flush_right() -> None:
+    table = Table(("", "architecture", "use", "n"), [("(a)", "one worker", "50%", 1), ("b",) * 4])
+    made = html("T", [Section(head="S", tables=[table])])
+    assert '<th scope="col" class="words">architecture</th>' in made
+    assert '<td class="words">one worker</td><td>50%</td><td>1</td>' in made
+
+
+def test_charts_stay_legible_on_a_phone_and_scroll_in_themselves() -> None:
+    assert "svg{min-width:36rem" in PAGE and ".wide{overflow-x:auto}" in PAGE
+    assert re.search(r'<div class="wide"><svg', PAGE)

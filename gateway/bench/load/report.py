@@ -336,16 +336,21 @@ def html(report: Report) -> str:
             )
         ],
     )
+    reach = (0.0, _last(report))
     over = Section(
         head="Over time",
         text=["Latencies stand at the second in which their cause was due."],
         charts=[
-            chart.lines(NAMES[kind], _drawn(course), x="seconds", y="ms")
+            chart.lines(NAMES[kind], _drawn(course), x="seconds", y="ms", reach=reach)
             for kind, course in report.courses.items()
         ]
         + [
             chart.lines(
-                title, {name: list(report.flows[name]) for name in names}, x="seconds", y="a second"
+                title,
+                {name: list(report.flows[name]) for name in names},
+                x="seconds",
+                y="a second",
+                reach=reach,
             )
             for title, names in (
                 ("Said, and captions finished", ("said", "captions")),
@@ -373,7 +378,7 @@ def html(report: Report) -> str:
         head="The gateway's own figures",
         text=[report.why] if report.why else [],
         charts=[
-            chart.lines(_title(name), {name: list(points)}, x="seconds", y=_unit(name))
+            chart.lines(_title(name), {name: list(points)}, x="seconds", y=_unit(name), reach=reach)
             for name, points in report.metrics.items()
             if any(value for _, value in points)
         ],
@@ -388,15 +393,30 @@ def html(report: Report) -> str:
         tables=[
             Table(
                 ("parameter", "value"),
-                [(name, str(value)) for name, value in msgspec.structs.asdict(plan).items()],
+                [(name, _given(value)) for name, value in msgspec.structs.asdict(plan).items()],
             )
         ],
     )
     return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
 
 
+def _last(report: Report) -> float:
+    """The second that all charts over time reach."""
+    return max(
+        report.plan.seconds if report.whole else 0.0,
+        *(points[-1][0] for points in (*report.flows.values(), *report.metrics.values()) if points),
+    )
+
+
 def _drawn(course: Mapping[str, Points]) -> dict[str, list[chart.Point]]:
     return {name: list(points) for name, points in course.items()}
+
+
+def _given(value: object) -> str:
+    """A parameter as one would say it."""
+    if value is None:
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _title(name: str) -> str:

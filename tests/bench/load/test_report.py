@@ -215,6 +215,18 @@ def test_the_page_has_charts_of_all_of_it() -> None:
     assert "gateway_captions_created" not in page and "process_cpu" not in page
 
 
+def test_charts_over_time_reach_to_the_end_of_the_run_or_to_where_it_was_stopped() -> None:
+    whole, cut = reported(), reported(whole=False)
+    assert report._last(whole) >= whole.plan.seconds
+    assert 0 < report._last(cut) < cut.plan.seconds, "nine seconds were seen of ten"
+
+
+def test_parameters_are_written_as_one_would_say_them() -> None:
+    page = html(reported())
+    assert "<td>2, 40</td>" in page
+    assert "(&#x27;" not in page and "None" not in page
+
+
 def test_the_page_of_a_good_run_has_no_complaint() -> None:
     page = html(reported())
     assert 'class="bad"' not in page
