@@ -30,6 +30,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ class Arm:
             given = ("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len")
             given = (*given, "gpu_memory_utilization", "load_format")
         else:
-            command = ["-m", "vllm.entrypoints.cli.main", "serve", self.path]
+            command = [*_serve(), self.path]
             given = tuple(options)
         for key, value in options.items():
             if key not in given:
@@ -209,6 +210,16 @@ class Arm:
             self.process.kill()
             self.process.wait()
         self._log.close()
+
+
+def _serve() -> list[str]:
+    """vLLM's own server. Its command line asks for the version of a package ``vllm`` and ends where
+    a build has another name, as that for CPUs has; the module behind it asks for none."""
+    try:
+        metadata.version("vllm")
+    except metadata.PackageNotFoundError:
+        return ["-m", "vllm.entrypoints.openai.api_server", "--model"]
+    return ["-m", "vllm.entrypoints.cli.main", "serve"]
 
 
 class Clients:
