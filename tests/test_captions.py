@@ -29,7 +29,7 @@ from gateway.messages import (
 from gateway.outbox import merge
 from gateway.stability import Stability
 from gateway.utterance import Caption
-from tests.test_recovery import welcome
+from tests.fake import welcome
 
 MS = Timing(queue=0, first=0, total=0)
 

@@ -20,9 +20,9 @@ from gateway.client import Lost, connect
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from gateway.limits import Limits
+from tests.fake import welcome
 from tests.live import Live, in_thread, running, until
 from tests.proxy import behind
-from tests.test_recovery import welcome
 
 pytestmark = pytest.mark.usefixtures("bare")
 

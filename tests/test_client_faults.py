@@ -3,57 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from functools import partial
 
-import msgspec
 import pytest
-import websockets
 from websockets.asyncio.server import ServerConnection
 
 import gateway.client
 from gateway import exchange
 from gateway.client import Lost, NotTranslated, Refused
 from gateway.errors import CloseCode
-from gateway.messages import Failed, LimitsInfo, Presence, ServerMessage, Tick, Welcome
+from gateway.messages import Failed, Presence, Tick
+from tests.fake import WELCOME, ask, fake, send
 from tests.live import Live
 from tests.talk import run
 
-WELCOME = Welcome(
-    v=1,
-    session="s",
-    room="r",
-    epoch="e",
-    seq=0,
-    resume=None,
-    engine="fake",
-    languages=("de",),
-    limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
-)
-
 connect = partial(gateway.client.connect, resume=False)
 """One socket and no other: what comes after one is in ``test_client_resume.py``."""
-
-Handler = Callable[[ServerConnection], Awaitable[None]]
-
-
-async def send(socket: ServerConnection, *events: ServerMessage | dict[str, object]) -> None:
-    for event in events:
-        await socket.send(msgspec.json.encode(event), text=True)
-
-
-async def ask(socket: ServerConnection) -> dict[str, str]:
-    """The next request of the client."""
-    request: dict[str, str] = msgspec.json.decode(await socket.recv())
-    return request
-
-
-@asynccontextmanager
-async def fake(handler: Handler) -> AsyncIterator[str]:
-    """The address of a server that does what ``handler`` says, and nothing more."""
-    async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=["gw.v1.json"]) as server:  # type: ignore[list-item]
-        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 def test_a_client_far_away_can_be_addressed_in_many_ways() -> None:

@@ -29,10 +29,10 @@ from gateway.messages import (
     Welcome,
 )
 from gateway.sqlite import SqliteStore
+from tests.fake import WELCOME, ask, fake, send
 from tests.live import Live, running, until
 from tests.proxy import End, Proxy, behind
 from tests.talk import run
-from tests.test_client_faults import WELCOME, ask, fake, send
 
 
 @pytest.fixture(autouse=True)

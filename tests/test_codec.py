@@ -16,12 +16,11 @@ from gateway.messages import (
     Error,
     Failed,
     Final,
-    LimitsInfo,
     Retracted,
     Say,
     Timing,
-    Welcome,
 )
+from tests.fake import welcome
 
 FINAL = Final(
     seq=1,
@@ -43,21 +42,6 @@ def refused(frame: str | bytes) -> ClientFault:
 
 def pack(message: object) -> bytes:
     return msgspec.msgpack.encode(message)
-
-
-def welcome(hint: str | None) -> Welcome:
-    return Welcome(
-        v=1,
-        session="s",
-        room="r",
-        epoch="e",
-        seq=0,
-        resume=None,
-        engine="x",
-        languages=(),
-        limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1),
-        hint=hint,
-    )
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -208,8 +192,8 @@ def test_a_person_reads_captions_corrections_errors_and_the_greeting_and_nothing
     assert plain(failed) == "[de] (not translated: timeout)"
     assert plain(bare) == "! Too fast."
     assert plain(hinted) == "! Too fast. Wait."
-    assert plain(welcome("Type something.")) == "# Type something."
-    assert plain(welcome(None)) is None
+    assert plain(welcome(hint="Type something.")) == "# Type something."
+    assert plain(welcome(hint=None)) is None
     edited = Edited(seq=2, id="u1", rev=1, ord=1, lang="de", text="Moin", by="human")
     assert plain(edited) == "[de] (corrected) Moin"
     assert plain(Retracted(seq=3, id="u1", ord=1)) is None

@@ -18,7 +18,6 @@ from gateway.messages import (
     Edit,
     Edited,
     Get,
-    LimitsInfo,
     Presence,
     Retract,
     Retracted,
@@ -27,8 +26,8 @@ from gateway.messages import (
     Set,
     Settings,
     Want,
-    Welcome,
 )
+from tests.fake import welcome
 
 
 def wire(event: ServerMessage) -> dict[str, object]:
@@ -117,18 +116,7 @@ def test_a_presence_without_speakers_has_no_list_of_them() -> None:
 
 
 def test_a_welcome_has_its_token_even_where_it_has_none() -> None:
-    welcome = Welcome(
-        v=1,
-        session="s",
-        room="r",
-        epoch="e",
-        seq=0,
-        resume=None,
-        engine="x",
-        languages=("de",),
-        limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
-    )
-    assert wire(welcome)["resume"] is None
+    assert wire(welcome(resume=None))["resume"] is None
 
 
 def test_the_language_of_a_speaker_is_called_from_on_the_wire() -> None:

@@ -12,9 +12,7 @@ from gateway.messages import (
     Edited,
     Error,
     Final,
-    LimitsInfo,
     Presence,
-    Resumed,
     Retract,
     Retracted,
     Say,
@@ -22,24 +20,9 @@ from gateway.messages import (
     Stats,
     Tick,
     Timing,
-    Welcome,
 )
 from gateway.recovery import ABANDONED_S, CAP_S, Backoff, Ledger, Position, goes_on, own
-
-
-def welcome(epoch: str = "e", seq: int = 0, *, ok: bool | None = None) -> Welcome:
-    return Welcome(
-        v=1,
-        session="s",
-        room="r",
-        epoch=epoch,
-        seq=seq,
-        resume="token",
-        engine="none",
-        languages=("de",),
-        limits=LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
-        resumed=None if ok is None else Resumed(ok=ok, replayed=0),
-    )
+from tests.fake import welcome
 
 
 def say(id: str = "a", rev: int = 1, *, final: bool = True) -> Say:

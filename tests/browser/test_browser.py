@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import npm
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -30,35 +31,18 @@ def browser() -> str:
 
 @pytest.fixture(scope="module")
 def packages() -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed; it fetches playwright-core and axe-core.")
-    done = HERE / "node_modules" / ".package-lock.json"
-    if done.exists() and done.stat().st_mtime >= (HERE / "package.json").stat().st_mtime:
-        return
-    install = subprocess.run([npm, "install"], cwd=HERE, capture_output=True, text=True)
-    if install.returncode:
-        pytest.skip(f"npm could not install the packages of {HERE.name}: {install.stderr[-500:]}")
-    done.touch()
+    npm.install(HERE)
 
 
 @pytest.mark.usefixtures("packages")
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.test.js")), ids=lambda file: file.stem)
 def test_the_page_does_what_it_promises(file: Path, browser: str) -> None:
-    done = subprocess.run(
-        ["node", "--test", "--test-reporter=tap", "--test-timeout=500000", str(file)],
-        cwd=HERE,
-        env={
-            **os.environ,
-            "CHROMIUM": browser,
-            "GATEWAY_PYTHON": sys.executable,
-            "PICTURES": str(ROOT / "build" / "browser"),
-            "PYTHONPATH": str(ROOT),
-        },
-        capture_output=True,
-        text=True,
-        timeout=550,
+    npm.run(
+        "node",
+        file,
+        patience_s=500,
+        CHROMIUM=browser,
+        GATEWAY_PYTHON=sys.executable,
+        PICTURES=str(ROOT / "build" / "browser"),
+        PYTHONPATH=str(ROOT),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    # `node --test` is content with files in which it finds nothing.
-    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout, done.stdout

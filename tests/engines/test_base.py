@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 
 from gateway.engines.base import BEHIND, Aborted, Pulled, Pushed, Reader, Sink, refuse
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
+from tests.engines.reading import run
 
 JOB = Job(id="j", text="good morning", source="en", target="de")
 
@@ -55,14 +55,6 @@ class Generated(Pulled):
 
     def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         return self.make(job)
-
-
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(20):
-            await work()
-
-    asyncio.run(limited())
 
 
 def test_a_reader_who_is_late_gets_longer_chunks_and_loses_nothing() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -14,7 +12,9 @@ from gateway.engines.fallback import FallbackEngine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.supervisor import Supervisor
 from gateway.errors import EngineFault, EngineGone
-from gateway.job import Chunk, Job
+from gateway.job import Job
+from tests.engines.reading import chunks as read
+from tests.engines.reading import run
 from tests.engines.test_supervisor import Broken, Loading, Time, settle
 
 
@@ -38,24 +38,11 @@ class Second(ScriptedEngine):
         return super().pieces(job)
 
 
-async def read(engine: FallbackEngine, job: Job) -> list[Chunk]:
-    async with aclosing(engine.translate(job)) as chunks:
-        return [chunk async for chunk in chunks]
-
-
 async def text(engine: FallbackEngine, job: Job) -> str:
     shown = ""
     for chunk in await read(engine, job):
         shown = chunk.text if chunk.reset else shown + chunk.text
     return shown
-
-
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(20):
-            await work()
-
-    asyncio.run(limited())
 
 
 def test_the_first_does_the_work_while_it_can() -> None:

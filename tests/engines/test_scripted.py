@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 import pytest
@@ -12,6 +11,7 @@ from gateway.engines.base import Aborted, Health
 from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
+from tests.engines.reading import run_with
 
 
 def job(id: str = "j1", text: str = "good morning", *, target: str = "de", prefix: str = "") -> Job:
@@ -26,22 +26,13 @@ async def read(engine: ScriptedEngine, job: Job, into: list[str] | None = None) 
     return pieces
 
 
-def run(engine: ScriptedEngine, work: Callable[[], Awaitable[None]]) -> None:
-    async def started() -> None:
-        async with asyncio.timeout(20):
-            await engine.start()
-            await work()
-
-    asyncio.run(started())
-
-
 def test_a_translation_is_the_tagged_source_word_by_word() -> None:
     engine = ScriptedEngine()
 
     async def work() -> None:
         assert await read(engine, job()) == ["[de]", " good", " morning"]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
@@ -51,7 +42,7 @@ def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
         assert await read(engine, job()) == ["Guten", " Morgen"]
         assert await read(engine, job(target="fr")) == ["[fr]", " good", " morning"]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> None:
@@ -63,7 +54,7 @@ def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> 
         assert await read(engine, job(prefix="Guten")) == [" good", " morning"]
         assert await read(engine, job(prefix="Guten Morgen ihr alle")) == []
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_it_offers_any_pair_of_its_languages() -> None:
@@ -90,7 +81,7 @@ def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
         assert pieces == ["[de]", " good", " morning"]
         assert engine.unfinished == 0
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_release_lets_everything_go() -> None:
@@ -104,7 +95,7 @@ def test_release_lets_everything_go() -> None:
             engine.release()
         assert [len(task.result()) for task in reads] == [3, 3, 3]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_abort_ends_a_held_job_in_the_same_turn() -> None:
@@ -121,7 +112,7 @@ def test_abort_ends_a_held_job_in_the_same_turn() -> None:
             await reading
         assert list(engine.aborted) == ["j1"]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
@@ -134,7 +125,7 @@ def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
         with pytest.raises(Aborted):
             await reading
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
@@ -152,7 +143,7 @@ def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
         await chunks.aclose()
         assert list(engine.aborted) == ["j1", "j2"]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
@@ -169,7 +160,7 @@ def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
         await new.aclose()
         assert engine.unfinished == 0
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_a_cancelled_held_job_leaves_the_gate() -> None:
@@ -192,7 +183,7 @@ def test_a_cancelled_held_job_leaves_the_gate() -> None:
         await second
         assert list(engine.started) == ["j1", "j2"]
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
@@ -207,7 +198,7 @@ def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
         assert not engine.aborted
         assert len(await read(engine, job())) == 3, "only the first job was to fail"
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_death_ends_every_job_and_refuses_new_ones() -> None:
@@ -225,7 +216,7 @@ def test_death_ends_every_job_and_refuses_new_ones() -> None:
         with pytest.raises(EngineGone):
             await read(engine, job())
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_a_pace_is_kept_by_the_clock() -> None:
@@ -237,7 +228,7 @@ def test_a_pace_is_kept_by_the_clock() -> None:
         assert len(await read(engine, job())) == 3
         assert loop.time() - start >= 0.0025, "the loop's clock may not run fast"
 
-    run(engine, work)
+    run_with(engine, work)
 
 
 def test_its_memory_of_jobs_is_bounded() -> None:
@@ -264,4 +255,4 @@ def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() ->
             await read(engine, job())
         assert engine.health is Health.DEAD
 
-    run(engine, work)
+    run_with(engine, work)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
+from tests import npm
 from tests.live import Live, in_thread
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
@@ -41,16 +41,7 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def packages(node: str) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed; it fetches ws, @msgpack/msgpack and wscat.")
-    done = HERE / "node_modules" / ".package-lock.json"
-    if done.exists() and done.stat().st_mtime >= (HERE / "package.json").stat().st_mtime:
-        return
-    install = subprocess.run([npm, "install"], cwd=HERE, capture_output=True, text=True)
-    if install.returncode:
-        pytest.skip(f"npm could not install the packages of tests/node: {install.stderr[-500:]}")
-    done.touch()
+    npm.install(HERE)
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +51,7 @@ def gateway() -> Iterator[Live]:
 
 
 def run(node: str, *tests: Path, **env: str) -> None:
-    done = subprocess.run(
-        [node, "--test", "--test-reporter=tap", "--test-timeout=120000", *map(str, tests)],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert tests, "there is no test file"
-    # `node --test` is content with files in which it finds nothing.
-    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout, done.stdout
+    npm.run(node, *tests, patience_s=120, **env)
 
 
 @pytest.mark.usefixtures("packages")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,10 @@ from gateway.replay.script import Update, Utterance
 from gateway.replay.watch import Watch
 from gateway.terminal import Screen
 from tests.live import Live, running, until
+from tests.talk import run
 
 PACE = 0.02
 """Seconds between updates: the tests wait for nothing but what they say."""
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def meeting(*texts: str, speaker: str | None = None, lang: str = "en") -> list[Utterance]:

@@ -24,7 +24,7 @@ from gateway.replay import script
 from gateway.replay.record import Recorder, record
 from gateway.replay.script import Shown, Update, Utterance
 from tests.live import running, until
-from tests.replay.test_play import run
+from tests.talk import run
 
 MS = Timing(queue=0, first=0, total=0)
 

@@ -19,13 +19,8 @@ from gateway.errors import CloseCode
 from gateway.job import Job
 from gateway.limits import Limits
 from tests.live import running, until
+from tests.server.wire import HANDSHAKE
 from tests.talk import DEADLINE_S, run, talk
-
-HANDSHAKE = (
-    b"GET %b HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-)
-"""Of a client that does only what its test says."""
 
 # --- the handshake ------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ import pytest
 
 from gateway.server.gate import build
 from gateway.settings import Settings, SettingsError
-from tests.server.test_gate import FILE, SPEAKER
-from tests.server.test_issuer import BOTH, RSA, SECRET, signed
+from tests.server.visitors import BOTH, FILE, RSA, SECRET, SPEAKER, signed
 
 
 def test_without_any_setting_nobody_is_asked() -> None:

@@ -14,9 +14,8 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
@@ -25,33 +24,8 @@ from gateway.server import issuer as module
 from gateway.server.gate import Gate
 from gateway.server.issuer import Issuer, IssuerFault, Unfetched, read
 from tests.live import running, until
+from tests.server.visitors import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
 from tests.talk import run, talk
-
-SECRET = b"a secret of the tests, long enough"
-RSA = rsa.generate_private_key(65537, 2048)
-EC = ec.generate_private_key(ec.SECP256R1())
-WEAK = rsa.generate_private_key(65537, 1024)
-
-
-def claims(**more: Any) -> dict[str, Any]:
-    return {"role": "view", "rooms": ["demo"], "exp": time.time() + 60, **more}
-
-
-def signed(key: Any = SECRET, algorithm: str = "HS256", **more: Any) -> str:
-    kid = more.pop("kid", None)
-    return jwt.encode(claims(**more), key, algorithm, headers={"kid": kid} if kid else None)
-
-
-def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
-    kind = RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else ECAlgorithm
-    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}  # type: ignore[call-overload]
-
-
-def jwks(*keys: dict[str, Any]) -> str:
-    return json.dumps({"keys": keys})
-
-
-BOTH = jwks(jwk(RSA, "r"), jwk(EC, "e"))
 
 
 def refused(issuer: Issuer, token: str) -> str:

@@ -27,7 +27,7 @@ from gateway.keys import Key, made
 from gateway.server import join, lan
 from gateway.server.process import listen
 from gateway.settings import Settings, SettingsError
-from tests.server.test_process import SCRIPTED, Process, gateway
+from tests.server.started import SCRIPTED, Process, gateway
 from tests.talk import Talk
 
 LAN = (*SCRIPTED, "--lan")

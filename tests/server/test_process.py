@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
-import threading
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -25,72 +18,8 @@ from gateway.server.app import create_app
 from gateway.server.process import Server, _serve, configure, listen
 from gateway.settings import Settings
 from tests.live import until
+from tests.server.started import SCRIPTED, Process, gateway
 from tests.talk import Talk
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-@dataclass
-class Process:
-    """A started gateway and what it has said on stderr."""
-
-    popen: subprocess.Popen[str]
-    port: int
-    said: list[str] = field(default_factory=list)
-    ready: threading.Event = field(default_factory=threading.Event)
-
-    def listen(self) -> None:
-        assert self.popen.stderr is not None
-        for line in self.popen.stderr:
-            self.said.append(line)
-            if "Ctrl-C" in line:
-                self.ready.set()
-        self.ready.set()
-
-    @property
-    def text(self) -> str:
-        return "".join(self.said)
-
-
-@contextlib.contextmanager
-def gateway(
-    *flags: str,
-    port: int = 0,
-    program: tuple[str, ...] = (sys.executable, "-m", "gateway", "serve"),
-    pass_fds: tuple[int, ...] = (),
-    **environ: str,
-) -> Iterator[Process]:
-    """A gateway of its own, once it is ready or has ended; ``FREE`` is its port."""
-    if not port:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
-    environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
-    popen = subprocess.Popen(
-        [*program, *(f.replace("FREE", str(port)) for f in flags)],
-        cwd=ROOT,
-        env=clean | environ,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        pass_fds=pass_fds,
-    )
-    process = Process(popen, port)
-    reader = threading.Thread(target=process.listen)
-    reader.start()
-    try:
-        assert process.ready.wait(30), process.text
-        yield process
-    finally:
-        popen.kill()
-        popen.wait()
-        reader.join()
-        assert popen.stderr is not None
-        popen.stderr.close()
-
-
-SCRIPTED = ("--engine", "scripted", "--port", "FREE")
 
 
 def test_it_says_what_to_open_and_what_to_type_once_it_is_ready() -> None:

@@ -25,7 +25,7 @@ from gateway.server import process
 from gateway.server.app import create_app
 from gateway.server.process import Server, _serve, configure, inherited, listen
 from gateway.settings import Settings
-from tests.server.test_process import SCRIPTED, Process, gateway
+from tests.server.started import PASS, SCRIPTED, Process, gateway
 from tests.talk import Talk, run
 
 # --- the end comes ------------------------------------------------------------------------------
@@ -269,14 +269,6 @@ def test_a_port_is_shared_only_where_both_say_so() -> None:
             assert second.popen.wait(10) == 1
         with gateway(*SCRIPTED, "--reuse-port", port=first.port) as third:
             assert third.popen.poll() is None
-
-
-PASS = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
-os.execv(sys.executable, [sys.executable, "-m", "gateway", "serve", *sys.argv[2:]])
-"""
 
 
 def test_a_socket_that_was_passed_is_served_and_outlives_the_process() -> None:

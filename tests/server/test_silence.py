@@ -10,8 +10,8 @@ import httpx2 as httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.server.test_gate import FILE, MODERATOR, SPEAKER, bearer
-from tests.server.test_process import SCRIPTED, Process, gateway
+from tests.server.started import SCRIPTED, Process, gateway
+from tests.server.visitors import FILE, MODERATOR, SPEAKER, bearer
 from tests.talk import Talk
 
 CANARY = "canary-7261"

@@ -7,7 +7,7 @@ import signal
 import urllib.request
 from pathlib import Path
 
-from tests.server.test_process import SCRIPTED, gateway
+from tests.server.started import SCRIPTED, gateway
 
 
 def test_a_store_is_opened_before_anybody_is_let_in_and_closed_at_the_end(tmp_path: Path) -> None:

@@ -24,8 +24,7 @@ from gateway.server.process import listen
 from gateway.server.upgrade import FLOOD, FRAGMENTS, SLICE, WRITE_BYTES, Upgrade, quiet
 from gateway.settings import Settings
 from tests.live import Live, running, until
-from tests.server.test_connection import HANDSHAKE
-from tests.server.test_inbound import Client, dial
+from tests.server.wire import HANDSHAKE, Client, dial
 from tests.talk import run, talk
 
 MASK = b"\0\0\0\0"

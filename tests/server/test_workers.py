@@ -29,8 +29,7 @@ from gateway.pin import owner
 from gateway.server.workers import check
 from gateway.settings import Settings, SettingsError
 from tests.live import until
-from tests.server.test_process import SCRIPTED, Process, gateway
-from tests.server.test_restart import PASS
+from tests.server.started import PASS, SCRIPTED, Process, gateway
 from tests.talk import Talk
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")

@@ -1,0 +1,42 @@
+"""Tests that run in Node.js: the packages they need, and what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def install(folder: Path) -> None:
+    """Fetch the packages of a folder, where it lacks them; without them its tests are skipped."""
+    npm = shutil.which("npm")
+    if npm is None:
+        needed = ", ".join(json.loads((folder / "package.json").read_text())["dependencies"])
+        pytest.skip(f"npm is not installed; it fetches {needed}.")
+    done = folder / "node_modules" / ".package-lock.json"
+    if done.exists() and done.stat().st_mtime >= (folder / "package.json").stat().st_mtime:
+        return
+    made = subprocess.run([npm, "install"], cwd=folder, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"npm could not install the packages of {folder.name}: {made.stderr[-500:]}")
+    done.touch()
+
+
+def run(node: str, *tests: Path, patience_s: int, **env: str) -> None:
+    """Run files of tests, each test for so many seconds at most; fails with what they say."""
+    assert tests, "there is no test file"
+    limit = f"--test-timeout={patience_s * 1000}"
+    done = subprocess.run(
+        [node, "--test", "--test-reporter=tap", limit, *map(str, tests)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=patience_s + 60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    # `node --test` is content with files in which it finds nothing.
+    assert "\n# fail 0\n" in done.stdout and "\n# tests 0\n" not in done.stdout, done.stdout

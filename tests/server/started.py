@@ -1,0 +1,86 @@
+"""A gateway as a process of its own, and what it has said."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+SCRIPTED = ("--engine", "scripted", "--port", "FREE")
+"""Flags of a gateway that needs no model, on a port that is free."""
+
+PASS = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.executable, [sys.executable, "-m", "gateway", "serve", *sys.argv[2:]])
+"""
+"""A program that starts a gateway with its first argument as the socket that was passed to it."""
+
+
+@dataclass
+class Process:
+    """A started gateway and what it has said on stderr."""
+
+    popen: subprocess.Popen[str]
+    port: int
+    said: list[str] = field(default_factory=list)
+    ready: threading.Event = field(default_factory=threading.Event)
+
+    def listen(self) -> None:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            self.said.append(line)
+            if "Ctrl-C" in line:
+                self.ready.set()
+        self.ready.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+
+@contextlib.contextmanager
+def gateway(
+    *flags: str,
+    port: int = 0,
+    program: tuple[str, ...] = (sys.executable, "-m", "gateway", "serve"),
+    pass_fds: tuple[int, ...] = (),
+    **environ: str,
+) -> Iterator[Process]:
+    """A gateway of its own, once it is ready or has ended; ``FREE`` is its port."""
+    if not port:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
+    environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
+    popen = subprocess.Popen(
+        [*program, *(f.replace("FREE", str(port)) for f in flags)],
+        cwd=ROOT,
+        env=clean | environ,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+    process = Process(popen, port)
+    reader = threading.Thread(target=process.listen)
+    reader.start()
+    try:
+        assert process.ready.wait(30), process.text
+        yield process
+    finally:
+        popen.kill()
+        popen.wait()
+        reader.join()
+        assert popen.stderr is not None
+        popen.stderr.close()
