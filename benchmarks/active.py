@@ -14,93 +14,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 import sys
 import time
-from typing import cast
 
 import uvloop
 
 from benchmarks import host
-from benchmarks.client import HANDSHAKE
+from benchmarks.speakers import WORDS, begin, invite
 
-WORDS = 50
-"""Of an utterance. The scripted engine answers with one delta more."""
-SAY = b" ".join(b"word%02d" % n for n in range(WORDS))
-AT_ONCE = 50
 WARM_S = 3.0
 KEEPS_UP = 0.98
 """Share of the deltas due that have to arrive: every utterance begins with a wait for its `say`."""
 
 
-class Speaker(asyncio.Protocol):
-    """Says something, reads it, says the next. It looks for types and reads nothing else."""
-
-    def __init__(self) -> None:
-        self.deltas = 0
-        self.finals = 0
-        self.gaps: list[float] = []
-        self.open = asyncio.get_running_loop().create_future()
-        self._last = 0.0
-        self._say = b""
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(HANDSHAKE.format(query="from=en&to=de").encode())
-        head = bytes((0x81, 0x80 | 126)) + len(SAY).to_bytes(2) + b"\0\0\0\0"
-        self._say = head + SAY
-
-    def data_received(self, data: bytes) -> None:
-        if not self.open.done():
-            if b'"type":"welcome"' in data:
-                self.open.set_result(None)
-            return
-        deltas = data.count(b'"type":"delta"')
-        if deltas:
-            now = time.monotonic()
-            self.deltas += deltas
-            if self._last:
-                self.gaps.append(now - self._last)
-            self._last = now
-        if b'"type":"final"' in data:
-            self.finals += 1
-            self._last = 0.0
-            self._transport.write(self._say)
-        elif b'"type":"error"' in data or b'"type":"failed"' in data:
-            raise ConnectionError(data.decode(errors="replace"))
-
-    def begin(self) -> None:
-        self._transport.write(self._say)
-
-    def close(self) -> None:
-        self._transport.abort()
-
-
 async def measure(server: host.Host, sessions: int, pace: float, seconds: float) -> bool:
     """Print what it took; whether the server kept up."""
-    loop = asyncio.get_running_loop()
-    speakers: list[Speaker] = []
-    for at in range(0, sessions, AT_ONCE):
-        pairs = await asyncio.gather(
-            *(
-                loop.create_connection(Speaker, "127.0.0.1", server.port)
-                for _ in range(min(AT_ONCE, sessions - at))
-            )
-        )
-        speakers += [speaker for _, speaker in pairs]
-    async with asyncio.timeout(60):
-        await asyncio.gather(*(speaker.open for speaker in speakers))
-    for speaker in speakers:
-        speaker.begin()
-        await asyncio.sleep(pace * WORDS / sessions)  # they do not all begin at once
+    speakers = await invite(server.port, sessions)
+    await begin(speakers, pace * WORDS)  # not all at once
     await asyncio.sleep(WARM_S)
     for speaker in speakers:
         speaker.gaps.clear()
     deltas = sum(speaker.deltas for speaker in speakers)
-    begun, cpu, own = time.monotonic(), server.cpu(), time.process_time()
+    since, cpu, own = time.monotonic(), server.cpu(), time.process_time()
     await asyncio.sleep(seconds)
-    taken = time.monotonic() - begun
+    taken = time.monotonic() - since
     cpu, own = server.cpu() - cpu, time.process_time() - own
     deltas = sum(speaker.deltas for speaker in speakers) - deltas
     gaps = sorted(gap for speaker in speakers for gap in speaker.gaps)
@@ -127,13 +64,9 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.02)
     parser.add_argument("--seconds", type=float, default=10)
     options = parser.parse_args()
-    host.files(options.sessions + 500)
-    first, last = host.cores()
-    if last is not None:
-        os.sched_setaffinity(0, {last})
-    engine = ("--scripted-pace", str(options.pace), "--scripted-delay", str(options.pace))
+    core = host.settle(options.sessions)
     gc.freeze()
-    with host.gateway(*engine, *host.ROOMY, core=first) as server:
+    with host.gateway(*host.paced(options.pace), *host.ROOMY, core=core) as server:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             kept_up = runner.run(measure(server, options.sessions, options.pace, options.seconds))
     print("met" if kept_up else "NOT MET", "one core keeps up", sep=": ")

@@ -34,7 +34,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks.streams import MORE
 from gateway.bench import chart
+from gateway.bench.journey.plan import invented
 
 CLIENTS = 8
 LEAST = 192
@@ -51,26 +53,6 @@ SAMPLE_MS = 100
 BUSY = 90
 """Per cent at which the device counts as used, and idle below a ninth of that."""
 START_S = 400.0
-PROFILE = """
-title = "Benchmark: the text is the prompt, the output as long as the text is over 40 tokens"
-kind = "raw"
-licence = "none"
-languages = ["en", "de"]
-stop = []
-max_input = 2048
-
-[output]
-factor = 1.0
-extra = -40
-cap = 256
-
-[models]
-names = ['no-model-is-called-so']
-
-[[template]]
-text = "{text}"
-"""
-
 SHAPES: dict[str, dict[str, int]] = {
     "0.6b": {"layers": 28, "hidden": 1024, "inner": 3072, "heads": 16},
     "4b": {"layers": 36, "hidden": 2560, "inner": 9728, "heads": 32},
@@ -123,7 +105,7 @@ def model(
         "dtype": "bfloat16",
     }
     (path / "config.json").write_text(json.dumps(config))
-    (path / "profile.toml").write_text(PROFILE)
+    (path / "profile.toml").write_text(invented(less=MORE))
     return path
 
 

@@ -75,10 +75,22 @@ def bare(core: int | None = None) -> Iterator[Host]:
         yield host
 
 
-def cores() -> tuple[int | None, int | None]:
-    """One core for the server and another for this process, where there are two."""
-    here = sorted(os.sched_getaffinity(0))
-    return (here[0], here[-1]) if len(here) > 1 else (None, None)
+def settle(sockets: int) -> int | None:
+    """Let this process open so many sockets, and keep it to the last core; the core for a server.
+
+    None where there is but one. Raises `OSError` if so many may not be opened.
+    """
+    files(sockets + 500)
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) == 1:
+        return None
+    os.sched_setaffinity(0, {cores[-1]})
+    return cores[0]
+
+
+def paced(seconds: float) -> tuple[str, ...]:
+    """Options of a gateway whose scripted engine says a word in every so many seconds."""
+    return "--scripted-pace", str(seconds), "--scripted-delay", str(seconds)
 
 
 def files(wanted: int) -> None:

@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -91,18 +90,15 @@ def main() -> None:
     parser.add_argument("--rooms", type=int, default=100)
     parser.add_argument("--only", help="the row whose name has this in it")
     options = parser.parse_args()
-    host.files(options.sessions + 500)
-    first, last = host.cores()
-    if last is not None:
-        os.sched_setaffinity(0, {last})
+    core = host.settle(options.sessions)
     roomy = host.ROOMY
     most = min(options.rooms, options.sessions)
     some = [f"from=en&to=de&room=r{n % most}" for n in range(options.sessions)]
     own = ["from=en&to=de"] * options.sessions
     rows: dict[str, tuple[Callable[[], AbstractContextManager[host.Host]], list[str], int]] = {
-        "bare Starlette socket": (lambda: host.bare(first), own, len(own)),
-        f"gateway, {most} rooms": (lambda: host.gateway(*roomy, core=first), some, most),
-        "gateway, a room each": (lambda: host.gateway(*roomy, core=first), own, len(own)),
+        "bare Starlette socket": (lambda: host.bare(core), own, len(own)),
+        f"gateway, {most} rooms": (lambda: host.gateway(*roomy, core=core), some, most),
+        "gateway, a room each": (lambda: host.gateway(*roomy, core=core), own, len(own)),
     }
     gc.freeze()
     worst = 0.0

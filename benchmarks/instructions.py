@@ -203,7 +203,7 @@ async def scene(scenario: Scenario) -> list[tuple[int, int]]:
     from benchmarks.client import HANDSHAKE
     from benchmarks.delta import say
     from benchmarks.raw import Floor
-    from benchmarks.servers import LIMITS, build, frames
+    from benchmarks.servers import LIMITS, PATIENCE_S, build, frames
     from benchmarks.stepper import Plan, Stepper
     from gateway.engines.base import Engine
     from gateway.engines.guarded import GuardedEngine
@@ -216,7 +216,7 @@ async def scene(scenario: Scenario) -> list[tuple[int, int]]:
     stepper.begin(Plan(streams=scenario.streams, step_s=0, batch=scenario.batch))
     engine: Engine = stepper
     if scenario.kind in ("served", "stock"):
-        engine = GuardedEngine(Supervisor(lambda: stepper), Counter())
+        engine = GuardedEngine(Supervisor(lambda: stepper, hang=PATIENCE_S), Counter())
     await engine.start()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]

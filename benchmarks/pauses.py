@@ -13,19 +13,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 import re
 import sys
 
 import uvloop
 
 from benchmarks import host
-from benchmarks.active import Speaker
 from benchmarks.idle import connect
+from benchmarks.speakers import begin, invite
 
 GOAL_RAMP_MS = 20.0
 GOAL_STEADY_MS = 5.0
-PACE = "0.02"
+PACE_S = 0.02
 BUCKET = re.compile(r'gateway_gc_pause_seconds_bucket\{le="(.+)"\}')
 
 
@@ -52,18 +51,11 @@ class Pauses:
 
 async def measure(server: host.Host, options: argparse.Namespace) -> tuple[float, float]:
     """Print a line; the longest pause in milliseconds while clients connect, and afterwards."""
-    loop = asyncio.get_running_loop()
     start = Pauses(server.metrics())
     crowd = await connect(server.port, ["from=en&to=de"] * (options.sessions - options.speaking))
-    speakers = []
-    for _ in range(options.speaking):
-        _, speaker = await loop.create_connection(Speaker, "127.0.0.1", server.port)
-        await speaker.open
-        speakers.append(speaker)
+    speakers = await invite(server.port, options.speaking)
     there = Pauses(server.metrics())
-    for speaker in speakers:
-        speaker.begin()
-        await asyncio.sleep(1 / options.speaking)
+    await begin(speakers, 1)
     begun = Pauses(server.metrics())
     await asyncio.sleep(options.seconds)
     end = Pauses(server.metrics())
@@ -86,16 +78,12 @@ def main() -> None:
     parser.add_argument("--speaking", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20)
     options = parser.parse_args()
-    host.files(options.sessions + 500)
-    first, last = host.cores()
-    if last is not None:
-        os.sched_setaffinity(0, {last})
-    engine = ("--scripted-pace", PACE, "--scripted-delay", PACE)
+    core = host.settle(options.sessions)
     gc.freeze()
     for name, own in (("CPython's own collector", True), ("as it is", False)):
         print(name)
         with (
-            host.gateway(*engine, *host.ROOMY, core=first, plain=own) as server,
+            host.gateway(*host.paced(PACE_S), *host.ROOMY, core=core, plain=own) as server,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             ramp, steady = runner.run(measure(server, options))

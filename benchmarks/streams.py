@@ -21,14 +21,16 @@ BUSY_S = 0.05
 """Seconds after which what was refused is said again."""
 FIRST = 3
 """Id of the first one-character token of `benchmarks.gpu.model`."""
+MORE = 40
+"""Characters, which are tokens, that a text has more than its output."""
 
 
 def lengths(count: int, seed: int) -> Iterator[tuple[str, int]]:
-    """(text, output tokens); a text has 40 characters, which are tokens, more than its output."""
+    """(text, output tokens)"""
     rng = random.Random(seed)
     for _ in range(count):
         tokens = rng.randrange(10, 200)
-        text = "".join(rng.choice("etaoin shrdlu") for _ in range(40 + tokens - 2))
+        text = "".join(rng.choice("etaoin shrdlu") for _ in range(MORE + tokens - 2))
         yield "a" + text + "b", tokens
 
 

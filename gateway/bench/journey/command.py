@@ -23,7 +23,7 @@ import msgspec
 from gateway import flags
 from gateway.bench import text
 from gateway.bench.journey import texts
-from gateway.bench.journey.plan import ARCHITECTURES, DUMMY, Plan
+from gateway.bench.journey.plan import ARCHITECTURES, Plan, invented
 from gateway.engines import EMBEDDED
 from gateway.engines.vocabulary import FILE, Vocabulary
 
@@ -170,7 +170,7 @@ def _plan(args: argparse.Namespace, folder: Path) -> Plan:
     profile = args.profile
     if args.load_format == "dummy" and profile is None:
         profile = str(folder / "dummy.toml")
-        Path(profile).write_text(DUMMY, "utf-8")
+        Path(profile).write_text(invented(), "utf-8")
     return Plan(
         architecture="a",
         backend=args.backend,

@@ -37,8 +37,8 @@ PLACES = {"d": 64, "e": 16, "f": 16}
 
 SOURCE, TARGET = "en", "de"
 
-DUMMY = """
-title = "Invented weights: the text is the prompt, and the output is as long as it"
+_INVENTED = """
+title = "Invented weights: the text is the prompt, and the output is as long as it, less {less}"
 kind = "raw"
 licence = "none"
 languages = ["en", "de"]
@@ -47,17 +47,24 @@ max_input = 2048
 
 [output]
 factor = 1.0
-extra = 0
+extra = -{less}
 cap = 256
 
 [models]
 names = ['no-model-is-called-so']
 
 [[template]]
-text = "{text}"
+text = "{{text}}"
 """
-"""The profile for ``--load-format dummy``: such a model never ends by itself, so that every
-architecture makes the same number of tokens of the same text."""
+
+
+def invented(less: int = 0) -> str:
+    """The profile, as TOML, of a model with invented weights. Such a model never ends by itself:
+    so everybody makes the same number of tokens of the same text.
+
+    :param less: tokens by which an output is shorter than its text
+    """
+    return _INVENTED.format(less=less)
 
 
 def name(letter: str, backend: str) -> str:

@@ -6,7 +6,7 @@ import tomllib
 
 from msgspec.structs import replace
 
-from gateway.bench.journey.plan import ARCHITECTURES, DUMMY, Plan, name
+from gateway.bench.journey.plan import ARCHITECTURES, Plan, invented, name
 from gateway.profiles import Output, Profile
 
 PLAN = Plan(architecture="a", backend="vllm", model="/models/one", share=0.8)
@@ -45,16 +45,18 @@ def test_arguments_of_ones_own_go_over_all_others() -> None:
     assert found["max_model_len"] == 512
 
 
-def test_invented_weights_make_as_many_tokens_as_the_text_has() -> None:
+def test_invented_weights_make_as_many_tokens_as_the_text_has_or_so_many_less() -> None:
     assert replace(PLAN, load_format="dummy").dummy and not PLAN.dummy
-    loaded = tomllib.loads(DUMMY)
-    profile = Profile(
-        name="dummy",
-        kind="raw",
-        languages=tuple(loaded["languages"]),
-        output=Output(**loaded["output"]),
-    )
-    assert [profile.max_tokens(tokens) for tokens in (10, 64, 200)] == [10, 64, 200]
+    for less in (0, 40):
+        loaded = tomllib.loads(invented(less))
+        assert loaded["template"] == [{"text": "{text}"}]
+        profile = Profile(
+            name="dummy",
+            kind="raw",
+            languages=tuple(loaded["languages"]),
+            output=Output(**loaded["output"]),
+        )
+        assert [profile.max_tokens(n + less) for n in (10, 64, 200)] == [10, 64, 200]
 
 
 def test_on_a_cpu_nothing_is_called_what_it_is_not() -> None:
