@@ -72,12 +72,12 @@ def test_what_comes_while_it_is_written_waits_for_the_next_time() -> None:
 
 def test_a_transaction_has_no_more_events_than_asked_and_rooms_that_were_left_come_first() -> None:
     rooms = Rooms()
-    rooms.follow("a", events=3)
-    rooms.follow("b", events=3)
+    for name in "abc":
+        rooms.follow(name, events=3)
     rooms.backlog.release("b")
     assert rooms.write(most=4) == [("b", [1, 2, 3]), ("a", [1])]
-    assert rooms.write(most=1) == [("a", [2])]
-    assert rooms.write(most=1) == [("a", [3])]
+    assert rooms.write(most=2) == [("a", [2, 3])]
+    assert rooms.write(most=4) == [("c", [1, 2, 3])]
 
 
 def test_a_room_that_was_left_is_followed_until_it_is_written_to_its_end() -> None:
