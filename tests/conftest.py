@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway import recovery
 from tests.disk import Disk
 from tests.live import Live, in_thread
 
@@ -51,3 +52,10 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("GATEWAY_") or name == "PORT":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that comes back does so at once."""
+    monkeypatch.setattr(recovery, "BASE_S", 0.005)
+    monkeypatch.setattr(recovery, "CAP_S", 0.05)
