@@ -93,6 +93,11 @@ class Screen:
         self._out.flush()
 
 
+def columns(out: TextIO) -> int | None:
+    """Letters of a line; None for what is no terminal, such as a file, which has any number."""
+    return shutil.get_terminal_size().columns if out.isatty() else None
+
+
 def printable(text: str) -> str:
     """``text`` without what could steer a terminal: it was written by somebody else."""
     return "".join(char if char.isprintable() else " " for char in text)

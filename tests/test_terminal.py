@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from gateway.terminal import Screen, head, tail, width
+from gateway.terminal import Screen, columns, head, tail, width
 
 
 class Terminal(io.StringIO):
@@ -29,6 +29,14 @@ class Terminal(io.StringIO):
             else:
                 del rows[len(rows) - int(up) :]
         return rows[:-1]
+
+
+def test_a_terminal_has_so_many_columns_and_a_file_any_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "42")
+    assert columns(Terminal()) == 42
+    assert columns(io.StringIO()) is None
 
 
 def test_growing_captions_are_redrawn_below_the_finished_ones() -> None:

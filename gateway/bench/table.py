@@ -1,12 +1,17 @@
 """Tables for terminals and for Markdown.
 
-Owns: columns of equal width, how a number is written. Must not know: what it means.
+Owns: columns of equal width, what is done where a line is too narrow, how a number is written. Must
+not know: what it means, how wide the terminal is.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
+
+GAP = "  "
+"""Between two columns."""
 
 Cell = str | float | int | None
 """None is written as ``-``: not measured."""
@@ -26,16 +31,67 @@ def number(value: Cell) -> str:
     return f"{value:,.{digits}f}"
 
 
-def text(heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int = 1) -> str:
-    """Columns beside each other, the first ``left`` of them flush left."""
+def text(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    left: int = 1,
+    width: int | None = None,
+) -> str:
+    """Columns beside each other, the first ``left`` of them flush left.
+
+    :param width: letters of a line; columns that do not fit go on below, behind the first
+        ``left`` again. None: any number
+    """
     cells = [list(heads), *([number(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    parts = [
+        "\n".join(
+            GAP.join(
+                row[place].ljust(widths[place]) if place < left else row[place].rjust(widths[place])
+                for place in places
+            ).rstrip()
+            for row in cells
+        )
+        for places in _folded(widths, left, width)
+    ]
+    return "\n\n".join(parts)
+
+
+def _folded(widths: Sequence[int], left: int, width: int | None) -> list[list[int]]:
+    """Which columns stand beside each other."""
+    first = list(range(min(left, len(widths))))
+    parts, used = [list(first)], 0
+    begin = sum(widths[place] for place in first) + len(GAP) * (len(first) - 1)
+    for place in range(len(first), len(widths)):
+        more = len(GAP) + widths[place]
+        if width is not None and begin + used + more > width and len(parts[-1]) > len(first):
+            parts.append(list(first))
+            used = 0
+        parts[-1].append(place)
+        used += more
+    return parts
+
+
+def pairs(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
+    """Names, and what is said of each beside it; it goes on below itself where it is longer than
+    ``width`` letters."""
+    names = max((len(name) for name, _ in rows), default=0)
     return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
+        prose(f"{name:{names}}{GAP}{said}", width, " " * (names + len(GAP))) for name, said in rows
+    )
+
+
+def prose(said: str, width: int | None = None, indent: str = "") -> str:
+    """A sentence in lines of ``width`` letters, those after the first behind ``indent``."""
+    if width is None or len(said) <= width:
+        return said
+    return textwrap.fill(
+        said,
+        max(width, len(indent) + 1),
+        subsequent_indent=indent,
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
+import sys
 import time
 import tomllib
 import urllib.error
@@ -25,6 +26,7 @@ from gateway import languages
 from gateway.errors import EngineFault
 from gateway.flags import count, positive, tags
 from gateway.settings import KEY, Settings, SettingsError
+from gateway.terminal import columns
 
 if TYPE_CHECKING:
     from gateway.profiles import Profile
@@ -138,7 +140,7 @@ def run(
     if not sweep.tried:
         return status
     found = report.made(engine, load, sweep.tried, forced=forced)
-    out(report.text(found))
+    out(report.text(found, columns(sys.stdout)))
     for name, text in (
         ("json", msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"),
         ("plot", report.svg(found)),

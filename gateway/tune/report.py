@@ -19,6 +19,9 @@ TAIL = 100
 PLACES = ("max_num_seqs", "batch")
 """Settings that are jobs at once."""
 
+COMMENT = 88
+"""Letters of a line in a configuration."""
+
 LATE_S = 0.05
 """Seconds that the measuring itself may be late."""
 
@@ -114,21 +117,24 @@ def _toml(engine: str, load: Load, recommended: dict[str, int], tried: Sequence[
             f" first texts within {1000 * figures.first.p95:.0f} ms; it was {one.usual}."
         )
     lines += [f"{name} = {value}" for name, value in recommended.items()]
-    return "\n".join(line.replace("\n", " ") for line in lines) + "\n"
+    return "\n".join(table.prose(line.replace("\n", " "), COMMENT, "#   ") for line in lines) + "\n"
 
 
-def text(found: Found) -> str:
-    """The report for a terminal."""
+def text(found: Found, width: int | None = None) -> str:
+    """The report for a terminal with so many letters in a line; None: any number."""
     parts = [
         f"{found.engine}; {found.load}; {found.seconds:g} s a step, {found.utterances} utterances,"
         f" {found.characters[0]:.0f} to {found.characters[1]:.0f} characters (1 and 9 of 10)"
     ]
     for one in found.tried:
         told = [f"{value}: {verdict}" for value, verdict in one.verdicts.items()]
-        parts.append("\n".join([table.text(*_table(one)), *told]))
-    parts.append("Times are milliseconds.\n" + "\n".join(found.reasons))
-    parts += [f"Warning: {warning}" for warning in found.warnings]
+        parts.append(table.text(*_table(one), width=width))
+        parts.append("\n".join(table.prose(line, width) for line in told))
+    told = ["Times are milliseconds.", *found.reasons]
+    parts.append("\n".join(table.prose(line, width) for line in told))
+    parts += [table.prose(f"Warning: {warning}", width) for warning in found.warnings]
     parts.append(found.toml.rstrip())
+    parts[0] = table.prose(parts[0], width)
     return "\n\n".join(parts)
 
 

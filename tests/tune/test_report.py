@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from gateway import settings
@@ -50,6 +51,25 @@ def test_a_report_is_a_table_reasons_and_settings() -> None:
     assert "With max_num_seqs = 8 95 of 100 captions are finished within 1000 ms" in text
     assert "max_num_seqs: There were never more than 8 jobs at once." in text
     assert text.endswith("max_num_seqs = 8")
+
+
+def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
+    wide = load("9 streams, 5-60 words, 3 languages, partials")
+    whole = report.text(found(load=wide))
+    text = report.text(found(load=wide), 80)
+    assert max(map(len, whole.splitlines())) > 80
+    said, settings = text.split("# Found by")
+    assert max(map(len, said.splitlines())) <= 80
+    assert set(whole.split()) == set(text.split()), "nothing is left out"
+    assert max(map(len, settings.splitlines())) <= report.COMMENT
+
+
+def test_a_long_load_is_a_comment_of_several_lines(tmp_path: Path) -> None:
+    made = msgspec.structs.replace(load(), told="a history of much that was said " * 9)
+    path = tmp_path / "tuned.toml"
+    path.write_text(found(load=made).toml, "utf-8")
+    assert max(map(len, path.read_text("utf-8").splitlines())) <= report.COMMENT
+    assert settings.load({"config": str(path)}, {}).settings.max_num_seqs == 8
 
 
 def test_the_settings_are_a_file_that_the_gateway_takes(tmp_path: Path) -> None:

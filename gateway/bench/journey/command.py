@@ -26,6 +26,7 @@ from gateway.bench.journey import texts
 from gateway.bench.journey.plan import ARCHITECTURES, Plan, invented
 from gateway.engines import EMBEDDED
 from gateway.engines.vocabulary import FILE, Vocabulary
+from gateway.terminal import columns
 
 TEXT = "The architectures that led to this gateway, measured side by side."
 CLIENTS = {"embedded": (1, 5, 10, 25), "vllm": (1, 5, 10, 25, 50)}
@@ -145,7 +146,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         notes=tuple(found.notes),
         cells=tuple(found.cells),
     )
-    say(report.text(made))
+    say(report.text(made, columns(sys.stdout)))
     if args.json:
         Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
     if args.html:

@@ -55,13 +55,13 @@ class Goal(msgspec.Struct, frozen=True):
     met: bool
 
 
-def text(report: Report) -> str:
-    """All tables, for a terminal."""
+def text(report: Report, width: int | None = None) -> str:
+    """All tables, for a terminal with so many letters in a line; None: any number."""
     parts = [about(report)]
     heads, rows = list(HEADS), _rows(report)
-    parts.append(table.text(heads, rows, left=3) if rows else "Nothing was measured.")
+    parts.append(table.text(heads, rows, left=3, width=width) if rows else "Nothing was measured.")
     heads, rows = _compared(report)
-    parts.append(table.text(heads[:-1], [row[:-1] for row in rows], left=2))
+    parts.append(table.text(heads[:-1], [row[:-1] for row in rows], left=2, width=width))
     parts.append("\n".join(f"({one.architecture}) {one.note}." for one in published.FIGURES))
     parts.append(UTILISATION)
     parts += [
@@ -71,7 +71,7 @@ def text(report: Report) -> str:
     ]
     parts += report.notes
     parts += doubts(report)
-    return "\n\n".join(parts)
+    return "\n\n".join(part if "\n" in part else table.prose(part, width) for part in parts)
 
 
 def about(report: Report) -> str:

@@ -21,7 +21,7 @@ from gateway.bench.load.plan import KINDS, SHARES, Goal, Plan, Wire
 from gateway.bench.schedule import Arrivals
 from gateway.flags import count, number, positive, seconds, share, tags
 from gateway.messages import View
-from gateway.terminal import Screen
+from gateway.terminal import Screen, columns
 
 KEY = "GATEWAY_KEY"
 MOST_PROCESSES = 4
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
         made = asyncio.run(perform(load))
     finally:
         screen.draw([])
-    for line in report.lines(made):
+    for line in report.lines(made, columns(sys.stdout)):
         say(line)
     if args.json:
         Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")

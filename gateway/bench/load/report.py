@@ -223,8 +223,8 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
 # --- for people ----------------------------------------------------------------------------------
 
 
-def lines(report: Report) -> list[str]:
-    """The report as a table for a terminal."""
+def lines(report: Report, width: int | None = None) -> list[str]:
+    """The report for a terminal with so many letters in a line; None: any number."""
     plan = report.plan
     times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
     found = [
@@ -233,9 +233,9 @@ def lines(report: Report) -> list[str]:
         f" {','.join(plan.langs)}, {plan.wire}; {plan.rate:g} utterances a second"
         f" ({plan.arrivals}) for {plan.seconds:g} s",
         "",
-        table.text(HEADS, times),
+        table.text(HEADS, times, width=width),
         "",
-        _pairs(_facts(report)),
+        table.pairs(_facts(report), width),
     ]
     for name, values in (("errors", report.errors), ("closed", report.closes)):
         if values:
@@ -251,7 +251,7 @@ def lines(report: Report) -> list[str]:
         found.append(f"NOT WHOLE: {CUT}")
     found += [f"INVALID: {line}" for line in report.invalid]
     found += [f"MISSED: {line}" for line in report.missed]
-    return found
+    return [line if "\n" in line else table.prose(line, width) for line in found]
 
 
 def _many(number: int, what: str) -> str:
@@ -292,11 +292,6 @@ def _facts(report: Report) -> list[tuple[str, str]]:
             f" {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
         ),
     ]
-
-
-def _pairs(rows: Sequence[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
 
 
 def _too_slow(report: Report) -> str:

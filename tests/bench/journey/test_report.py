@@ -144,3 +144,9 @@ def test_charts_are_well_formed() -> None:
     page = html(REPORT)
     for part in page.split("<svg")[1:]:
         ElementTree.fromstring("<svg" + part.partition("</svg>")[0] + "</svg>")
+
+
+def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
+    whole, narrow = text(REPORT), text(REPORT, 80)
+    assert max(map(len, whole.splitlines())) > 80 >= max(map(len, narrow.splitlines()))
+    assert set(whole.split()) == set(narrow.split()), "nothing is left out"

@@ -192,6 +192,15 @@ def test_what_is_missing_is_said() -> None:
     assert "/metrics answered 403." in text
 
 
+def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
+    seen = tally()
+    seen.slow = {name: 1000 for name in ("deltas", "captions", "frames", "bytes", "sockets")}
+    whole = "\n".join(lines(reported(tally=seen, whole=False)))
+    text = "\n".join(lines(reported(tally=seen, whole=False), 80))
+    assert max(map(len, whole.splitlines())) > 80 >= max(map(len, text.splitlines()))
+    assert whole.split() == text.split()
+
+
 def test_the_page_has_charts_of_all_of_it() -> None:
     seen = tally()
     seen.error("busy", 3.0)
