@@ -98,11 +98,11 @@ class Ceiling(msgspec.Struct, frozen=True):
 
 
 CEILINGS = (
-    Ceiling("gateway", "raw", 5.2, "the core, encoding and writing"),
-    Ceiling("served", "raw", 10.0, "with guards and supervisor"),
-    Ceiling("served", "bare", 1.22, "beside what one would write first, without any guard"),
-    Ceiling("stock", "bare", 2.15, "through ASGI's send, guards and supervisor included"),
-    Ceiling("served, 200 readers", "raw, 200 readers", 1.25, "a reader more is a write more"),
+    Ceiling("gateway", "raw", 3.9, "the core, encoding and writing"),
+    Ceiling("served", "raw", 6.5, "with guards and supervisor"),
+    Ceiling("served", "bare", 0.79, "beside what one would write first, without any guard"),
+    Ceiling("stock", "bare", 1.41, "through ASGI's send, guards and supervisor included"),
+    Ceiling("served, 200 readers", "raw, 200 readers", 1.16, "a reader more is a write more"),
     Ceiling("served, 100 sessions", "served, 10 sessions", 1.05, "ten of them have a token"),
     Ceiling("served, 500 sessions", "served, 10 sessions", 1.05, "ten of them have a token"),
     Ceiling("served, 2000 sessions", "served, 10 sessions", 1.05, "ten of them have a token"),

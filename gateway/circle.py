@@ -33,7 +33,7 @@ class Circle:
         self.sent = 0
         """Frames and bytes that went to each of `posts` since the beginning."""
         self._wire = codec.encoder
-        self._each: tuple[Post, ...] | None = None  # `posts`, while they stay the same
+        self._each: tuple[Post, ...] = ()  # `posts`, while they stay the same
 
     def __repr__(self) -> str:
         return f"<Circle {self.tag} {self.codec.value}, {len(self.posts)}, {len(self.late)} late>"
@@ -43,7 +43,7 @@ class Circle:
 
     def turn(self, outbox: Outbox, post: Post | None) -> None:
         """The outbox can be written to at once from now on, or cannot."""
-        self._each = None
+        self._each = ()
         if post is None:
             self.posts.pop(outbox, None)
             self.late[outbox] = None
@@ -52,26 +52,27 @@ class Circle:
             self.posts[outbox] = post
 
     def leave(self, outbox: Outbox) -> None:
-        self._each = None
+        self._each = ()
         self.posts.pop(outbox, None)
         self.late.pop(outbox, None)
+
+    def _gather(self) -> tuple[Post, ...]:
+        self._each = tuple(self.posts.values())
+        return self._each
 
     def show(self, delta: Delta, now: float) -> None:
         """Send an ephemeral delta to all of them, but those that are told what they missed."""
         wire = self._wire(delta)
         if wire is None:
             return
-        # A write can fill its socket, and whoever is late from then on has had this one.
-        late = list(self.late) if self.late else ()
-        each = self._each
-        if each is None:
-            each = self._each = tuple(self.posts.values())
         size = len(wire)
         self.frames += 1
         self.sent += size - 2 if size < 128 else size - framing.offset(wire)
-        for post in each:
+        late = list(self.late) if self.late else None
+        # A write can fill its socket, and whoever is late from then on has had this one.
+        for post in self._each or self._gather():
             post(wire)
-        if late:
+        if late is not None:
             envelope = Envelope(delta)
             for outbox in late:
                 if not outbox.held:
