@@ -2,7 +2,7 @@
 
 Owns: when something is written, read and deleted, what waits for it, and what is told of a disk
 that fails. Must not know: rooms, sockets, how a log grows. What is left to write is the business of
-`backlog`, what stands in a row that of `tables`, the SQL that of `statements`.
+`pending`, what stands in a row that of `tables`, the SQL that of `statements`.
 
 There is no queue: one task looks every `FLUSH_S`, and writes what is new of all rooms in one
 transaction. Where the disk is slower than the meetings, the logs are the buffer, with the bounds
@@ -29,13 +29,13 @@ from typing import Any, Final, TypeVar
 import aiosqlite
 
 from gateway import statements, tables
-from gateway.backlog import Backlog, Followed, Write
 from gateway.database import File, advice, locked
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.log import Log, Point
 from gateway.messages import PRIVATE
 from gateway.owner import Owner
+from gateway.pending import Followed, Pending, Write
 from gateway.settings import Settings, SettingsError
 from gateway.store import CLOSE_S, HANDOVER_S, KEY_BYTES, History, Store, StoreFault
 
@@ -94,7 +94,7 @@ class SqliteStore:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._file = File(path, tables.MIGRATIONS)
-        self._backlog = Backlog(limits, keep=keep_s > 0, drop=self._dropped)
+        self._pending = Pending(limits, keep=keep_s > 0, drop=self._dropped)
         self._limits = limits
         self._keep_s = keep_s
         self._clock = clock
@@ -109,7 +109,7 @@ class SqliteStore:
         self._said: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        return f"<SqliteStore {self.path}, {len(self._backlog.living)} rooms, {self.behind} behind>"
+        return f"<SqliteStore {self.path}, {len(self._pending.living)} rooms, {self.behind} behind>"
 
     @property
     def path(self) -> Path:
@@ -117,11 +117,11 @@ class SqliteStore:
 
     @property
     def behind(self) -> int:
-        return self._backlog.behind
+        return self._pending.behind
 
     @property
     def lost(self) -> int:
-        return self._backlog.lost
+        return self._pending.lost
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class SqliteStore:
         self._task(self._keep())
 
     async def close(self) -> None:
-        for name in list(self._backlog.living):
+        for name in list(self._pending.living):
             self.release(name)
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -154,7 +154,7 @@ class SqliteStore:
                     await self._finish()
         except TimeoutError:
             log.error("%s: %d events are not written", self.path, self.behind)
-        self._backlog.abandon()
+        self._pending.abandon()
         await self._abandon()
 
     async def _finish(self) -> None:
@@ -179,7 +179,7 @@ class SqliteStore:
     async def claim(self, name: str) -> History:
         if name.startswith(PRIVATE):
             return self._begin(name).history
-        room = self._backlog.living.get(name)
+        room = self._pending.living.get(name)
         if room is not None:
             return room.history
         task = self._claims.get(name)
@@ -196,7 +196,7 @@ class SqliteStore:
                     ErrorCode.BUSY, "This room is open in another process of the gateway."
                 )
             await asyncio.sleep(POLL_S)
-        return self._backlog.follow(self._begin(name)).history
+        return self._pending.follow(self._begin(name)).history
 
     async def _taken(self, name: str) -> bool:
         """Whether the room can begin: it is free, or the disk does not say."""
@@ -225,7 +225,7 @@ class SqliteStore:
         async with self._file.transaction() as db:
             room = self._begin(name)
             for row in await statements.living(db, name):
-                if row.id in self._backlog.doomed:
+                if row.id in self._pending.doomed:
                     continue
                 crashed = row.owner not in (None, self._owner.name)
                 if crashed and await asyncio.to_thread(self._owner.lives, str(row.owner)):
@@ -236,7 +236,7 @@ class SqliteStore:
             else:
                 await statements.insert(db, [room], self._owner.name, self._wall())
         room.stored = True
-        self._backlog.follow(room)
+        self._pending.follow(room)
         return True
 
     async def _restore(self, db: aiosqlite.Connection, row: tables.Row, crashed: bool) -> Followed:
@@ -274,16 +274,16 @@ class SqliteStore:
         return Followed(secrets.randbits(62), self._wall(), history)
 
     def release(self, name: str) -> None:
-        self._backlog.release(name)
+        self._pending.release(name)
 
     def end(self, name: str) -> None:
-        self._backlog.end(name)
+        self._pending.end(name)
 
     async def forget(self, name: str) -> bool:
         return await self._asked(self._forget(name))
 
     async def _forget(self, name: str) -> bool:
-        followed = self._backlog.forget(name)
+        followed = self._pending.forget(name)
         async with self._file.transaction() as db:
             found = await statements.forget(db, name)
         self._traces = True
@@ -305,7 +305,7 @@ class SqliteStore:
             return await statements.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
 
     async def load(self, name: str) -> History | None:
-        room = self._backlog.find(name)
+        room = self._pending.find(name)
         if room is not None:
             return replace(room.history, settings=room.settings)
         return await self._asked(self._load(name))
@@ -314,7 +314,7 @@ class SqliteStore:
         async with self._file.turn:
             db = self._file.db
             for row in await statements.readable(db, name, self._keep_s, self._wall()):
-                if row.id not in self._backlog.doomed:
+                if row.id not in self._pending.doomed:
                     return await self._read(db, row)
         return None
 
@@ -324,8 +324,8 @@ class SqliteStore:
     async def _names(self) -> list[str]:
         async with self._file.turn:
             rooms = await statements.names(self._file.db)
-        found = {name for id, name in rooms if id not in self._backlog.doomed}
-        found |= {room.history.name for room in self._backlog.rooms}
+        found = {name for id, name in rooms if id not in self._pending.doomed}
+        found |= {room.history.name for room in self._pending.rooms}
         return sorted(found)
 
     # --- writing ----------------------------------------------------------------------------------
@@ -364,8 +364,8 @@ class SqliteStore:
     async def _flush(self) -> bool:
         """Write what is new, in one transaction; whether there is more. Raises `sqlite3.Error`."""
         async with self._file.turn:
-            backlog, owner = self._backlog, self._owner.name
-            writes, doomed = backlog.gather(BATCH), tuple(backlog.doomed)
+            pending, owner = self._pending, self._owner.name
+            writes, doomed = pending.gather(BATCH), tuple(pending.doomed)
             if not writes and not doomed:
                 return False
             async with self._file.begun() as db:
@@ -374,7 +374,7 @@ class SqliteStore:
                 await statements.insert(db, new, owner, self._wall())
                 await statements.write(db, writes, owner, self._wall())
                 await statements.delete(db, doomed)
-            backlog.wrote(writes, doomed)
+            pending.wrote(writes, doomed)
             self._traces |= bool(doomed) or any(one.retracted for one in writes)
         return sum(len(one.entries) for one in writes) == BATCH
 
@@ -388,14 +388,14 @@ class SqliteStore:
                 ours.append(one)
             else:
                 log.warning("%s: another process has forgotten a room", self.path)
-                self._backlog.unfollow(one.room)
+                self._pending.unfollow(one.room)
         return ours
 
     async def _sweep(self, db: aiosqlite.Connection) -> None:
         """Rooms in memory live on; of the others, end those unseen for long, and delete in time."""
         now = self._wall()
         owner = self._owner.name
-        ours = [*(room.id for room in self._backlog.rooms), *self._backlog.doomed]
+        ours = [*(room.id for room in self._pending.rooms), *self._pending.doomed]
         await statements.see(db, owner, ours, now)
         for other in [None, *await statements.others(db, owner)]:
             if other is None or not await asyncio.to_thread(self._owner.lives, other):

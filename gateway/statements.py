@@ -13,9 +13,9 @@ from typing import Any
 import aiosqlite
 
 from gateway import tables
-from gateway.backlog import Followed, Phase, Write
 from gateway.database import many
 from gateway.log import Point
+from gateway.pending import Followed, Phase, Write
 
 # --- rooms ----------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "transcript",
         "units",
     ),
-    ("admission", "backlog", "client", "database", "formats", "segment"),
+    ("admission", "client", "database", "formats", "pending", "segment"),
     ("lexis", "outbox", "profiles", "schema", "stability", "statements"),
     ("circle", "flow", "utterance", "verdict"),
     (
@@ -129,7 +129,7 @@ PURE = (
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *(
         "audience",
-        "backlog",
+        "pending",
         "booth",
         "circle",
         "floor",

@@ -114,7 +114,7 @@ def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
         await store.open()
 
         def settle() -> None:
-            sure.update({room: len(said[room]) for room in store._backlog.living})
+            sure.update({room: len(said[room]) for room in store._pending.living})
 
         for count, (what, room, times) in enumerate(steps):
             match what:
@@ -140,7 +140,7 @@ def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
                     await store.flush()
                 case "end":
                     settle()
-                    if room in store._backlog.living:
+                    if room in store._pending.living:
                         said.pop(room)
                         sure.pop(room)
                     store.end(room)

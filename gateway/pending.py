@@ -3,7 +3,7 @@
 Owns: which rooms are followed, how far each log has been written, and which are to be deleted. Must
 not know: files, rows, when anything is written, or how it went wrong.
 
-There is no queue: the logs themselves hold what waits. The backlog keeps a number of each.
+There is no queue: the logs themselves hold what waits. What is kept here is a number of each.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Write:
         return [entry.event.ord for entry in self.entries if isinstance(entry.event, Retracted)]
 
 
-class Backlog:
+class Pending:
     """The rooms of one process, and what of each is left to write.
 
     :param limits: ``rooms`` bounds those that were left and wait for the disk, too
