@@ -9,7 +9,7 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
           cues transcript formats stability flow speech memory history audience booth \
           floor minutes recall grant token address claims keys origin ticket \
           captions recovery load quota intake circle framing pace pin scrape \
-          pending seat lexis verdict
+          pending reader seat lexis verdict
 REPLAY := recogniser script measure plot
 SOAK   := ledger report
 TUNE   := history load steps report

@@ -7,10 +7,13 @@ of a text that is all white space and control characters. Must not know: session
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from gateway import languages
 from gateway.errors import ClientFault, ErrorCode
+from gateway.messages import Set
 from gateway.profiles import Profile
 
 _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
@@ -56,12 +59,72 @@ def clean(text: str) -> str:
     return text if any(unicodedata.category(c)[0] not in "ZC" for c in text) else ""
 
 
+def said(text: str, most: int) -> str:
+    """A text as it is kept. Raises `ClientFault` (``too_long``, ``empty_text``)."""
+    if len(text) > most:
+        raise ClientFault(
+            ErrorCode.TOO_LONG,
+            f"The text has {len(text)} characters; {most} are allowed.",
+            "Say it in several utterances.",
+        )
+    text = clean(text)
+    if not text:
+        raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
+    return text
+
+
+def cleaned(change: Set) -> Set:
+    """A change of settings with its texts made uniform; terms of which nothing is left are gone."""
+    if change.speaker is not None:
+        change = replace(change, speaker=clean(change.speaker))
+    if change.context is not None:
+        change = replace(change, context=clean(change.context))
+    if change.glossary is not None:
+        terms = ((clean(term), clean(text)) for term, text in change.glossary.items())
+        change = replace(change, glossary={term: text for term, text in terms if term and text})
+    return change
+
+
+def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
+    """The tags normalised, each once. Raises `ClientFault` (``too_many_targets``)."""
+    if len(tags) > most:
+        raise ClientFault(
+            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may name {most}."
+        )
+    return tuple(dict.fromkeys(map(normalised, tags)))
+
+
 def normalised(tag: str) -> str:
     """The tag normalised; one that is no language stays as it is, and matches nothing."""
     try:
         return languages.normalise(tag)
     except ClientFault:
         return tag
+
+
+def readable(
+    tags: Sequence[str], profile: Profile, most: int
+) -> tuple[list[str], ClientFault | None]:
+    """What of these tags can be read here, spelt correctly, and the fault of asking for the rest.
+
+    Raises `ClientFault` (``too_many_targets``).
+    """
+    if len(tags) > most:
+        raise ClientFault(
+            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may read {most}."
+        )
+    there, unknown = [], []
+    for lang in tags:
+        try:
+            tag = languages.normalise(lang)
+        except ClientFault:
+            unknown.append(lang)
+            continue
+        if languages.match(tag, profile.targets) is None and not spoken(tag, profile):
+            unknown.append(lang)
+        else:
+            there.append(tag)
+    return there, unsupported(unknown, profile.targets) if unknown else None
 
 
 def spoken(tag: str, profile: Profile) -> bool:

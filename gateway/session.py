@@ -18,16 +18,15 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gateway import intake, languages
-from gateway.codec import Envelope, decode, reference
+from gateway.codec import decode, reference
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.grant import EVERYTHING, Grant
 from gateway.intake import AUTO, Detect
 from gateway.limits import Limits, TokenBucket
 from gateway.log import Point
-from gateway.member import Backlog, Member, Role
+from gateway.member import Backlog, Role
 from gateway.messages import (
     HELP,
-    PRIVATE,
     VERSION,
     AskHelp,
     AskStats,
@@ -56,17 +55,13 @@ from gateway.messages import (
 from gateway.outbox import Outbox
 from gateway.profiles import Profile
 from gateway.quota import Account
+from gateway.reader import PAGE, Reader
 from gateway.room import Room
 
 log = logging.getLogger("gateway.session")
 
 Renew = Callable[[str], Grant]
 """The rights that a key or a token gives. Raises `ClientFault`."""
-
-PAGE = 500
-"""Events of a log that are looked through at once for somebody who missed them."""
-PAGE_BYTES = 65_536
-"""Bytes that wait for him at most while he is told: enough to keep any connection busy."""
 
 
 class State(enum.Enum):
@@ -79,21 +74,16 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-class Session(Member):
-    """A member of one room, driven by the frames of one socket.
-
-    :param defer: called with the session when `catch_up` is to be called, soon but not at once
-    """
+class Session(Reader):
+    """A member of one room, driven by the frames of one socket."""
 
     __slots__ = (
         "_bad",
         "_bucket",
         "_bye",
-        "_defer",
         "_detect",
         "_engine",
         "_heard",
-        "_limits",
         "_opened",
         "_profile",
         "_released",
@@ -103,7 +93,6 @@ class Session(Member):
         "grant",
         "lang",
         "renew",
-        "room",
         "sayings",
         "state",
     )
@@ -120,15 +109,14 @@ class Session(Member):
         limits: Limits,
         lang: str,
         now: float,
-        defer: Callable[[Session], None],
+        defer: Callable[[Reader], None],
         speaker: str | None = None,
         view: View = "live",
         detect: Detect | None = None,
         grant: Grant = EVERYTHING,
         renew: Renew | None = None,
     ) -> None:
-        super().__init__(id, role, outbox)
-        self.room = room
+        super().__init__(id, role, outbox, room=room, limits=limits, defer=defer)
         self.grant = grant
         self.account: Account | None = None
         """What its tenant uses, where that is counted."""
@@ -140,9 +128,7 @@ class Session(Member):
         self.sayings = self.errors = self.frames_in = 0
         self._profile = profile
         self._engine = engine
-        self._limits = limits
         self._detect = detect
-        self._defer = defer
         self._bucket = TokenBucket(limits.rate, limits.burst, now)
         self._bad = 0
         self._bye: str | None = None
@@ -175,7 +161,7 @@ class Session(Member):
                 'or send {"type":"want","langs":["de","fr"]}.'
             )
         self.room.join(self, now)
-        seq, resumed, recalled = self._begin(langs, since)
+        seq, resumed, recalled = self.begin(self._known(langs), since)
         self.outbox.send(
             Welcome(
                 v=VERSION,
@@ -213,87 +199,6 @@ class Session(Member):
         if refused is not None:
             self._refuse(refused, now)
         return resumed
-
-    def catch_up(self, now: float) -> None:
-        """Tell what was missed: as much as may wait, and the rest when that has been taken.
-
-        When all is told, what is in flight is shown; then life goes on.
-        """
-        backlog = self.backlog
-        if backlog is None or self.outbox.closing is not None:
-            return
-        backlog.due = True  # what is taken meanwhile asks for nothing
-        self.outbox.refill = self._ask
-        missed = self.room.missed(self.langs, backlog.cursor, PAGE)
-        if missed is None:
-            self.outbox.discard()
-            self.outbox.close(
-                CloseCode.TOO_SLOW, "The room has forgotten what this socket has not read yet."
-            )
-            return
-        for seq, envelopes in missed:
-            if self.outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
-                break
-            backlog.cursor = seq
-            self._tell(envelopes, backlog.owed.pop(seq, None), now)
-        backlog.due = False
-        if backlog.cursor == self.room.log.seq:
-            self._caught_up(now)
-        elif not len(self.outbox):
-            self._ask()
-
-    def _tell(self, envelopes: list[Envelope], answer: Envelope | None, now: float) -> None:
-        """Tell one event of the log, under each of its tags, as it was told when it was new."""
-        lang = None if answer is None else getattr(answer.message, "lang", None)
-        for envelope in envelopes:
-            if answer is None or getattr(envelope.message, "lang", None) != lang:
-                self.take(envelope, now)
-        if answer is not None:
-            self.take(answer, now)
-
-    def _caught_up(self, now: float) -> None:
-        self.backlog = None
-        self.outbox.refill = None
-        shots = self.room.in_flight(self)
-        if self.outbox.fits(shots):  # else their ends alone tell the text
-            for shot in shots:
-                self.outbox.push(shot, now)
-        self.ended(now)
-
-    def _ask(self) -> None:
-        """There is room for more of what was missed."""
-        if self.backlog is not None and not self.backlog.due:
-            self.backlog.due = True
-            self._defer(self)
-
-    def _begin(
-        self, langs: Sequence[str], since: Point | None
-    ) -> tuple[int, Resumed | None, list[Envelope]]:
-        """Where the log is told from: the number before that, whether it is what was asked for, and
-        what is told at once. `_want` complains of languages."""
-        try:
-            tags, _ = self._readable(langs)
-        except ClientFault:
-            tags = ()
-        log = self.room.log
-        if since is not None and log.reaches(*since):
-            self.backlog = Backlog(since.seq)
-            return since.seq, Resumed(ok=True, replayed=self.room.count(tags, since.seq)), []
-        recalled = self._recalled(tags)
-        first = getattr(recalled[0].message, "seq", 1) - 1 if recalled else log.seq
-        if since is None:
-            return first, None, recalled
-        private = self.room.name.startswith(PRIVATE)
-        path = None if private else f"/v1/rooms/{self.room.name}/transcript.json"
-        lost = Resumed(ok=False, replayed=len(recalled), from_=log.oldest, transcript=path)
-        return first, lost, recalled
-
-    def _recalled(self, tags: Sequence[str]) -> list[Envelope]:
-        """What was said before this socket came, as far back as it can take at once."""
-        most = self._limits.backfill if tags else 0
-        while most and not self.outbox.fits(recalled := self.room.recall(tags, most)):
-            most //= 2
-        return recalled if most else []
 
     def close(self, now: float, *, lost: bool = False) -> None:
         """The socket is gone: leave the room, whatever was in flight is aborted; where it was
@@ -380,7 +285,9 @@ class Session(Member):
             case Say():
                 self._say(message, now)
             case Cancel():
-                langs = None if message.langs is None else self._tags(message.langs)
+                langs = message.langs
+                if langs is not None:
+                    langs = intake.named(langs, self._limits.targets)
                 self.room.cancel(self, message.id, langs, message.ref, now)
             case Want():
                 self._want(message, now)
@@ -389,7 +296,8 @@ class Session(Member):
             case Edit():
                 self._may_speak("edit")
                 lang = languages.normalise(message.lang)
-                self.room.edit(self, message, self._said(message.text), lang, now)
+                text = intake.said(message.text, self._limits.text)
+                self.room.edit(self, message, text, lang, now)
             case Retract():
                 self._may_speak("retract")
                 self.room.retract(self, message, now)
@@ -417,7 +325,7 @@ class Session(Member):
         known = self.room.knows(say.id)
         if self.state is not State.OPEN and not known:
             raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
-        text = self._said(say.text)
+        text = intake.said(say.text, self._limits.text)
         if len(self.inflight) >= self._limits.inflight and not known:
             raise ClientFault(
                 ErrorCode.BUSY,
@@ -442,7 +350,7 @@ class Session(Member):
             raise ClientFault(
                 ErrorCode.BUSY, "This socket is still being told what it missed before."
             )
-        seq, resumed, recalled = self._begin(self.langs, Point(sync.epoch, sync.seq))
+        seq, resumed, recalled = self.begin(self._known(self.langs), Point(sync.epoch, sync.seq))
         assert resumed is not None, "it was asked for"
         if resumed.ok:
             self._bucket.spend((self.room.log.seq - seq) / PAGE)
@@ -486,68 +394,38 @@ class Session(Member):
         grant.enter(self.room.name)
         grant.read(self.langs)
 
-    def _said(self, text: str) -> str:
-        """``text`` as it is kept. Raises `ClientFault` (``too_long``, ``empty_text``)."""
-        if len(text) > self._limits.text:
-            raise ClientFault(
-                ErrorCode.TOO_LONG,
-                f"The text has {len(text)} characters; {self._limits.text} are allowed.",
-                "Say it in several utterances.",
-            )
-        text = intake.clean(text)
-        if not text:
-            raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
-        return text
+    def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
+        """Those of these languages that it can read; `_want` complains of the others."""
+        try:
+            return self._readable(langs)[0]
+        except ClientFault:
+            return ()
 
     def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
         """What of these tags can be read here, spelt correctly, and why the rest cannot.
 
         Raises `ClientFault` (``too_many_targets``).
         """
-        unknown = []
-        fault = None
+        there, fault = intake.readable(tags, self._profile, self._limits.targets)
+        denied = None
         langs: dict[str, None] = {}
-        if len(tags) > self._limits.targets:
-            raise ClientFault(
-                ErrorCode.TOO_MANY_TARGETS,
-                f"{len(tags)} languages; one socket may read {self._limits.targets}.",
-            )
-        for lang in tags:
-            try:
-                tag = languages.normalise(lang)
-            except ClientFault:
-                unknown.append(lang)
-                continue
-            if languages.match(tag, self._profile.targets) is None and not intake.spoken(
-                tag, self._profile
-            ):
-                unknown.append(lang)
-                continue
+        for tag in there:
             try:
                 self.grant.read([tag])
             except ClientFault as beyond:
-                fault = beyond
+                denied = beyond
             else:
                 langs[tag] = None
-        return tuple(langs), intake.unsupported(
-            unknown, self._profile.targets
-        ) if unknown else fault
+        return tuple(langs), fault or denied
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")
         if change.from_ is not None:
             self.lang = self._speakable(change.from_)
             change = replace(change, from_=self.lang)
+        change = intake.cleaned(change)
         if change.speaker is not None:
-            change = replace(change, speaker=intake.clean(change.speaker))
             self.speaker = change.speaker or None
-        if change.context is not None:
-            change = replace(change, context=intake.clean(change.context))
-        if change.glossary is not None:
-            terms = (
-                (intake.clean(term), intake.clean(text)) for term, text in change.glossary.items()
-            )
-            change = replace(change, glossary={term: text for term, text in terms if term and text})
         self.room.change(self, change, now)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -603,14 +481,6 @@ class Session(Member):
                 f"A socket with role=view only reads; it cannot {what}.",
                 "Connect with role=speak.",
             )
-
-    def _tags(self, tags: tuple[str, ...]) -> tuple[str, ...]:
-        if len(tags) > self._limits.targets:
-            raise ClientFault(
-                ErrorCode.TOO_MANY_TARGETS,
-                f"{len(tags)} languages; one socket may name {self._limits.targets}.",
-            )
-        return tuple(dict.fromkeys(map(intake.normalised, tags)))
 
     def _speakable(self, tag: str) -> str:
         """A language a speaker may use, normalised, or `AUTO`. Raises `ClientFault`."""

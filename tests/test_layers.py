@@ -77,7 +77,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("audience", "booth", "grant", "memory", "sqlite"),
     ("floor", "history", "keys", "minutes", "quota", "recall", "ticket"),
     ("claims", "room"),
-    ("server.issuer", "server.jobs", "server.lan"),
+    ("reader", "server.issuer", "server.jobs", "server.lan"),
     ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score", "tune", "tune.history", "tune.steps"),
@@ -137,6 +137,7 @@ PURE = (
         "grant",
         "minutes",
         "quota",
+        "reader",
         "recall",
         "token",
     ),

@@ -28,7 +28,8 @@ from gateway.messages import (
     View,
     Welcome,
 )
-from gateway.session import PAGE, State
+from gateway.reader import PAGE
+from gateway.session import State
 from tests.helpers import Meeting, Peer, blank, meeting, names, one, only
 
 

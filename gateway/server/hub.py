@@ -33,6 +33,7 @@ from gateway.log import Log
 from gateway.messages import PRIVATE, Degraded, ServerMessage, Settings
 from gateway.outbox import Outbox, Tally
 from gateway.quota import Ledger
+from gateway.reader import Reader
 from gateway.room import Room
 from gateway.seat import Place, Seat, recognise
 from gateway.server.drain import Drain
@@ -207,12 +208,12 @@ class Hub:
         """
         return recognise(self.signer, token, room, self.wall())
 
-    def _defer(self, session: Session) -> None:
+    def _defer(self, reader: Reader) -> None:
         """A long replay lets others have their turn between two pages."""
-        asyncio.get_running_loop().call_soon(self._catch_up, session)
+        asyncio.get_running_loop().call_soon(self._catch_up, reader)
 
-    def _catch_up(self, session: Session) -> None:
-        session.catch_up(self.now())
+    def _catch_up(self, reader: Reader) -> None:
+        reader.catch_up(self.now())
 
     async def fetch(self, name: str | None) -> None:
         """Before somebody is seated in a room: let it go on where an earlier process ended.
