@@ -432,3 +432,8 @@ def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
     assert error.retry is code.retry
     assert error.msg.endswith((".", ")")), "a message is a sentence"
     return error
+
+
+def client(*langs: str, **limits: float) -> Peer:
+    """A client that speaks English and reads ``langs``."""
+    return Meeting(limits=Limits(**limits)).enter(*langs)  # type: ignore[arg-type]

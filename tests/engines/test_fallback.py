@@ -15,7 +15,7 @@ from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
 from tests.engines.reading import chunks as read
 from tests.engines.reading import run
-from tests.engines.test_supervisor import Broken, Loading, Time, settle
+from tests.engines.workshop import Broken, Loading, Time, settle
 
 
 def job(id: str = "j1", target: str = "de", **fields: Any) -> Job:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 
 import pytest
 
 from gateway.engines import supervisor
-from gateway.engines.base import Engine, Health
+from gateway.engines.base import Health
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.supervisor import (
     BACKOFF,
@@ -23,97 +21,13 @@ from gateway.engines.supervisor import (
 )
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Job
+from tests.engines import reading
+from tests.engines.reading import run, texts
+from tests.engines.workshop import Broken, Loading, Time, Workshop, settle, supervised
 
 
-class Time:
-    """Sleepers wait until the test says how far the clock goes."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.sleepers: list[tuple[float, asyncio.Future[None]]] = []
-        self.slept: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.sleepers.append((self.now + seconds, waiter))
-        await waiter
-
-    async def pass_(self, seconds: float) -> None:
-        """Move the clock, and let everything happen that now can."""
-        self.now += seconds
-        due = [entry for entry in self.sleepers if entry[0] <= self.now]
-        self.sleepers = [entry for entry in self.sleepers if entry[0] > self.now]
-        for _, waiter in due:
-            if not waiter.done():
-                waiter.set_result(None)
-        await settle()
-
-
-async def settle() -> None:
-    """Let every task run until it waits for something."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-class Broken(ScriptedEngine):
-    """Cannot be started."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        super().__init__()
-        self.error = error or EngineFault("There is no such model.")
-
-    async def start(self) -> None:
-        raise self.error
-
-
-class Loading(ScriptedEngine):
-    """Starts when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loaded = asyncio.Event()
-
-    async def start(self) -> None:
-        await self.loaded.wait()
-        await super().start()
-
-
-class Workshop:
-    """Hands out engines in the given order, then plain ones, and keeps what it handed out."""
-
-    def __init__(self, *engines: ScriptedEngine | Exception) -> None:
-        self.engines = list(engines)
-        self.built: list[ScriptedEngine] = []
-
-    def __call__(self) -> Engine:
-        engine = self.engines.pop(0) if self.engines else ScriptedEngine()
-        if isinstance(engine, Exception):
-            raise engine
-        self.built.append(engine)
-        return engine
-
-
-def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:
-    """Without chance: the waits are as long as they can be."""
-    return Supervisor(build, insist=insist, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0)
-
-
-async def read(engine: Engine, id: str = "j1") -> list[str]:
-    job = Job(id=id, text="good morning", source="en", target="de")
-    async with aclosing(engine.translate(job)) as chunks:
-        return [chunk.text async for chunk in chunks]
-
-
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        async with asyncio.timeout(20):
-            await work()
-
-    asyncio.run(limited())
+def job(id: str = "j1") -> Job:
+    return reading.job(id, "good morning")
 
 
 def test_it_translates_as_the_engine_does() -> None:
@@ -122,7 +36,7 @@ def test_it_translates_as_the_engine_does() -> None:
         assert (engine.name, engine.capacity, engine.health) == ("scripted", 16, Health.STARTING)
         await engine.start()
         assert engine.health is Health.READY
-        assert await read(engine) == ["[de]", " good", " morning"]
+        assert await texts(engine, job()) == ["[de]", " good", " morning"]
         assert engine.profile.supports("en", "de")
         assert engine.unfinished == 0
         await engine.aclose()
@@ -172,7 +86,7 @@ def test_a_death_is_noticed_by_the_poll_and_a_new_engine_built() -> None:
         await time.pass_(BACKOFF)
         assert engine.health is Health.READY
         assert engine.restarts == 1
-        assert await read(engine) == ["[de]", " good", " morning"]
+        assert await texts(engine, job()) == ["[de]", " good", " morning"]
         await engine.aclose()
 
     run(work)
@@ -185,7 +99,7 @@ def test_a_job_that_finds_the_engine_gone_makes_it_look_at_once() -> None:
         await engine.start()
         await settle()
         workshop.built[0].hold()
-        reading = asyncio.create_task(read(engine))
+        reading = asyncio.create_task(texts(engine, job()))
         await workshop.built[0].step()
         workshop.built[0].die()
         with pytest.raises(EngineGone):
@@ -206,7 +120,7 @@ def test_a_job_lost_by_a_living_engine_is_no_death() -> None:
         await engine.start()
         await settle()
         with pytest.raises(EngineGone):
-            await read(engine)
+            await texts(engine, job())
         await settle()
         assert engine.health is Health.READY
         assert len(workshop.built) == 1
@@ -231,7 +145,7 @@ def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
         await engine.start()
         await settle()
         silent.hold()
-        reading = asyncio.create_task(read(engine))
+        reading = asyncio.create_task(texts(engine, job()))
         await silent.step()
         silent.gone = True
         await time.pass_(POLL)
@@ -249,7 +163,7 @@ def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() -> None:
         await engine.start()
         await settle()
         workshop.built[0].hold()
-        reading = [asyncio.create_task(read(engine, f"j{n}")) for n in range(2)]
+        reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
         await workshop.built[0].step()
         await time.pass_(POLL)  # it looks, and sees that something was said
         await time.pass_(HANG - 1)
@@ -275,7 +189,7 @@ def test_one_job_that_says_something_is_a_sign_of_life() -> None:
         await engine.start()
         await settle()
         workshop.built[0].hold()
-        reading = [asyncio.create_task(read(engine, f"j{n}")) for n in range(2)]
+        reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
         for _ in range(6):
             await time.pass_(HANG - 1)
             await workshop.built[0].step()
@@ -298,7 +212,7 @@ def test_jobs_that_are_stopped_one_after_the_other_do_not_hide_a_hang() -> None:
         await settle()
         workshop.built[0].hold()
         for n in range(2):
-            reading = asyncio.create_task(read(engine, f"j{n}"))
+            reading = asyncio.create_task(texts(engine, job(f"j{n}")))
             await settle()
             await time.pass_(HANG / 2)
             reading.cancel()
@@ -324,7 +238,7 @@ def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> None:
         await engine.start()
         await settle()
         stuck.hold()
-        reading = asyncio.create_task(read(engine))
+        reading = asyncio.create_task(texts(engine, job()))
         await settle()
         await time.pass_(HANG)
         await time.pass_(BACKOFF)
@@ -377,12 +291,12 @@ def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
         await settle()
         workshop.built[0].die()
         with pytest.raises(EngineFault) as dead:
-            await read(engine)
+            await texts(engine, job())
         await settle()
         await time.pass_(BACKOFF)
         assert engine.health is Health.STARTING
         with pytest.raises(EngineFault) as starting:
-            await read(engine)
+            await texts(engine, job())
         for caught in (dead, starting):
             assert caught.value.code is ErrorCode.ENGINE_UNAVAILABLE
             assert caught.value.hint
@@ -405,7 +319,7 @@ def test_every_try_waits_longer_until_an_engine_was_stable() -> None:
         async def die() -> float:
             workshop.built[-1].die()
             with pytest.raises(EngineFault):
-                await read(engine)
+                await texts(engine, job())
             await settle()
             return time.slept[-1]
 
@@ -480,7 +394,7 @@ def test_abort_reaches_the_engine_of_the_day() -> None:
         engine = supervised(workshop, Time())
         await engine.start()
         workshop.built[0].hold()
-        reading = asyncio.create_task(read(engine))
+        reading = asyncio.create_task(texts(engine, job()))
         await workshop.built[0].step()
         engine.abort("j1")
         assert engine.unfinished == 0
@@ -501,7 +415,7 @@ def test_an_aborted_job_ends_also_where_its_engine_never_says_so() -> None:
         engine = supervised(Workshop(stuck), time)
         await engine.start()
         stuck.hold()
-        reading = asyncio.create_task(read(engine))
+        reading = asyncio.create_task(texts(engine, job()))
         await settle()
         engine.abort("j1")
         engine.abort("j1")
@@ -527,7 +441,7 @@ def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
         await engine.aclose()
         assert engine.health is workshop.built[0].health is Health.CLOSED
         with pytest.raises(EngineGone):
-            await read(engine)
+            await texts(engine, job())
         await time.pass_(POLL)
         assert len(workshop.built) == 1
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,88 @@
+"""Engines that come and go, on a clock that only the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.engines.base import Engine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.supervisor import Supervisor
+from gateway.errors import EngineFault
+
+
+class Time:
+    """Sleepers wait until the test says how far the clock goes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.sleepers.append((self.now + seconds, waiter))
+        await waiter
+
+    async def pass_(self, seconds: float) -> None:
+        """Move the clock, and let everything happen that now can."""
+        self.now += seconds
+        due = [entry for entry in self.sleepers if entry[0] <= self.now]
+        self.sleepers = [entry for entry in self.sleepers if entry[0] > self.now]
+        for _, waiter in due:
+            if not waiter.done():
+                waiter.set_result(None)
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Broken(ScriptedEngine):
+    """Cannot be started."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error or EngineFault("There is no such model.")
+
+    async def start(self) -> None:
+        raise self.error
+
+
+class Loading(ScriptedEngine):
+    """Starts when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded = asyncio.Event()
+
+    async def start(self) -> None:
+        await self.loaded.wait()
+        await super().start()
+
+
+class Workshop:
+    """Hands out engines in the given order, then plain ones, and keeps what it handed out."""
+
+    def __init__(self, *engines: ScriptedEngine | Exception) -> None:
+        self.engines = list(engines)
+        self.built: list[ScriptedEngine] = []
+
+    def __call__(self) -> Engine:
+        engine = self.engines.pop(0) if self.engines else ScriptedEngine()
+        if isinstance(engine, Exception):
+            raise engine
+        self.built.append(engine)
+        return engine
+
+
+def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:
+    """Without chance: the waits are as long as they can be."""
+    return Supervisor(build, insist=insist, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0)
