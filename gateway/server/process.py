@@ -133,6 +133,7 @@ class Server(uvicorn.Server):
                 return
         if self.after is not None and self.after.exception() is not None:
             self.should_exit = True
+        if self.should_exit:  # before it began
             return
         await super().startup(sockets)
         self.opened.set()

@@ -263,6 +263,7 @@ class _Child(Worker):
     async def attend(self, app: Starlette, server: Server) -> AsyncIterator[None]:
         async with super().attend(app, server):
             self.obey(0)
+            self._read(0)  # whose parent is gone already is not to listen for even a moment
             yield
         if self._orphan:
             self.handover.clear()

@@ -134,6 +134,7 @@ class Crew:
         self._engineless: set[int] = set()  # workers that have just found no engine
         self._fault: Word | None = None
         self._announced = False
+        self._announcement = ""
         self._ending = asyncio.Event()
         self._status = 0
 
@@ -172,8 +173,9 @@ class Crew:
         while not self._ending.is_set():
             begun = time.monotonic()
             status = await self._tried(member)
-            steady = member in self._ready and time.monotonic() - begun > STEADY_S
+            ready = member in self._ready
             self._ready.discard(member)
+            told = status < 0 or (status == 0 and ready)  # to end, by somebody
             if self._ending.is_set():
                 clean = status in (0, -signal.SIGTERM)  # the latter while it was starting
                 if not clean and self._fault is None:
@@ -182,13 +184,14 @@ class Crew:
                 return
             if self._fault is None:
                 log.error("worker %d ended with status %d", member, status)
-            if not self._announced:  # it cannot be started at all
+            if not self._announced and not told:  # it cannot be started at all
                 if self._fault is None:
                     log.critical("the others end, too: not all workers could be started")
                 self._status = status if status > 0 else 1
                 self._stop()
                 return
-            failures = 0 if steady or status == 0 else failures + 1
+            steady = ready and time.monotonic() - begun > STEADY_S
+            failures = 0 if steady or (ready and status == 0) else failures + 1
             if member in self._engineless:
                 self._engineless.discard(member)
                 failures = min(failures, FAILURES - 1)
@@ -290,9 +293,15 @@ class Crew:
                 process.send_signal(signal.SIGHUP)
         if self._announced:
             log.info("worker %d is ready again", member)
-        elif self._ready == self._members:
+        self._announcement = word.ready
+        self._announce()
+
+    def _announce(self) -> None:
+        """Once, when all are ready."""
+        if not self._announced and self._ready == self._members:
             self._announced = True
-            say(f"{len(self._members)} workers: {word.ready}")
+            count = len(self._members)
+            say(f"{count} worker{'s' * (count > 1)}: {self._announcement}")
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         """By force, and it says where it hangs."""
@@ -322,6 +331,7 @@ class Crew:
         log.critical("worker %d is given up; %d are left", member, len(self._members))
         for process in self._processes.values():
             self._order(process, f"{RETIRE} {member}")
+        self._announce()
 
     def _order(self, process: asyncio.subprocess.Process, line: str) -> None:
         assert process.stdin is not None, "it is a pipe"

@@ -18,6 +18,8 @@ READY_S = 60.0
 END_S = 20.0
 """Seconds that it has after SIGTERM."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
+WORKER = "gateway.server.worker"
+"""In the command line of each process of ``--workers``."""
 
 
 class Child:
@@ -74,13 +76,15 @@ class Child:
         """End it as a deployment would: signal 15; its exit status."""
         return await self._end(signal.SIGTERM)
 
+    def workers(self) -> list[int]:
+        """Its processes, where it has several (``--workers``) and the system tells."""
+        children = _said(f"{self.pid}/task/{self.pid}/children").split()
+        return [int(pid) for pid in children if WORKER in _said(f"{pid}/cmdline")]
+
     def rss(self) -> float:
-        """Resident memory in MB (10^6 bytes), where the system tells; else 0."""
-        try:
-            fields = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()
-        except OSError:
-            return 0.0
-        return int(fields[1]) * PAGE / 1e6
+        """Resident memory in MB (10^6 bytes) of all its processes, where the system tells; else 0.
+        What they share is in it once for each."""
+        return sum(_resident(pid) for pid in (self.pid, *self.workers()))
 
     async def _end(self, sign: signal.Signals) -> int:
         process = self._process
@@ -108,6 +112,20 @@ class Child:
             return False
         finally:
             writer.close()
+
+
+def _resident(pid: int) -> float:
+    """Of one process; 0 where it is not told, or there is none any more."""
+    fields = _said(f"{pid}/statm").split()
+    return int(fields[1]) * PAGE / 1e6 if fields else 0.0
+
+
+def _said(name: str) -> str:
+    """What the system tells of a process; nothing where it does not, or there is none any more."""
+    try:
+        return Path("/proc", name).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _free_port() -> int:

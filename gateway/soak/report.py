@@ -56,6 +56,8 @@ class Report(msgspec.Struct, kw_only=True):
     cuts: dict[str, int]
     kills: int
     restarts: int
+    workers: int
+    """Ends of one of several processes, by signal 9 or 15."""
     said: int
     void: int
     events: int
@@ -142,6 +144,7 @@ def table(report: Report) -> str:
         f"{report.gaps_told} told of a gap, {report.afresh} afresh",
         "faults of the network": _counts(report.cuts),
         "gateway killed, restarted": f"{report.kills}, {report.restarts}",
+        "workers ended": report.workers,
         "utterances": f"{report.said}, {report.void} given up with the process that had them",
         "durable events read": report.events,
         "lost, duplicated": f"{report.lost}, {report.duplicated}",

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +54,8 @@ class Plan:
     :param speed: simulated seconds a second: how fast people speak
     :param cut: mean seconds between two faults of one person's network; 0: none
     :param stay: mean seconds until a reader leaves and another comes; 0: they stay
-    :param kill: seconds between two ends of the gateway, in turn by signal 9 and 15; 0: none
+    :param kill: seconds between two ends of the gateway, in turn by signal 9 and 15; 0: none. Where
+        it has workers, each time after one of those
     :param faults: share of translations that fail
     :param flags: more flags of ``gateway serve``
     """
@@ -86,7 +89,7 @@ class Soak:
         self.tally = Tally()
         self.faults = Faults()
         self.network: Counter[str] = Counter()
-        self.kills = self.restarts = 0
+        self.kills = self.restarts = self.workers = 0
         self._chance = Random(plan.seed)
         self._folder = folder
         self._child = Child(
@@ -255,10 +258,19 @@ class Soak:
         wire.up.faults = wire.down.faults = Network(split=7)
 
     async def _kill(self) -> None:
-        """End the gateway, in turn as a power cut and as a deployment would; start it again."""
+        """End the gateway, in turn as a power cut and as a deployment would; start it again. Of its
+        workers one is ended so before, which the gateway itself starts again."""
         while not await self._pause(self.plan.kill):
             self._memory.append([])
-            if (self.kills + self.restarts) % 2 == 0:
+            sign = (signal.SIGKILL, signal.SIGTERM)[(self.kills + self.restarts) % 2]
+            if workers := self._child.workers():
+                self.workers += 1
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(self._chance.choice(workers), sign)
+                if await self._pause(self.plan.kill):
+                    return
+                self._memory.append([])
+            if sign is signal.SIGKILL:
                 self.kills += 1
                 await self._child.kill()
             else:
@@ -338,6 +350,7 @@ class Soak:
             cuts=dict(self.network),
             kills=self.kills,
             restarts=self.restarts,
+            workers=self.workers,
             said=tally.said,
             void=tally.void,
             events=tally.events,

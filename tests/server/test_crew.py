@@ -7,12 +7,14 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
@@ -20,6 +22,7 @@ from gateway import keys
 from gateway.pin import owner
 from gateway.server import workers as module
 from gateway.server.handover import private
+from gateway.server.worker import Brief
 from gateway.server.workers import Crew
 from gateway.settings import Settings
 from tests.engines.openai_factory import shout
@@ -203,20 +206,74 @@ def test_a_worker_that_is_not_ready_for_long_is_told_of(
     run(main)
 
 
-def test_a_worker_that_is_killed_before_all_are_ready_ends_all_and_that_is_said(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_that_somebody_ends_before_all_are_ready_is_started_again(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, sign: signal.Signals
 ) -> None:
     async def main() -> None:
         settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
         made = Crew(settings, tmp_path, None)
         running = asyncio.create_task(made.run())
         await until(lambda: bool(made._processes))
-        made._processes[0].kill()
-        assert await running == 1
-        assert "worker 0 ended with status -9" in caplog.text
-        assert "not all workers could be started" in caplog.text
+        made._processes[0].send_signal(sign)
+        await until(lambda: made._announced or running.done())
+        assert made._announced and made._starts[0] == 2
+        assert f"worker 0 ended with status {-sign}" in caplog.text
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
 
     run(main)
+
+
+def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_alive(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: 1 in made._processes)
+        made._processes[1].kill()
+        await until(lambda: made._announced)
+        assert "1 worker: scripted is ready." in capfd.readouterr().err
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+
+    monkeypatch.setattr(module, "FAILURES", 1)
+    run(main)
+
+
+@pytest.mark.parametrize(("status", "whole"), [(3, 3), (0, 1)])
+def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    status: int,
+    whole: int,
+) -> None:
+    async def main() -> None:
+        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+        assert await Crew(settings, tmp_path, None).run() == whole
+        assert f"ended with status {status}" in caplog.text
+        assert "not all workers could be started" in caplog.text
+
+    monkeypatch.setattr(module, "BEGIN", f"import sys; sys.stdin.readline(); sys.exit({status})")
+    run(main)
+
+
+def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path: Path) -> None:
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+    brief = Brief(settings=settings, member=0, members=(0,), folder=str(tmp_path))
+    made = subprocess.run(
+        [sys.executable, "-c", module.BEGIN, *sys.path],
+        input=msgspec.json.encode(brief) + b"\n",
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert made.stdout == b"", "it was never ready"
+    assert b"whoever started this worker is gone" in made.stderr
+    assert b"Traceback" not in made.stderr
 
 
 def test_a_worker_that_finds_no_engine_is_not_given_up(

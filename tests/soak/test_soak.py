@@ -23,6 +23,17 @@ def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_promis
     assert report.resumed
 
 
+def test_the_workers_of_a_gateway_are_killed_too_and_every_promise_holds(tmp_path: Path) -> None:
+    plan = Plan(
+        seconds=12, sessions=16, rooms=4, speed=10, cut=0, stay=5, kill=2, flags=("--workers", "3")
+    )
+    report = asyncio.run(Soak(plan, tmp_path).run())
+    assert report.broken == [], report
+    assert report.workers >= 2 and report.kills >= 1
+    assert "ended with status -9" in (tmp_path / "gateway.log").read_text()
+    assert report.rss_mb[0] > 100, "of all processes together"
+
+
 def test_the_command_prints_a_table_and_its_status_is_the_verdict(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
