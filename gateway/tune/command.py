@@ -111,6 +111,8 @@ def run(
     for path in files.values():
         if not path.parent.is_dir():
             raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory; name a file in it.")
     chosen = knobs(settings, dict(args.values))
     engine, profile = asyncio.run(_known(settings))
     load = _load(args, profile, key=key, note=note, keep=files.get("keep"))
@@ -215,6 +217,11 @@ def _load(
     if keep is not None:
         keep.write_text(text, encoding="utf-8")
     recorded = history.recorded(history.parse(text))
+    if recorded.said < loads.FEW:
+        note(
+            f"only {recorded.said:.0f} utterances were said in the {recorded.seconds:.0f} s of this"
+            " history: lengths, languages and how often one is said are those of a few"
+        )
     return loads.remembered(recorded, args.seconds, sentences, lang, draw)
 
 

@@ -68,6 +68,8 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """Utterances a second in the busiest twentieth of the time; see `BUSY` and `BUSY_S`."""
     mean: float
     """The same over all of it."""
+    said: float
+    """Utterances that it saw."""
     lengths: tuple[tuple[float, float, float], ...]
     """(above, up to, how many): characters of an utterance."""
     languages: float
@@ -109,6 +111,7 @@ def recorded(scrapes: Sequence[Scrape]) -> Recorded:
         seconds=seconds,
         rate=_busy(_spans(said)),
         mean=total / seconds,
+        said=total,
         lengths=_lengths(whole),
         languages=captions / total,
         partials=_of(whole, JOBS, ("priority", "partial")) / captions if captions else 0.0,

@@ -114,21 +114,24 @@ def check(load: Load) -> None:
             f"Nothing is said in {load.seconds:g} s of this load. Take longer with --seconds."
         )
     low, high = load.spread
-    if high < UNIFORM * low:
+    if high >= UNIFORM * low:
+        return
+    if len(load.said) < FEW:
+        enough = math.ceil(load.seconds * 1.5 * FEW / len(load.said) / 10) * 10
         raise Uniform(
-            f"This load is uniform: nine of ten texts have at most {high:.0f} characters, one of"
-            f" ten at most {low:.0f}, which is less than {UNIFORM:g} times apart. Texts of one"
-            " length fill every batch evenly, and what is fastest with them is not with real ones:"
-            " the measurements that this project began with gave 15.0 requests a second for uniform"
-            " input and 3.5 for real. Give it real lengths (--describe '16 streams, 5-40 words')"
-            " or say --force-uniform."
-            + (
-                f" But in {load.seconds:g} s it has only {len(load.said)} of them: more"
-                " --seconds may show how long they are."
-                if len(load.said) < FEW
-                else ""
-            )
+            f"In {load.seconds:g} s of this load only {len(load.said)} texts are said, of"
+            f" {low:.0f} to {high:.0f} characters: whether its texts are all of one length, which"
+            f" would be no evidence, cannot be told from so few. Say --seconds {enough}, or"
+            " --force-uniform."
         )
+    raise Uniform(
+        f"This load is uniform: nine of ten texts have at most {high:.0f} characters, one of"
+        f" ten at most {low:.0f}, which is less than {UNIFORM:g} times apart. Texts of one"
+        " length fill every batch evenly, and what is fastest with them is not with real ones:"
+        " the measurements that this project began with gave 15.0 requests a second for uniform"
+        " input and 3.5 for real. Give it real lengths (--describe '16 streams, 5-40 words')"
+        " or say --force-uniform."
+    )
 
 
 # --- descriptions --------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = Fals
 def _warnings(load: Load, tried: Sequence[Tried], forced: bool) -> Iterable[str]:
     steps = [figures for one in tried for figures in one.steps.values()]
     fewest = min((one.captions for one in steps), default=0)
-    if forced:
+    if forced and len(load.said) >= FEW:
         yield "The load is uniform, which is no evidence: all its texts are of one length."
     if len(load.said) < FEW:
         yield f"Only {len(load.said)} utterances: take longer with --seconds."

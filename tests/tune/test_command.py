@@ -115,7 +115,7 @@ def test_the_embedded_model_is_tuned_on_a_laptop(capsys: pytest.CaptureFixture[s
 def test_a_uniform_load_is_refused_unless_it_is_forced(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    uniform = ["--describe", "40 a second, 6 words", *QUICK]
+    uniform = ["--describe", "80 a second, 6 words", *QUICK]
     status, err = fails(capsys, *uniform)
     assert status == 1
     assert "This load is uniform" in err
@@ -182,6 +182,20 @@ def test_a_running_gateway_is_watched_and_its_history_kept(
     assert kept.read_text("utf-8").count("# at ") >= 3
     assert tune("--metrics", kept, *QUICK) == 0
     assert "a history of" in capsys.readouterr().out
+
+
+def test_a_history_of_few_utterances_is_said_to_be_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    lengths = "gateway_utterance_characters_bucket"
+    kept = tmp_path / "history.txt"
+    kept.write_text(
+        f'# at 0\ngateway_utterances_total 0\n{lengths}{{le="10"}} 0\n{lengths}{{le="320"}} 0\n'
+        f'# at 2\ngateway_utterances_total 9\n{lengths}{{le="10"}} 4\n{lengths}{{le="320"}} 9\n'
+        'gateway_captions_total{by="mt",outcome="final"} 9\n'
+    )
+    assert tune("--metrics", kept, "--force-uniform", *QUICK, "--seconds", "2") == 0
+    assert "only 9 utterances were said in the 2 s of this history" in capsys.readouterr().err
 
 
 def test_watching_can_be_ended_early(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +327,7 @@ def test_other_languages_are_spoken_too(
         (["--describe", MEETING + ", 99 languages"], 1, "This load has 99 languages"),
         (["--describe", MEETING, "--to", "sv"], 1, "sv"),
         (["--metrics", "/nowhere/history.txt"], 1, "history.txt"),
+        (["--describe", MEETING, "--toml", "/"], 1, "/ is a directory"),
         (["--watch", "1", "--url", "ftp://127.0.0.1:9"], 1, "no address of a gateway"),
         (["--describe", MEETING, "--json", "/nowhere/x.json"], 1, "There is no directory"),
         (["--describe", MEETING, "--try", "batch=1"], 2, "not tuned by batch, but by max_num_seqs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from gateway.replay.script import Update, Utterance
 from gateway.tune import load as loads
 from gateway.tune.history import Recorded
-from gateway.tune.load import Description, Load, Uniform, check, described, imagined, replayed
+from gateway.tune.load import FEW, Description, Load, Uniform, check, described, imagined, replayed
 
 T = TypeVar("T")
 
@@ -157,11 +158,12 @@ def test_texts_of_one_length_are_refused_as_evidence() -> None:
 
 
 def test_texts_that_are_too_few_to_tell_are_said_to_be_so() -> None:
-    with pytest.raises(Uniform, match=r"But in 16 s it has only \d of them: more --seconds"):
-        check(load("2 streams, 20-21 words", 16))
-    with pytest.raises(Uniform) as told:
-        check(load("9 a second, 9 words", 60))
-    assert "But in" not in str(told.value)
+    few = load("2 streams, 20-21 words", 16)
+    with pytest.raises(Uniform, match=r"only \d texts are said, .* --force-uniform") as told:
+        check(few)
+    assert "This load is uniform" not in str(told.value)
+    (enough,) = re.findall(r"--seconds (\d+)", str(told.value))
+    assert len(load("2 streams, 20-21 words", float(enough)).said) >= FEW
 
 
 def test_texts_as_they_are_spoken_are_evidence() -> None:
@@ -197,6 +199,7 @@ def test_a_load_in_which_nothing_is_said_is_none() -> None:
 # --- histories -----------------------------------------------------------------------------------
 
 HISTORY = Recorded(
+    said=40.0,
     seconds=600,
     rate=4.0,
     mean=1.0,

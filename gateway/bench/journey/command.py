@@ -97,6 +97,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     for name in filter(None, (args.json, args.html)):
         if not Path(name).parent.is_dir():
             raise FileNotFoundError(f"There is no directory {Path(name).parent} for {name}.")
+        if Path(name).is_dir():
+            raise IsADirectoryError(f"{name} is a directory; name a file in it.")
     model = "embedded" if args.model is None else Path(args.model).expanduser().resolve().name
     earlier = [_joined(name, args.backend, model) for name in args.join]
     found = Found()

@@ -138,6 +138,7 @@ def test_a_flag_that_makes_no_sense_is_refused(words: tuple[str, str]) -> None:
         ("--backend", "vllm"),
         ("--model", "/nowhere"),
         ("--json", "/nowhere/at/all.json"),
+        ("--html", "/"),
         ("--vllm-arg", "nonsense"),
     ],
 )
