@@ -236,6 +236,12 @@ def test_parameters_are_written_as_one_would_say_them() -> None:
     assert "(&#x27;" not in page and "None" not in page
 
 
+def test_a_parameter_that_is_none_is_a_dash() -> None:
+    plan = msgspec.structs.replace(PLAN, words=None)
+    page = html(made(plan, tally=tally(), engine="scripted", whole=True))
+    assert "None" not in page and ">-</td>" in page
+
+
 def test_the_page_of_a_good_run_has_no_complaint() -> None:
     page = html(reported())
     assert 'class="bad"' not in page
