@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -129,3 +130,28 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize(("before", "status"), [("", -signal.SIGINT), ("SIG_IGN", 2)])
+def test_ctrl_c_while_modules_are_read_ends_it_without_a_word_unless_it_is_ignored(
+    before: str, status: int
+) -> None:
+    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if before else ""
+    program = f"""
+import os, signal, sys
+{ignored}
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gateway.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupted())
+sys.argv = ["gateway"]
+from gateway.__main__ import start
+sys.exit(start())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (status, "")
