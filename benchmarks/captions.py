@@ -37,6 +37,7 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from gateway import units
+from gateway.booth import Line
 from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start, Stop
 from gateway.engines import build
@@ -147,6 +148,7 @@ class Stage:
         limits = Limits()
         self.tokens = 0
         self.stopped: set[str] = set()
+        self._lines: dict[str, Line | None] = {}
         self.dispatch = Dispatch(capacity=len(to), depth=limits.queue)
         self._clock = clock
         self.room = Room(
@@ -188,7 +190,7 @@ class Stage:
             for action in actions:
                 match action:
                     case Start(job):
-                        self.room.started(job.id, self._clock.now)
+                        self._lines[job.id] = self.room.started(job.id, self._clock.now)
                         yield job
                     case Stop(job_id):
                         self.stopped.add(job_id)
@@ -208,7 +210,9 @@ class Stage:
     def _feed(self, job_id: str, chunk: Chunk) -> None:
         if job_id not in self.stopped:
             self.tokens += chunk.tokens
-            self.room.fed(job_id, chunk, self._clock.now)
+            line = self._lines[job_id]
+            if line is not None:
+                line.fed(chunk, self._clock.now)
 
     def _end(self, job_id: str, fault: ErrorCode | None) -> None:
         if job_id not in self.stopped:

@@ -44,6 +44,7 @@ from tokenizers import Tokenizer
 from benchmarks import gpu
 from benchmarks.captions import Clock, Costs, Output, Translator
 from gateway import profiles
+from gateway.booth import Line
 from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start, Stop
 from gateway.engines import EMBEDDED, build
@@ -247,6 +248,7 @@ class Meeting:
         self.jobs = self.captions = 0
         self._clock = clock
         self._stopped: set[str] = set()
+        self._lines: dict[str, Line | None] = {}
         self._dispatch = Dispatch(capacity=SLOTS, depth=limits.queue)
         self._room = Room(
             "room",
@@ -283,7 +285,7 @@ class Meeting:
                 match action:
                     case Start(job):
                         self.jobs += 1
-                        self._room.started(job.id, self._clock.now)
+                        self._lines[job.id] = self._room.started(job.id, self._clock.now)
                         yield job
                     case Stop(job_id):
                         self._stopped.add(job_id)
@@ -301,7 +303,9 @@ class Meeting:
         if job_id in self._stopped:
             return
         if fault is None:
-            self._room.fed(job_id, chunk, self._clock.now)
+            line = self._lines[job_id]
+            if line is not None:
+                line.fed(chunk, self._clock.now)
             self._room.finished(job_id, self._clock.now)  # not heard if `fed` asked for another
         else:
             self._room.failed(job_id, fault, self._clock.now)

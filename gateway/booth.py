@@ -25,6 +25,8 @@ from gateway.stability import Stability
 from gateway.utterance import Caption, Utterance
 
 Pairs = tuple[tuple[str, str], ...]
+Show = Callable[[Delta, float], None]
+"""Called where a growing caption changed on the screen."""
 
 NAMES = 100
 """Speakers whose names are known to a room."""
@@ -78,11 +80,45 @@ class Brief:
         return (*terms, *kept)
 
 
+class Line:
+    """One job's way into its caption, open until the job ends or the booth takes it back.
+
+    A job that translates a corrected original anew shows nothing before its end: ``text`` is what
+    it has said so far.
+    """
+
+    __slots__ = ("_booth", "_show", "anew", "caption", "open", "text", "utterance")
+
+    def __init__(
+        self, booth: Booth, utterance: Utterance, caption: Caption, show: Show, *, anew: bool
+    ) -> None:
+        self._booth = booth
+        self._show = show
+        self.utterance = utterance
+        self.caption = caption
+        self.anew = anew
+        self.open = True
+        self.text = ""
+
+    def fed(self, chunk: Chunk, now: float) -> None:
+        """The engine said more; what it says of a job that was taken back is not heard."""
+        if not self.open:
+            return
+        if self.anew:
+            self.text = ("" if chunk.reset else self.text) + chunk.text
+            return
+        caption = self.caption
+        delta = caption.feed(chunk, now)
+        if delta is not None:
+            self._show(delta, now)
+        elif not caption.partial and caption.contradicted:
+            self._booth.redo(self.utterance, caption, now)
+
+
 class Booth:
     """The jobs of one room.
 
-    :param show: called where a growing caption changed on the screen, with every token that an
-        engine makes; so it is not asked of the room each time
+    :param show: with every token that an engine makes, so it is not asked of the room each time
     """
 
     def __init__(
@@ -92,13 +128,12 @@ class Booth:
         dispatch: Dispatch,
         profile: Profile,
         rules: Stability,
-        show: Callable[[Delta, float], None],
+        show: Show,
     ) -> None:
         self.brief = Brief()
         self.tenant = ""
         """Whose turn at the engine its jobs wait for."""
-        self.jobs: dict[str, tuple[Utterance, Caption]] = {}
-        self._revised: dict[str, str] = {}  # of the jobs that translate a corrected original
+        self.jobs: dict[str, Line] = {}
         self._room = room
         self._show = show
         self._name = name
@@ -159,8 +194,7 @@ class Booth:
             elif caption.by == "mt":
                 job = self._job(utterance, caption)
                 if job is not None and self._dispatch.admits(1):
-                    self._revised[job.id] = ""
-                    self._submit(job, utterance, caption, now)
+                    self._submit(job, utterance, caption, now, anew=True)
 
     def doubt(self, utterance: Utterance) -> None:
         """The source was changed in what had been translated: that is void."""
@@ -170,7 +204,7 @@ class Booth:
 
     def withdraw(self, caption: Caption) -> Stage | None:
         """Take a caption's job back, if it has one; it will be heard no more."""
-        for job_id in [id for id in self._revised if self.jobs[id][1] is caption]:
+        for job_id in [id for id, one in self.jobs.items() if one.anew and one.caption is caption]:
             self._take(job_id)
         if caption.job_id is None:
             return None
@@ -185,42 +219,27 @@ class Booth:
 
     def unread(self, langs: Collection[str]) -> list[tuple[Utterance, Caption]]:
         """What is being made in these languages."""
-        return [
-            (u, c)
-            for id, (u, c) in self.jobs.items()
-            if c.lang in langs and id not in self._revised
-        ]
+        lines = [one for one in self.jobs.values() if not one.anew]
+        return [(one.utterance, one.caption) for one in lines if one.caption.lang in langs]
 
     # --- what the engine did --------------------------------------------------------------------
     # A job that was taken back is no longer in `jobs`: whatever it still says is not heard.
 
-    def started(self, job_id: str, now: float) -> None:
-        if job_id in self.jobs and job_id not in self._revised:
-            self.jobs[job_id][1].start(now)
-
-    def fed(self, job_id: str, chunk: Chunk, now: float) -> None:
-        entry = self.jobs.get(job_id)
-        if entry is None:
-            return
-        utterance, caption = entry
-        if self._revised and job_id in self._revised:
-            self._revised[job_id] = ("" if chunk.reset else self._revised[job_id]) + chunk.text
-            return
-        delta = caption.feed(chunk, now)
-        if delta is not None:
-            self._show(delta, now)
-        elif not caption.partial and caption.contradicted:
-            self._take(job_id)
-            caption.withdraw()
-            self._again(utterance, caption, now)
+    def started(self, job_id: str, now: float) -> Line | None:
+        """The line of the job, which spares looking it up with every token; None where it was taken
+        back."""
+        line = self.jobs.get(job_id)
+        if line is not None and not line.anew:
+            line.caption.start(now)
+        return line
 
     def finished(self, job_id: str, now: float) -> None:
-        entry = self.jobs.pop(job_id, None)
-        if entry is None:
+        line = self._close(job_id)
+        if line is None:
             return
-        utterance, caption = entry
-        if job_id in self._revised:
-            self._room.revise(utterance, caption, self._revised.pop(job_id), "mt", now)
+        utterance, caption = line.utterance, line.caption
+        if line.anew:
+            self._room.revise(utterance, caption, line.text, "mt", now)
         elif caption.partial:
             delta = caption.rest()
             if delta is not None:
@@ -237,12 +256,12 @@ class Booth:
         self._room.settle(utterance, now)
 
     def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
-        entry = self.jobs.pop(job_id, None)
-        if entry is None:
+        line = self._close(job_id)
+        if line is None:
             return
-        utterance, caption = entry
-        if job_id in self._revised:
-            del self._revised[job_id]  # the old translation is better than none
+        utterance, caption = line.utterance, line.caption
+        if line.anew:
+            pass  # the old translation is better than none
         elif caption.partial:
             caption.withdraw()
             self._advance_later(utterance, caption, now)
@@ -252,6 +271,11 @@ class Booth:
         else:
             self._room.fail(utterance, caption, code, now)
         self._room.settle(utterance, now)
+
+    def redo(self, utterance: Utterance, caption: Caption, now: float) -> None:
+        """A final translation does not go on from what was committed: make it once more."""
+        self.withdraw(caption)
+        self._again(utterance, caption, now)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -345,16 +369,24 @@ class Booth:
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )
 
-    def _submit(self, job: Job, utterance: Utterance, caption: Caption, now: float) -> None:
-        self.jobs[job.id] = (utterance, caption)
+    def _submit(
+        self, job: Job, utterance: Utterance, caption: Caption, now: float, *, anew: bool = False
+    ) -> None:
+        self.jobs[job.id] = Line(self, utterance, caption, self._show, anew=anew)
         self._dispatch.submit(job, now)
 
     def _take(self, job_id: str) -> Stage:
         stage = self._dispatch.abort(job_id)
         assert stage is not None, f"job {job_id} of {self._name} is not dispatched"
-        del self.jobs[job_id]
-        self._revised.pop(job_id, None)
+        self._close(job_id)
         return stage
+
+    def _close(self, job_id: str) -> Line | None:
+        """The job is heard no more; its line, if it was."""
+        line = self.jobs.pop(job_id, None)
+        if line is not None:
+            line.open = False
+        return line
 
     def _pass(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
         """This text cannot be translated: a partial waits for the next one."""

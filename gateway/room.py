@@ -21,14 +21,13 @@ from msgspec.structs import replace
 
 from gateway import history, languages, recall
 from gateway.audience import Audience
-from gateway.booth import Booth, Pairs
+from gateway.booth import Booth, Line, Pairs
 from gateway.codec import Envelope
 from gateway.dispatch import Dispatch, Stage
 from gateway.errors import ClientFault, ErrorCode
 from gateway.floor import Floor
 from gateway.flow import Flow
 from gateway.glossary import Glossary
-from gateway.job import Chunk
 from gateway.limits import Limits
 from gateway.log import Log
 from gateway.member import Member, Role
@@ -82,8 +81,6 @@ class Room:
         here = proxy(self)  # or a room that has ended would wait for the garbage collector
         rules, show = self._flow.stability, self.audience.show
         self.booth = Booth(here, name, dispatch, profile, rules, show)
-        self.fed: Callable[[str, Chunk, float], None] = self.booth.fed
-        """The engine produced more text of a job. With every token, so nothing is in between."""
         self.away: dict[str, Member] = {}
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
@@ -172,9 +169,9 @@ class Room:
         """The server stops: what has not ended is cancelled, visibly."""
         for utterance in self._open():
             self._cancel(utterance, None, now)
-        for utterance, caption in list(self.booth.jobs.values()):
-            if not caption.state.ended:  # else a corrected original keeps its old translation
-                self._cancel(utterance, (caption.lang,), now)
+        for line in list(self.booth.jobs.values()):
+            if not line.caption.state.ended:  # else a corrected original keeps its old translation
+                self._cancel(line.utterance, (line.caption.lang,), now)
         self.booth.clear()
         self.away.clear()
         self._until.clear()
@@ -360,9 +357,9 @@ class Room:
 
     # --- the engine and the clock ---------------------------------------------------------------
 
-    def started(self, job_id: str, now: float) -> None:
-        """The job was given to the engine."""
-        self.booth.started(job_id, now)
+    def started(self, job_id: str, now: float) -> Line | None:
+        """The job was given to the engine: where its text goes, or None if that is not wanted."""
+        return self.booth.started(job_id, now)
 
     def finished(self, job_id: str, now: float) -> None:
         """The engine finished the job."""
@@ -476,7 +473,7 @@ class Room:
 
     def _active(self) -> set[Utterance]:
         """What captions are being made of; that may be an utterance that has ended."""
-        return {*self._open(), *(u for u, _ in self.booth.jobs.values())}
+        return {*self._open(), *(line.utterance for line in self.booth.jobs.values())}
 
     def _tagged(self, tags: Iterable[str]) -> list[tuple[str, str]]:
         """Each tag with the language that serves it."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gateway.admission import Pace
+from gateway.booth import Line
 from gateway.codec import Codec
 from gateway.dispatch import Dispatch, Start
 from gateway.errors import ErrorCode
@@ -154,6 +155,7 @@ class Meeting:
         self.given: dict[str, Job] = {}
         self.jobs: dict[str, Job] = {}
         self.stopping: dict[str, Job] = {}
+        self.lines: dict[str, Line | None] = {}
         self.aborted: list[str] = []
 
     def observe(self, event: ServerMessage) -> None:
@@ -247,7 +249,7 @@ class Meeting:
     def begin(self, job: Job) -> None:
         """The engine takes the job up."""
         self.jobs[job.id] = self.given.pop(job.id)
-        self.room.started(job.id, self.now)
+        self.lines[job.id] = self.room.started(job.id, self.now)
 
     def reap(self, job: Job) -> None:
         """An aborted job has come to its end."""
@@ -264,8 +266,14 @@ class Meeting:
     def feed(self, job: Job, *pieces: str, reset: bool = False, flags: Sequence[str] = ()) -> None:
         """The engine produces text. ``reset`` holds for the first piece."""
         for piece in pieces:
-            self.room.fed(job.id, Chunk(piece, reset=reset, flags=tuple(flags)), self.now)
+            self.hear(job, Chunk(piece, reset=reset, flags=tuple(flags)))
             reset = False
+
+    def hear(self, job: Job, chunk: Chunk) -> None:
+        """The engine says something of a job that it was given."""
+        line = self.lines.get(job.id)
+        if line is not None:
+            line.fed(chunk, self.now)
 
     def finish(self, job: Job, *pieces: str) -> None:
         """The engine produces the rest of the text and ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.booth import MISSED, NAMES, Booth, Brief, Pairs
+from gateway.booth import MISSED, NAMES, Booth, Brief, Line, Pairs
 from gateway.dispatch import Dispatch, Stage, Start
 from gateway.errors import ErrorCode
 from gateway.glossary import Glossary
@@ -28,6 +28,7 @@ class Desk:
         self.shown: list[Delta] = []
         self.made: dict[str, str] = {}
         self.pairs: Pairs = ()
+        self.lines: dict[str, Line | None] = {}
 
     def show(self, delta: Delta, now: float) -> None:
         self.shown.append(delta)
@@ -54,7 +55,7 @@ class Desk:
         """The engine begins what it is given."""
         jobs = [action.job for action in self.dispatch.actions() if isinstance(action, Start)]
         for job in jobs:
-            self.booth.started(job.id, NOW)
+            self.lines[job.id] = self.booth.started(job.id, NOW)
         return jobs
 
     def translate(self, utterance: Utterance, *langs: str) -> list[Job]:
@@ -63,7 +64,9 @@ class Desk:
 
     def end(self, job: Job, text: str, *flags: str) -> None:
         """The engine translates to ``text`` and has done so."""
-        self.booth.fed(job.id, Chunk(text, flags=flags), NOW)
+        line = self.lines[job.id]
+        assert line is not None
+        line.fed(Chunk(text, flags=flags), NOW)
         self.booth.finished(job.id, NOW)
         self.dispatch.done(job.id)
 
@@ -207,7 +210,7 @@ def test_what_is_taken_back_is_heard_no_more() -> None:
     (job,) = desk.translate(said, "de")
     desk.booth.withdraw(said.captions["de"])
     assert desk.booth.withdraw(said.captions["de"]) is None
-    desk.booth.started(job.id, NOW)
+    assert desk.booth.started(job.id, NOW) is None
     desk.booth.failed(job.id, ErrorCode.TIMEOUT, NOW)
     desk.end(job, "hallo")
     assert (desk.made, desk.shown) == ({}, [])

@@ -113,7 +113,7 @@ def committed(room: Meeting, peer: Peer) -> None:
     for text, made in (("one two", "eins zwei"), ("one two three", "eins zwei drei")):
         peer.say(text, id="x", final=False)
         (job,) = room.jobs.values()
-        room.room.fed(job.id, Chunk(made, ids=tuple(range(len(made.split())))), room.now)
+        room.hear(job, Chunk(made, ids=tuple(range(len(made.split())))))
         room.finish(job)
     peer.events()
 

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from gateway.booth import Line
 from gateway.dispatch import Dispatch, Start
 from gateway.engines.base import Aborted, Engine
 from gateway.errors import EngineFault, ErrorCode
@@ -29,7 +30,7 @@ log = logging.getLogger("gateway.jobs")
 class Run:
     """One job that the engine has: a `gateway.engines.base.Sink`."""
 
-    __slots__ = ("_fed", "_id", "_pace", "begun", "held", "job", "jobs", "over", "room", "until")
+    __slots__ = ("_pace", "begun", "held", "job", "jobs", "line", "over", "room", "until")
 
     def __init__(self, jobs: Jobs, job: Job, room: Room, until: float) -> None:
         self.jobs = jobs
@@ -42,8 +43,8 @@ class Run:
         """Whether some of its text was shown."""
         self.held: Chunk | None = None
         """What waits to be shown."""
-        self._id = job.id
-        self._fed = room.fed
+        self.line: Line | None = None
+        """Where its text goes."""
         self._pace = jobs.coalescing
 
     def chunk(self, chunk: Chunk) -> None:
@@ -102,9 +103,10 @@ class Run:
 
     def _show(self, chunk: Chunk) -> None:
         self.begun = True
-        jobs = self.jobs
+        jobs, line = self.jobs, self.line
         try:
-            self._fed(self._id, chunk, jobs.now())
+            if line is not None:
+                line.fed(chunk, jobs.now())
             if jobs.dispatch.due:  # it may be stopped by what it says
                 jobs.act()
         except Exception:
@@ -186,7 +188,7 @@ class Jobs:
         now = self.now()
         run = self.runs[job.id] = Run(self, job, self._room(job.room), now + self._patience)
         self.dispatch.begun(job.id, now)
-        run.room.started(job.id, now)
+        run.line = run.room.started(job.id, now)
         if self._alarm is None:
             self._alarm = asyncio.get_running_loop().call_later(self._patience, self.look)
         try:

@@ -273,9 +273,8 @@ class World:
         job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
         if job is not None:
             self.trace.append(f"  {job.id}")
-            _, caption = self.room.booth.jobs[job.id]
-            output, committed = self.outputs[job.id], caption.committed
-            revised = job.id in self.room.booth._revised
+            line = self.room.booth.jobs[job.id]
+            output, committed, revised = self.outputs[job.id], line.caption.committed, line.anew
             decided = len(self.log)
             self.meeting.finish(job)
             made = [event for event in self.log[decided:] if getattr(event, "by", None) == "mt"]
@@ -433,7 +432,7 @@ class World:
         assert meeting.dispatch.queued <= meeting.dispatch.depth + meeting.dispatch.capacity
         waiting = set(meeting.dispatch._waiting)
         assert set(self.room.booth.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
-        assert set(self.room.booth._revised) <= set(self.room.booth.jobs)
+        assert all(line.open for line in self.room.booth.jobs.values())
         queued = [id for turns in meeting.dispatch._turns.values() for id in turns]
         assert sorted(queued) == sorted(waiting)
         for utterance in memory.utterances.values():

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from gateway.booth import Booth
+from gateway.booth import Line
 from gateway.engines.base import Sink
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, ErrorCode
@@ -98,13 +98,13 @@ def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at_its_e
 def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(booth: Booth, job_id: str, chunk: Chunk, now: float) -> None:
+    def broken(line: Line, chunk: Chunk, now: float) -> None:
         if chunk.text == "bad":
             raise ZeroDivisionError
-        fed(booth, job_id, chunk, now)
+        fed(line, chunk, now)
 
-    fed = Booth.fed
-    monkeypatch.setattr(Booth, "fed", broken)
+    fed = Line.fed
+    monkeypatch.setattr(Line, "fed", broken)
 
     async def main() -> None:
         engine = ByHand()
