@@ -81,6 +81,7 @@ class Watch:
         self._runs = Runs()
         for token in TOKEN.findall(job.prefix):
             self._runs.say(token.casefold())
+        self._repeats = 0  # of the source, once it is asked for
         self._lines = lines(job.prefix)
         self._lines_most = max(1, lines(job.text))
         self._broken = not job.prefix or job.prefix.endswith("\n")
@@ -172,7 +173,7 @@ class Watch:
             length = restart(self.job.prefix, text, flows=flows, final=final)
             if length is None:
                 return None
-            if length and not (flows and repeats(self.job.text) > 1):
+            if length and not (flows and self._allowed() > 1):
                 text = text[length:]
                 hits.append(Guard.RESTART)
             else:  # a continuation brings its own space, unless it was lost behind the thinking
@@ -265,8 +266,14 @@ class Watch:
             return
         phrase, times = runs.say(token)
         if times >= LOOP_LEAST and times >= loop_limit(phrase, is_dense(token)):
-            if times > repeats(self.job.text) + LOOP_MORE:
+            if times > self._allowed() + LOOP_MORE:
                 raise rejected(Guard.LOOP, "repeats itself without end")
+
+    def _allowed(self) -> int:
+        """How often the source repeats itself: read once, since within its bounds a long loop asks
+        with every word."""
+        self._repeats = self._repeats or repeats(self.job.text)
+        return self._repeats
 
     def _stop(self, guard: Guard) -> None:
         self.done = True

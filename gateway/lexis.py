@@ -20,8 +20,8 @@ NGRAM = 8
 """Longest repeated phrase looked for, in words (or dense characters)."""
 
 LEXICON_MOST, LEXICON_LONGEST = 16_384, 32
-"""Words of one language that are remembered, and their characters: 2 MB. A full lexicon begins
-anew, which costs some microseconds a word."""
+"""Words of one language that are remembered, and their characters: 2 MB of Latin ones, 7 MB at
+most. A full lexicon begins anew, which costs some microseconds a word."""
 
 DENSE_CHAR = re.compile(f"[{DENSE}]")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -64,36 +64,38 @@ def _crude(word: str) -> bool:
 class Runs:
     """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens.
 
-    ``tokens`` in their order, and ``said`` without; tokens are case-folded.
+    ``tokens`` in their order, and ``said`` without; tokens are case-folded. One that was never said
+    closes no run: whoever knows that may add it to both without a call.
     """
 
-    __slots__ = ("said", "tokens")
+    __slots__ = ("_at", "_same", "said", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
         self.said: set[str] = set()
+        self._same: list[int] = []  # by n: how many tokens in a row equal the one n before,
+        self._at = -1  # counted so far: a token that was said without being counted ends them all
 
     def say(self, token: str) -> tuple[int, int]:
-        """Take the next token. Return the phrase's length in tokens and how often it was said."""
+        """Take the next token. Return the phrase's length in tokens and how often it was said.
+
+        The time it takes does not grow with the run: a speaker may say one word a thousand times.
+        """
         tokens = self.tokens
         recent = tokens[-NGRAM:]
         tokens.append(token)
         self.said.add(token)
         best = (1, 1)
         if token in recent:
+            if self._at != len(tokens) - 1:
+                self._same = [0] * (NGRAM + 1)
             for n in range(1, len(recent) + 1):
-                times = self._same(n) // n + 1
+                same = self._same[n] = self._same[n] + 1 if recent[-n] == token else 0
+                times = same // n + 1
                 if times > best[1]:
                     best = (n, times)
+            self._at = len(tokens)
         return best
-
-    def _same(self, n: int) -> int:
-        """How many of the last tokens in a row equal the one ``n`` before."""
-        tokens = self.tokens
-        at = len(tokens) - 1
-        while at >= n and tokens[at] == tokens[at - n]:
-            at -= 1
-        return len(tokens) - 1 - at
 
 
 class Lexicon:
@@ -121,6 +123,8 @@ class Lexicon:
         if plain and self._rude is not None and self._rude.search(word.lower() + " "):
             plain = False
         folded = word.casefold() if plain else ""
+        if folded == word:
+            folded = word  # one string in memory instead of two
         if len(word) <= LEXICON_LONGEST:
             if len(self.words) >= LEXICON_MOST:
                 self.words.clear()

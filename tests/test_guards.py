@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway import guards
 from gateway.errors import ErrorCode, Rejected
 from gateway.guards import (
     HEAD_MOST,
@@ -16,9 +17,10 @@ from gateway.guards import (
     RUDE_MOST,
     THINKING_MOST,
     Watch,
+    repeats,
 )
 from gateway.job import Job
-from gateway.lexis import LEXICON_LONGEST, LEXICON_MOST, Lexicon, crude, weight
+from gateway.lexis import LEXICON_LONGEST, LEXICON_MOST, NGRAM, Lexicon, Runs, crude, weight
 from gateway.phrases import ASSISTANTS, CRUDE, REFUSALS, RUDE, Phrases
 from gateway.verdict import Guard
 
@@ -433,6 +435,55 @@ def test_the_source_may_repeat_itself_and_so_may_the_translation() -> None:
     with pytest.raises(Rejected) as caught:
         read(watch("en", "de", text), ["sehr " * 13])
     assert caught.value.guard is Guard.LOOP
+
+
+def test_a_source_that_repeats_itself_for_long_is_counted_once_and_each_word_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a thousand words the loop guard held the event loop for minutes otherwise."""
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return repeats(text)
+
+    monkeypatch.setattr(guards, "repeats", count)
+    assert read(watch("en", "de", "ha " * 50), [" ho"] * 50) == "ho" + " ho" * 49
+    assert len(counted) == 1
+
+    class Word(str):
+        compared = 0
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Word.compared += 1
+            return str.__eq__(self, other)
+
+    runs = Runs()
+    for _ in range(300):
+        runs.say(Word("ha"))
+    Word.compared = 0
+    assert runs.say(Word("ha")) == (1, 301)
+    assert Word.compared <= 2 * NGRAM
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
+def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject) -> None:
+    runs = Runs()
+    for at, token in enumerate(tokens):
+        if token not in runs.said and data.draw(st.booleans()):
+            runs.said.add(token)
+            runs.tokens.append(token)
+            continue
+        best = (1, 1)
+        for n in range(1, min(NGRAM, at) + 1):
+            same = 0
+            while at - same - n >= 0 and tokens[at - same] == tokens[at - same - n]:
+                same += 1
+            if same // n + 1 > best[1]:
+                best = (n, same // n + 1)
+        assert runs.say(token) == best
 
 
 def test_a_loop_is_seen_before_the_model_ends() -> None:
