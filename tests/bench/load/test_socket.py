@@ -56,6 +56,18 @@ async def library(handler: Handler, context: ssl.SSLContext | None = None) -> As
 
 
 @asynccontextmanager
+async def connected(handler: Handler, slow: int = 0) -> AsyncIterator[Client]:
+    """A client of such a server; a slow one is so from the start."""
+    async with library(handler) as url:
+        client = Client(url, slow)
+        if slow:
+            client.socket.dawdle()
+        await client.socket.connect()
+        yield client
+        client.socket.close()
+
+
+@asynccontextmanager
 async def raw(handler: Raw) -> AsyncIterator[str]:
     """A server that does as it likes."""
 
@@ -83,14 +95,11 @@ def test_messages_go_both_ways_and_pings_are_answered() -> None:
             await server.close(4008, "too slow")
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url)
-            await client.socket.connect()
+        async with connected(serve) as client:
             client.socket.send(b"hello")
             await until(lambda: bool(client.gone))
             assert client.heard == [b"answer"]
             assert client.gone == [(4008, "too slow")]
-            client.socket.close()
 
     asyncio.run(main())
 
@@ -103,9 +112,7 @@ def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
         codes.append(server.close_code)
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url)
-            await client.socket.connect()
+        async with connected(serve) as client:
             client.socket.close()
             await until(lambda: bool(codes))
             assert (codes, client.gone) == ([1000], [])
@@ -118,9 +125,7 @@ def test_a_socket_is_full_where_the_server_does_not_read() -> None:
         await server.wait_closed()
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url)
-            await client.socket.connect()
+        async with connected(serve) as client:
             assert not client.socket.full
             for _ in range(1_000):
                 client.socket.send(b"a" * 65_536)
@@ -139,15 +144,11 @@ def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> None:
         await server.wait_closed()
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url, slow=10)
-            client.socket.dawdle()
-            await client.socket.connect()
+        async with connected(serve, slow=10) as client:
             await until(lambda: client.socket._again is not None)
             assert len(client.heard) < 100
             client.socket.hurry()
             await until(lambda: len(client.heard) == 100)
-            client.socket.close()
 
     asyncio.run(main())
 
@@ -159,12 +160,8 @@ def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
         await server.wait_closed()
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url, slow=200_000)
-            client.socket.dawdle()
-            await client.socket.connect()
+        async with connected(serve, slow=200_000) as client:
             await until(lambda: len(client.heard) == 20)
-            client.socket.close()
 
     asyncio.run(main())
 
@@ -198,9 +195,7 @@ def test_a_frame_that_no_server_sends_ends_the_socket() -> None:
         await server.wait_closed()
 
     async def main() -> None:
-        async with library(serve) as url:
-            client = Client(url)
-            await client.socket.connect()
+        async with connected(serve) as client:
             await until(lambda: bool(client.gone))
             assert client.gone[0][0] == 1006
 
