@@ -31,7 +31,7 @@ def frame(message: str | bytes) -> bytes:
 
 def message(wire: bytes) -> str | bytes:
     """What `frame` was made of."""
-    payload = wire[2:] if len(wire) < 128 else wire[offset(wire) :]
+    payload = wire[offset(wire) :]
     return payload.decode() if wire[0] == TEXT else payload
 
 

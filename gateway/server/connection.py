@@ -205,7 +205,7 @@ class Connection:
         """Send a frame at once where the server has no `Writer`; what of that has to wait, a task
         waits for. Never raises."""
         try:
-            rest = begin(self._send(_event(framing.message(wire))))
+            rest = begin(self._send(_event(wire)))
         except Exception as fault:
             if not isinstance(fault, GONE):
                 log.exception("%s cannot be written to", self._session.id)
@@ -244,7 +244,7 @@ class Connection:
                 post(b"".join(wires))
             else:
                 for wire in wires:
-                    await send(_event(framing.message(wire)))
+                    await send(_event(wire))
             if len(outbox):
                 await asyncio.sleep(0)  # `send` does not wait while there is room: others live, too
 
@@ -407,10 +407,10 @@ async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase)
     error = Error(
         code=fault.code.value, fatal=True, retry=fault.code.retry, msg=str(fault), hint=fault.hint
     )
-    frame = codec.encode(error)
-    assert frame is not None, "every codec shows errors"
+    wire = codec.wire(error)
+    assert wire is not None, "every codec shows errors"
     try:
-        await send(_event(frame))
+        await send(_event(wire))
     except OSError:
         return
     code = CLOSE.get(fault.code, CloseCode.PROTOCOL_ERROR)
@@ -430,6 +430,9 @@ async def _close(send: Send, code: CloseCode, reason: str) -> None:
         log.debug("no close frame: %s", exc)
 
 
-def _event(frame: str | bytes) -> dict[str, Any]:
-    key = "text" if isinstance(frame, str) else "bytes"
-    return {"type": "websocket.send", key: frame}
+def _event(wire: bytes) -> dict[str, Any]:
+    """A frame as ASGI has it."""
+    payload = wire[2:] if len(wire) < 128 else wire[framing.offset(wire) :]
+    if wire[0] == framing.TEXT:
+        return {"type": "websocket.send", "text": payload.decode()}
+    return {"type": "websocket.send", "bytes": payload}
