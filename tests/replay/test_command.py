@@ -66,7 +66,7 @@ def test_the_languages_of_the_file_are_read_where_none_are_named(
         (["TALK", "--json", "nowhere/r.json"], 1, "There is no directory nowhere"),
         (["TALK", "--view", "live,dead"], 2, "'live,dead' is not made of live, stable, final"),
         (["TALK", "--speed", "0"], 2, "above 0"),
-        (["TALK", "--speed", "fast"], 2, "invalid"),
+        (["TALK", "--speed", "fast"], 2, "--speed: 'fast' is no number"),
         (["TALK", "--limit", "0"], 2, "1 or more"),
         (["TALK", "--sped", "2"], 2, "There is no --sped here"),
     ],
