@@ -19,7 +19,6 @@ from gateway.bench.stats import Summary
 
 BUSY = 0.85
 """Share of a core beyond which a client process may have been what was waited for."""
-CUT = "it was stopped, or sockets that had to speak were lost, or the gateway did not read them."
 DRAWN = (0.5, 0.95, 0.99)
 """Percentiles over time."""
 
@@ -248,10 +247,17 @@ def lines(report: Report, width: int | None = None) -> list[str]:
     if report.why:
         found.append(report.why)
     if not report.whole:
-        found.append(f"NOT WHOLE: {CUT}")
+        found.append(f"NOT WHOLE: {_cut(report)}")
     found += [f"INVALID: {line}" for line in report.invalid]
     found += [f"MISSED: {line}" for line in report.missed]
     return [line if "\n" in line else table.prose(line, width) for line in found]
+
+
+def _cut(report: Report) -> str:
+    """Why a run is not whole."""
+    if report.closes or report.counts["unsent"]:
+        return "sockets that had to speak were lost or not read by the gateway, or it was stopped."
+    return "it was stopped."
 
 
 def _many(number: int, what: str) -> str:
@@ -310,7 +316,7 @@ def html(report: Report) -> str:
     plan = report.plan
     warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
     if not report.whole:
-        warnings.append(f"Not whole: {CUT}")
+        warnings.append(f"Not whole: {_cut(report)}")
     head = Section(
         head="In short",
         warnings=warnings,

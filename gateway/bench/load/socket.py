@@ -193,6 +193,9 @@ class Socket(asyncio.Protocol):
                 raise ConnectionError("This is no gateway: its answer to the handshake has no end.")
             return b""
         frames.answered(head, self._key)
+        if self.opened.done():  # nobody waits for it any more
+            self._transport.abort()
+            return b""
         self.open = True
         self.opened.set_result(None)
         return rest

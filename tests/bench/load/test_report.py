@@ -247,3 +247,11 @@ def test_the_page_of_a_good_run_has_no_complaint() -> None:
     assert 'class="bad"' not in page
     assert "Nothing." in page
     assert "Growing text" not in page, "there was none"
+
+
+def test_why_a_run_is_not_whole_is_told_as_far_as_it_is_known() -> None:
+    assert "NOT WHOLE: it was stopped." in lines(reported(whole=False))
+    lost = tally()
+    lost.closes = {"1006": 1}
+    (told,) = [line for line in lines(reported(tally=lost, whole=False)) if "NOT WHOLE" in line]
+    assert "sockets that had to speak were lost" in told

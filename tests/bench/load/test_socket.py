@@ -120,6 +120,35 @@ def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_to_a_handshake_that_nobody_waits_for_closes_the_socket() -> None:
+    async def main() -> None:
+        asked, answer = asyncio.Event(), asyncio.Event()
+        faults: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+        async def hold(server: ServerConnection, request: object) -> None:
+            asked.set()
+            await answer.wait()
+
+        async with websockets.serve(
+            lambda server: server.wait_closed(),
+            "127.0.0.1",
+            0,
+            subprotocols=["gw.v1.json"],  # type: ignore[list-item]
+            process_request=hold,
+        ) as server:
+            client = Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+            connecting = asyncio.create_task(client.socket.connect())
+            await asked.wait()
+            connecting.cancel()
+            await asyncio.wait((connecting,))
+            answer.set()
+            await until(client.socket._transport.is_closing)
+        assert (faults, client.gone, client.socket.open) == ([], [], False)
+
+    asyncio.run(main())
+
+
 def test_a_socket_is_full_where_the_server_does_not_read() -> None:
     async def serve(server: ServerConnection) -> None:
         await server.wait_closed()
