@@ -369,6 +369,18 @@ def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
     asyncio.run(main())
 
 
+def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
+    async def main() -> None:
+        one = plan("ws://x", rooms=1, readers=0)
+        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+        seat = client._seats[0]
+        seat.welcome.cancel()
+        seat._greeted(b'{"type":"error","msg":"This gateway is full."}')
+        assert seat.welcome.cancelled()
+
+    asyncio.run(main())
+
+
 def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
     async def main() -> None:
         one = plan("ws://x", rooms=1, readers=0)
