@@ -18,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Iterator
+from contextvars import copy_context
 from typing import Any, get_args
 
 from msgspec.structs import replace
@@ -50,9 +51,10 @@ BATCH = 16_384
 socket that is sent a lot is not to hold up the others."""
 
 
-GONE = (OSError, RuntimeError)
+GONE = (OSError, RuntimeError, asyncio.CancelledError)
 """What ``send`` raises where nobody is there any more. `RuntimeError` is uvicorn's answer where it
-closed the socket itself (1007, 1009, ping timeout)."""
+closed the socket itself (1007, 1009, ping timeout); it is cancelled with what it waits for, or by
+us where nobody reads."""
 
 
 class Endpoint:
@@ -103,6 +105,7 @@ class Connection:
 
     __slots__ = (
         "_beat",
+        "_context",
         "_end",
         "_hub",
         "_left",
@@ -131,6 +134,7 @@ class Connection:
         self._session = session
         self._beat = beat
         self._writer = writer
+        self._context = copy_context()  # or ``send`` would run in that of whoever has something
         self._writing: asyncio.Task[None] | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -205,8 +209,9 @@ class Connection:
         """Send a frame at once where the server has no `Writer`; what of that has to wait, a task
         waits for. Never raises."""
         try:
-            rest = begin(self._send(_event(wire)))
-        except Exception as fault:
+            rest = self._context.run(begin, self._send(_event(wire)))
+        except (Exception, asyncio.CancelledError) as fault:
+            # Cancelled is what it waited for: the engine that is speaking here is not.
             if not isinstance(fault, GONE):
                 log.exception("%s cannot be written to", self._session.id)
             self._broke(fault)
@@ -216,7 +221,7 @@ class Connection:
 
     def _start(self, first: Awaitable[None] | None = None) -> None:
         """Have what waits written by a task, behind what has been begun."""
-        self._writing = self._loop.create_task(self._write(first))
+        self._writing = self._loop.create_task(self._write(first), context=self._context)
         self._writing.add_done_callback(self._written)
         self._offer()  # no more: it would overtake what has been taken
 
@@ -252,7 +257,7 @@ class Connection:
         self._writing = None
         if self._over:  # it was done before it could be told not to call
             return
-        fault = None if task.cancelled() else task.exception()
+        fault = asyncio.CancelledError() if task.cancelled() else task.exception()
         if fault is None:
             self._offer()
             self._wake()  # there may be more, or a reason to close
@@ -298,29 +303,32 @@ def begin(sending: Awaitable[None]) -> Awaitable[None] | None:
 
 
 class _Rest:
-    """A coroutine that was begun: whoever awaits it waits for what it is waiting for, first."""
+    """A coroutine that was begun: whoever awaits it waits for what it is waiting for, first.
+
+    Not all servers have coroutines for it; what can be iterated is all that `await` asks for.
+    """
 
     __slots__ = ("_steps", "_waits")
 
-    def __init__(self, steps: Generator[Any, Any, None], waits: object) -> None:
+    def __init__(self, steps: Iterator[Any], waits: object) -> None:
         self._steps = steps
         self._waits = waits
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return self  # type: ignore[return-value]  # all that `await` asks of one
+        return self  # type: ignore[return-value]
 
     def __next__(self) -> object:
-        return self.send(None)
-
-    def send(self, value: object) -> object:
         waits, self._waits = self._waits, None
-        return self._steps.send(value) if waits is None else waits
+        return next(self._steps) if waits is None else waits
 
     def throw(self, fault: BaseException) -> object:
-        return self._steps.throw(fault)
+        if hasattr(self._steps, "throw"):
+            return self._steps.throw(fault)
+        raise fault
 
     def close(self) -> None:
-        self._steps.close()
+        if hasattr(self._steps, "close"):
+            self._steps.close()
 
 
 def read_query(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from gateway import framing
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.messages import Tick
+from gateway.messages import Error, Tick
 from gateway.seat import Seat
 from gateway.server import connection, process
 from gateway.server.hub import Hub
@@ -266,6 +267,139 @@ def test_a_begun_coroutine_that_nobody_awaits_is_closed_with_it() -> None:
         assert isinstance(rest, connection._Rest)
         rest.close()
         assert closed == [True]
+
+    run(main)
+
+
+class Waiting:
+    """What a server that is not written in Python may give: no coroutine, but it can be awaited."""
+
+    def __init__(self, room: asyncio.Future[None]) -> None:
+        self.room = room
+        self.steps = 0
+
+    def __await__(self) -> Any:
+        return self
+
+    def __next__(self) -> asyncio.Future[None]:
+        self.steps += 1
+        if self.room.done():
+            raise StopIteration(self.room.result())
+        self.room._asyncio_future_blocking = True
+        return self.room
+
+
+@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
+def test_what_is_begun_need_not_be_a_coroutine(end: str) -> None:
+    async def main() -> None:
+        waiting = Waiting(asyncio.get_running_loop().create_future())
+        rest = connection.begin(waiting)
+        assert isinstance(rest, connection._Rest)
+
+        async def follow() -> None:
+            await rest
+
+        task = asyncio.create_task(follow())
+        await asyncio.sleep(0)
+        if end == "result":
+            waiting.room.set_result(None)
+        elif end == "fault":
+            waiting.room.set_exception(OSError("gone"))
+        else:
+            task.cancel()
+        await asyncio.wait((task,))
+        assert task.cancelled() is (end == "cancelled")
+        assert end == "cancelled" or isinstance(task.exception(), OSError) is (end == "fault")
+        assert waiting.steps == (2 if end == "result" else 1)
+        rest.close()
+
+    run(main)
+
+
+MARK = ContextVar("MARK", default="nobody")
+
+
+async def receiving() -> dict[str, Any]:
+    """A client that says nothing."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+def test_what_a_send_sets_in_its_context_is_not_seen_by_whoever_had_something_to_send() -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        session = hub.open(Seat())
+        room = asyncio.Event()
+        seen: list[str] = []
+
+        async def send(message: Any) -> None:
+            seen.append(MARK.get())
+            before = MARK.set("the send")
+            await room.wait()
+            MARK.reset(before)  # raises where this is another context
+
+        MARK.set("the request")
+        serving = asyncio.create_task(
+            connection.Connection(receiving, send, hub, session, None, None).serve()
+        )
+        MARK.set("the engine")
+        room.set()
+        await until(lambda: session.outbox.post is not None)
+        room.clear()
+        session.outbox.send(Tick(seq=1), hub.now())
+        assert session.outbox.post is None
+        assert MARK.get() == "the engine"
+        room.set()
+        await until(lambda: session.outbox.post is not None)
+        assert set(seen) == {"the request"}
+        session.outbox.close(CloseCode.DONE)
+        await serving
+
+    run(main)
+
+
+def test_a_send_that_was_cancelled_ends_its_socket_and_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        hub = Hub(ScriptedEngine(), Limits())
+        for waits in (False, True):
+            session = hub.open(Seat())
+            broken: list[bool] = []
+
+            async def send(message: Any, waits: bool = waits, broken: list[bool] = broken) -> None:
+                if broken:
+                    await asyncio.sleep(0) if waits else None
+                    raise asyncio.CancelledError
+
+            serving = asyncio.create_task(
+                connection.Connection(receiving, send, hub, session, None, None).serve()
+            )
+            await until(lambda session=session: session.outbox.post is not None)  # type: ignore[misc]
+            broken.append(True)
+            session.outbox.send(Tick(seq=1), hub.now())
+            await serving
+            assert session.id not in hub.sessions or session.outbox.post is None
+
+    with caplog.at_level(logging.ERROR):
+        run(main)
+    assert not caplog.records
+
+
+def test_a_session_that_came_back_frees_a_socket_that_nobody_reads(either: str) -> None:
+    """Also where more waits than what the socket is at."""
+
+    async def main() -> None:
+        async with running() as live, deaf(live, "") as ws:
+            await until(lambda: bool(live.hub.sessions))
+            session = seated(live)
+            outbox = session.outbox
+            error = Error(code="internal", fatal=False, retry=False, msg="x" * 10_000)
+            while len(outbox) < 3:
+                outbox.send(error, live.hub.now())
+            outbox.close(CloseCode.REPLACED)
+            await until(lambda: not live.hub.sessions)
+            ws.transport.abort()
 
     run(main)
 
