@@ -19,7 +19,7 @@ TAIL = 100
 PLACES = ("max_num_seqs", "batch")
 """Settings that are jobs at once."""
 
-COMMENT = 88
+COMMENT = 80
 """Letters of a line in a configuration."""
 
 LATE_S = 0.05

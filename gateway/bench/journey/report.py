@@ -141,6 +141,12 @@ def doubts(report: Report) -> list[str]:
             found.append(
                 f"{one.name}: a request was sent {1000 * one.slip:.0f} ms after it was due."
             )
+        if one.mode == "open" and one.answered and one.p50 > one.seconds / 2:
+            found.append(
+                f"{one.name}: requests were due for {one.seconds:.0f} s, half of the answers took"
+                f" {one.p50:.1f} s, so few came in that time, and requests/s says little:"
+                " more --seconds."
+            )
         if one.failed:
             errors = ", ".join(f"{name} {count}" for name, count in one.errors.items())
             found.append(

@@ -105,7 +105,7 @@ def test_what_casts_doubt_on_figures_is_told_with_them() -> None:
     assert doubts(REPORT) == []
     bad = (
         replace(CELL, client=0.9),
-        replace(CELL, mode="open", slip=0.5, offered=3.0),
+        replace(CELL, mode="open", slip=0.5, offered=3.0, p50=1.0),
         replace(CELL, failed=2, answered=8, errors={"503": 2}),
     )
     found = doubts(replace(REPORT, cells=bad))
@@ -113,6 +113,14 @@ def test_what_casts_doubt_on_figures_is_told_with_them() -> None:
         True
     ] * 3
     assert all(line in text(replace(REPORT, cells=bad)) for line in found)
+
+
+def test_a_window_that_is_no_longer_than_an_answer_is_in_doubt() -> None:
+    short = replace(CELL, mode="open", offered=3.0, seconds=2.0, p50=1.1)
+    (told,) = doubts(replace(REPORT, cells=(short,)))
+    assert "due for 2 s, half of the answers took 1.1 s" in told
+    assert doubts(replace(REPORT, cells=(replace(short, p50=0.9),))) == []
+    assert doubts(replace(REPORT, cells=(replace(short, mode="closed"),))) == []
 
 
 def test_a_run_of_which_nothing_came_says_so() -> None:
