@@ -1,6 +1,6 @@
 """What a delta costs when many read it, and when many speak.
 
-    python -m benchmarks.crowd [--cycles 10] [--readers 1000] [--sessions 10,100,500,2000]
+    python -m benchmarks.crowd [--cycles 20] [--readers 1000] [--sessions 10,100,500,2000]
 
 Owns: two experiments, their statistics, their goals. Must not know: how a server or client works.
 
@@ -16,7 +16,7 @@ streams have a token at once, as a batch steps in a model: more sessions share t
 Each number of sessions has a process of its own, which has no others, not even idle ones.
 
 A machine that others share changes its speed from one second to the next. So all that is compared
-takes turns in windows of a second or less, forward in one cycle and backward in the next, while the
+takes turns in windows of half a second or less, forward in one cycle and backward in the next, while the
 streams of the others stand still. Each is compared with its neighbours of the same cycle. Of these
 ratios and differences the median is told, and the interval that has the true median in 95 % of such
 runs; a goal is met where the whole interval meets it, missed where none of it does, and else the
@@ -58,11 +58,11 @@ STEP_S = 0.02
 READERS_S = 0.1
 """Seconds of a window: the shorter, the more alike are neighbours, and three times as many told
 twice as much as windows of 0.3 s."""
-SESSIONS_S = 1.0
-"""Seconds of a window. The gateway looks after its sessions once a second: each has that once."""
-MORE_READERS = 15
+SESSIONS_S = 0.5
+"""Seconds of a window. The gateway looks after its sessions once a second: every other has that."""
+MORE_READERS = 8
 """Cycles of the first experiment, whose windows are short, for each of the second."""
-BURSTS = 3
+BURSTS = 4
 """Cycles of turns for each of bursts, from which no goal is read."""
 SETTLE_S = 2.0
 """Seconds for what is said of who has come."""
@@ -336,7 +336,7 @@ async def run(cycles: int, count: int, counts: Sequence[int]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cycles", type=int, default=10, help="windows of each that are compared")
+    parser.add_argument("--cycles", type=int, default=20, help="windows of each that are compared")
     parser.add_argument("--readers", type=int, default=1000)
     parser.add_argument("--sessions", default="10,100,500,2000")
     parser.add_argument("--json", metavar="FILE", help="write all numbers there too")
