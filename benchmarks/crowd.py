@@ -16,11 +16,11 @@ streams have a token at once, as a batch steps in a model: more sessions share t
 Each number of sessions has a process of its own, which has no others, not even idle ones.
 
 A machine that others share changes its speed from one second to the next. So all that is compared
-takes turns in windows of half a second or less, forward in one cycle and backward in the next, while the
-streams of the others stand still. Each is compared with its neighbours of the same cycle. Of these
-ratios and differences the median is told, and the interval that has the true median in 95 % of such
-runs; a goal is met where the whole interval meets it, missed where none of it does, and else the
-run has not told. Ends with status 1 where a goal is not met.
+takes turns in windows of half a second or less, forward in one cycle and backward in the next,
+while the streams of the others stand still. Each is compared with its neighbours of the same cycle.
+Of these ratios and differences the median is told, and the interval that has the true median in
+95 % of such runs; a goal is met where the whole interval meets it, missed where none of it does,
+and else the run has not told. Ends with status 1 where a goal is not met.
 """
 
 from __future__ import annotations
