@@ -96,7 +96,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
     ("engines.scripted", "session"),
-    ("seat", "server.drain"),
+    ("seat", "server.door", "server.drain"),
     (
         "engines.ctranslate2",
         "engines.piecewise",

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
-from weakref import WeakValueDictionary
 
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch
@@ -36,6 +35,7 @@ from gateway.quota import Ledger
 from gateway.reader import Reader
 from gateway.room import Room
 from gateway.seat import Place, Seat, recognise
+from gateway.server.door import Doors
 from gateway.server.drain import Drain
 from gateway.server.jobs import Jobs
 from gateway.session import Session, State
@@ -119,7 +119,7 @@ class Hub:
             clock=clock,
         )
         self._alarms: dict[str, asyncio.TimerHandle] = {}
-        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._doors = Doors()
         self.degraded = AS_USUAL
         if isinstance(engine, Substituted):
             engine.changed = self.heed
@@ -218,26 +218,29 @@ class Hub:
     async def fetch(self, name: str | None) -> None:
         """Before somebody is seated in a room: let it go on where an earlier process ended.
 
+        Who waits for that when the gateway ends waits no longer, so that `open` can tell them.
         Raises `ClientFault` (``busy``) where another process has not let go of it, or where there
         is no place for one more.
         """
-        if self.store is None or name is None or name in self.rooms or self.stopping():
+        if self.store is None or name is None or name.startswith(PRIVATE):
             return
-        if name.startswith(PRIVATE):
-            return
-        self._check_owner(name)
-        async with self._door(name):
+        while name not in self.rooms and not self.stopping():  # empty, it may have gone again
+            self._check_owner(name)
+            await self._doors.wait(self._fetch(self.store, name))
+
+    async def _fetch(self, store: Store, name: str) -> None:
+        async with self._doors.of(name):
             if name in self.rooms:  # somebody was faster
                 return
-            history = await self.store.claim(name)
+            history = await store.claim(name)
             if self.stopping():  # it waited for too long: the next process has it
-                self.store.release(name)
+                store.release(name)
                 return
             try:
                 if len(self.rooms) >= self.limits.rooms:
                     self._make_room()
             except ClientFault:
-                self.store.release(name)
+                store.release(name)
                 raise
             history.log.before = history.before
             room = self._open(name, history.log, history.settings)
@@ -248,7 +251,7 @@ class Hub:
 
         Raises `gateway.store.StoreFault` where traces are left.
         """
-        async with self._door(name):
+        async with self._doors.of(name):
             room = self.rooms.get(name)
             if room is not None:
                 for session in [s for s in self.sessions.values() if s.room is room]:
@@ -289,10 +292,6 @@ class Hub:
             session.account.leave(session, self.now())
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
-
-    def _door(self, name: str) -> asyncio.Lock:
-        """Held while a room is fetched from the store or forgotten: nobody comes in between."""
-        return self._doors.setdefault(name, asyncio.Lock())
 
     def _room(self, name: str | None) -> Room:
         room = self.rooms.get(name or "")
@@ -490,7 +489,7 @@ class Hub:
             return
         self.phase = Phase.DRAINING
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
-        await self._drain.run(seconds)
+        await asyncio.gather(self._doors.end(), self._drain.run(seconds))
         self.jobs.clear()
         self.phase = Phase.CLOSED
 

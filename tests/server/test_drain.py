@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import httpx2 as httpx
+import pytest
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
@@ -100,15 +101,43 @@ def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_process
         await old.fetch("r")
         fetching = asyncio.create_task(new.fetch("r"))
         await until(lambda: "r" in stores[1]._claims)
-        draining = asyncio.create_task(new.drain(60.0))
+        await new.drain(0)
+        await fetching  # nobody waits for what will not come
         await old.drain(0)
-        await fetching
+        await until(lambda: not new._doors.working)
         assert "r" not in new.rooms
-        await draining
+        third = SqliteStore(tmp_path / "rooms.db", Limits())
+        await third.open()
+        await third.claim("r")  # it was let go of again
+        await third.close()
         for store in stores:
             await store.close()
 
     run(main)
+
+
+def test_who_waits_for_a_room_of_another_process_when_the_gateway_ends_is_told_to_come_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        store = SqliteStore(tmp_path / "rooms.db", Limits())
+        other = SqliteStore(tmp_path / "rooms.db", Limits())
+        await other.open()
+        await other.claim("r")  # and it is not let go of
+        async with (
+            running(store=store, drain_s=60.0) as live,
+            talk(live, "?room=r&to=de") as one,
+            talk(live, "?room=r&to=de") as two,
+        ):
+            await until(lambda: len(live.hub._doors.working) == 2)
+            live.server.should_exit = True
+            for client in (one, two):
+                assert (await client.next())["code"] == "busy"
+                assert (await client.closed())[0] == CloseCode.GOAWAY
+        await other.close()
+
+    run(main)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
