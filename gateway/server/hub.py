@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch
@@ -414,11 +413,12 @@ class Hub:
             self.load.renew()
         for job in self.dispatch.look(now):
             self.rooms[job.room].failed(job.id, ErrorCode.BUSY, now)
-        partials: Literal["on", "off"] = "off" if self.load.overloaded else "on"
-        how = Degraded(partials=partials, engine=substitute)
+        if self.dispatch.queued:  # it may do more at once than it did
+            asyncio.get_running_loop().call_soon(self.act)
+        how = Degraded(partials="off" if self.load.overloaded else "on", engine=substitute)
         if how != self.degraded:
             self.degraded = how
-            log.warning("degraded: partials %s, fallback %s", partials, substitute)
+            log.warning("degraded: partials %s, fallback %s", how.partials, substitute)
             for room in self.rooms.values():
                 room.degrade(how, now)
 

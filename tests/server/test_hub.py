@@ -48,6 +48,31 @@ def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
     run(main)
 
 
+def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None:
+    class Substituting(ScriptedEngine):
+        substitute: str | None = "small"
+        changed = staticmethod(lambda: None)
+
+        @property
+        def capacity(self) -> int:
+            return 0 if self.substitute else 4
+
+    async def main() -> None:
+        engine = Substituting()
+        await engine.start()
+        hub = Hub(engine, Limits())
+        peer = hub.open(Seat(targets=("de", "fr")))
+        hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
+        assert hub.dispatch.queued == 2
+        engine.substitute = None
+        engine.changed()
+        await asyncio.sleep(0)
+        assert (hub.dispatch.queued, hub.dispatch.running) == (0, 2)
+        await until(lambda: not hub.dispatch.running)
+
+    run(main)
+
+
 def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
     async def main() -> None:
         hub = Hub(ScriptedEngine(), Limits())
