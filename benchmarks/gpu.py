@@ -4,9 +4,10 @@
 
 Arms: ``raw`` AsyncLLM with its output thrown away, ``engine`` the gateway's engine with its output
 thrown away, ``bare`` an afternoon's prototype (`benchmarks.prototype`), ``gateway`` this one,
-``serve`` and ``rust`` vLLM's own servers. All are started first, one GPU's memory among them, and
-then loaded in turn, round after round: a machine is faster now and slower then, and only what was
-measured within the same minute is compared. While one is loaded the others sleep.
+``serve`` and ``rust`` vLLM's own servers, ``remote`` gateway processes before such a server
+(``--workers``), whose CPU time counts with theirs. All are started first, one GPU's memory among
+them, and then loaded in turn, round after round: a machine is faster now and slower then, and only
+what was measured within the same minute is compared. While one is loaded the others sleep.
 
 Every arm gets the same pairs of lengths (prompts of 50 to 240 tokens, outputs of 10 to 199, as
 variable as real meetings) in closed loop, from client processes of its own. Weights may be dummies:
@@ -42,6 +43,7 @@ CLIENTS = 8
 LEAST = 192
 """Utterances of a point: four for each stream, and at least so many."""
 ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
+"""Those that are compared unless others are asked for."""
 PLOTTED = {
     "tokens_s": "tokens/s",
     "first_p50_ms": "first text p50",
@@ -116,10 +118,14 @@ class Arm:
     """A process of its own that was started and can be loaded.
 
     :param options: vLLM's, the same for all
+    :param workers: gateway processes of ``remote``
     """
 
-    def __init__(self, name: str, path: str, options: dict[str, Any], logs: Path) -> None:
+    def __init__(
+        self, name: str, path: str, options: dict[str, Any], logs: Path, workers: int = 1
+    ) -> None:
         self.name = name
+        self.workers = workers
         self.path = path
         self.port = _free_port()
         self.begun = time.monotonic()
@@ -141,24 +147,39 @@ class Arm:
             return ["-m", "benchmarks.inside", self.name, self.path, json.dumps(options)]
         if self.name == "bare":
             return ["-m", "benchmarks.prototype", self.path, str(self.port), json.dumps(options)]
+        if self.name == "remote":
+            return self._remote(options)
         if self.name == "gateway":
-            command = ["-m", "gateway", "serve", "--engine", "vllm", "--model", self.path]
-            command += ["--profile", f"{self.path}/profile.toml", "--no-guards"]
-            command += ["--limit-queue", "4096"]
-            command += ["--limit-stretch", "1000", "--limit-soon-s", "1000"]  # it is to be full
+            command = [*self._gateway("vllm"), "--model", self.path]
             given = ("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len")
             given = (*given, "gpu_memory_utilization", "load_format")
         else:
             command = [*_serve(), self.path]
             given = tuple(options)
-        for key, value in options.items():
-            if key not in given:
-                command += ["--vllm-arg", f"{key}={json.dumps(value)}"]
-            elif value is True:
-                command += ["--" + key.replace("_", "-")]
-            else:
-                command += ["--" + key.replace("_", "-"), str(value)]
-        return [*command, "--port", str(self.port), "--host", "127.0.0.1"]
+        return [*command, *_flags(options, given), *_at(self.port)]
+
+    def _gateway(self, engine: str, profile: str = "profile.toml") -> list[str]:
+        command = ["-m", "gateway", "serve", "--engine", engine, "--no-guards"]
+        command += ["--profile", f"{self.path}/{profile}", "--limit-queue", "4096"]
+        return [*command, "--limit-stretch", "1000", "--limit-soon-s", "1000"]  # it is to be full
+
+    def _remote(self, options: dict[str, Any]) -> list[str]:
+        # Without a tokenizer the gateway takes two bytes for a token (`completions.tokens`), and
+        # these are one each: with this profile an output is as long as elsewhere, or one longer.
+        profile = Path(self.path, "remote.toml")
+        profile.write_text(invented(less=MORE + 1).replace("factor = 1.0", "factor = 2.0"))
+        port = _free_port()
+        server = [*_serve(), self.path, *_flags(options, tuple(options)), *_at(port)]
+        gateway = [
+            *self._gateway("openai", profile.name),
+            "--workers",
+            str(self.workers),
+            *_at(self.port),
+        ]
+        gateway += ["--openai-url", f"http://127.0.0.1:{port}/v1"]
+        gateway += ["--max-num-seqs", str(options["max_num_seqs"])]
+        words = (f"http://127.0.0.1:{port}/health", json.dumps(server), json.dumps(gateway))
+        return ["-m", "benchmarks.remote", *words]
 
     def wait(self) -> bool:
         """Whether it is ready."""
@@ -166,7 +187,7 @@ class Arm:
             assert self.process.stdout is not None
             ready = any(line == "READY\n" for line in self.process.stdout)
         else:
-            path = "/readyz" if self.name in ("bare", "gateway") else "/health"
+            path = "/health" if self.name in ("serve", "rust") else "/readyz"
             ready = False
             while not ready and self.process.poll() is None:
                 time.sleep(0.5)
@@ -202,6 +223,23 @@ def _serve() -> list[str]:
     except metadata.PackageNotFoundError:
         return ["-m", "vllm.entrypoints.openai.api_server", "--model"]
     return ["-m", "vllm.entrypoints.cli.main", "serve"]
+
+
+def _flags(options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """vLLM's options; those that the command does not know by name are passed on by the gateway."""
+    words: list[str] = []
+    for key, value in options.items():
+        if key not in given:
+            words += ["--vllm-arg", f"{key}={json.dumps(value)}"]
+        elif value is True:
+            words += ["--" + key.replace("_", "-")]
+        else:
+            words += ["--" + key.replace("_", "-"), str(value)]
+    return words
+
+
+def _at(port: int) -> list[str]:
+    return ["--port", str(port), "--host", "127.0.0.1"]
 
 
 class Clients:
@@ -398,6 +436,7 @@ def main() -> None:
     parser.add_argument("--seqs", type=int, default=256)
     parser.add_argument("--streams", default="16,64,256")
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--workers", type=int, default=1, help="gateway processes of `remote`")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
         "--share", type=float, help="of the GPU an arm may ask for; default: 0.8 by all"
@@ -429,9 +468,9 @@ def main() -> None:
     points: list[dict[str, Any]] = []
     try:
         # The first compiles what the others find in the cache then.
-        arms.append(Arm(names[0], str(path), options, logs))
+        arms.append(Arm(names[0], str(path), options, logs, args.workers))
         ready = [arm for arm in arms if arm.wait()]
-        arms += [Arm(name, str(path), options, logs) for name in names[1:]]
+        arms += [Arm(name, str(path), options, logs, args.workers) for name in names[1:]]
         ready += [arm for arm in arms[1:] if arm.wait()]
         for arm in ready:
             point(arm, clients, 8, 0)  # whatever is put off until it is needed
