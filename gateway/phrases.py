@@ -24,6 +24,8 @@ class Phrases:
     def search(self, text: str) -> re.Match[str] | None:
         """The first place that the pattern finds."""
         folded = text.casefold()
+        if not folded.isascii():  # to a pattern these are the same letter
+            folded = folded.replace("i\u0307", "i").replace("\u0131", "i")
         for sign in self.signs:
             if sign in folded:
                 return self.pattern.search(text)
