@@ -620,6 +620,15 @@ def test_whole_sentences_take_the_short_way_word_for_word() -> None:
     assert looks == [good[0]]
 
 
+def test_an_output_that_is_far_too_long_is_seen_on_the_short_way_too() -> None:
+    follower = watch("en", "de", "Hi.")
+    for piece in ("Guten", " Morgen", " liebe", " Freunde"):
+        assert follower.feed(piece) == piece
+    with pytest.raises(Rejected) as caught:
+        follower.feed(" beisammen")
+    assert caught.value.guard == Guard.LENGTH
+
+
 def test_a_lexicon_is_bounded() -> None:
     lexicon = Lexicon(None)
     for n in range(LEXICON_MOST):
