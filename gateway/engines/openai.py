@@ -393,7 +393,9 @@ class OpenAIEngine(Pulled):
 
     def _unwelcome(self, status: int) -> EngineFault:
         wrong = "does not accept the API key" if self._key else "wants an API key"
-        return EngineFault(f"The model server at {self._where} {wrong} ({status}): set api_key.")
+        return EngineFault(
+            f"The model server at {self._where} {wrong} ({status}): set openai_api_key."
+        )
 
     # Health
 

@@ -48,7 +48,7 @@ def start(settings: dict[str, Any], **options: Any) -> OpenAIEngine:
     ("settings", "options", "says"),
     [
         ({"url": "http://127.0.0.1:9"}, {}, "No model server answers at http://127.0.0.1:9/v1 .*"),
-        ({}, {"api_key": SECRET}, "wants an API key .401.: set api_key"),
+        ({}, {"api_key": SECRET}, "wants an API key .401.: set openai_api_key"),
         ({"api_key": "other"}, {"api_key": SECRET}, "does not accept the API key .401."),
         ({"model": "b"}, {"models": ["a", "c"]}, "has no b, but a, c"),
         ({}, {"models": ["a", "c"]}, "Name the model: .* has a, c"),
