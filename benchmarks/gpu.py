@@ -28,13 +28,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from benchmarks import host
 from benchmarks.streams import MORE
 from gateway.bench import chart
 from gateway.bench.journey.plan import invented
@@ -191,7 +190,7 @@ class Arm:
             ready = False
             while not ready and self.process.poll() is None:
                 time.sleep(0.5)
-                ready = _answers(f"http://127.0.0.1:{self.port}{path}")
+                ready = host.answers(f"http://127.0.0.1:{self.port}{path}")
                 if time.monotonic() - self.begun > START_S:
                     break
         line = {"arm": self.name, "ready_s": round(time.monotonic() - self.begun)}
@@ -399,14 +398,6 @@ def _cpu(pid: int) -> float:
             if "Engine" not in name and "Worker" not in name:
                 total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def _free_port() -> int:

@@ -138,3 +138,12 @@ def _get(url: str) -> str:
     with urllib.request.urlopen(url, timeout=30) as answer:
         text: str = answer.read().decode()
     return text
+
+
+def answers(url: str) -> bool:
+    """Whether a server says 200 there."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

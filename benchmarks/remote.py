@@ -14,8 +14,8 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+
+from benchmarks import host
 
 LOOK_S = 0.5
 
@@ -31,7 +31,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     running = [subprocess.Popen([sys.executable, *json.loads(server)])]
     try:
-        while not ended and running[0].poll() is None and not _answers(url):
+        while not ended and running[0].poll() is None and not host.answers(url):
             time.sleep(LOOK_S)
         if not ended and running[0].poll() is None:
             running.append(subprocess.Popen([sys.executable, *json.loads(gateway)]))
@@ -41,14 +41,6 @@ def main() -> None:
         for one in reversed(running):
             one.terminate()
             one.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from gateway.guards import (
     repeats,
 )
 from gateway.job import Job
-from gateway.lexis import LEXICON_LONGEST, LEXICON_MOST, NGRAM, Lexicon, Runs, crude, weight
-from gateway.phrases import ASSISTANTS, CRUDE, REFUSALS, RUDE, Phrases
+from gateway.lexis import NGRAM, Runs
+from gateway.phrases import RUDE
 from gateway.verdict import Guard
 
 ORDERS = (
@@ -468,24 +468,6 @@ def test_a_source_that_repeats_itself_for_long_is_counted_once_and_each_word_onc
     assert Word.compared <= 2 * NGRAM
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
-def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject) -> None:
-    runs = Runs()
-    for at, token in enumerate(tokens):
-        if token not in runs.said and data.draw(st.booleans()):
-            runs.said.add(token)
-            runs.tokens.append(token)
-            continue
-        best = (1, 1)
-        for n in range(1, min(NGRAM, at) + 1):
-            same = 0
-            while at - same - n >= 0 and tokens[at - same] == tokens[at - same - n]:
-                same += 1
-            if same // n + 1 > best[1]:
-                best = (n, same // n + 1)
-        assert runs.say(token) == best
-
-
 def test_a_loop_is_seen_before_the_model_ends() -> None:
     follower = watch("en", "de", "Let us go there together now.")
     with pytest.raises(Rejected):
@@ -517,11 +499,6 @@ def test_a_rude_word_is_found_where_it_begins_a_word_however_it_is_cut(
         assert found is not shown
 
 
-def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
-    assert weight("abcd") == 4
-    assert weight("漢字") == 5
-
-
 @given(
     st.text(max_size=60),
     st.lists(st.text(alphabet=st.one_of(st.sampled_from('ab <>/think:"\n翻译'), st.characters()))),
@@ -549,123 +526,3 @@ def test_where_the_pieces_are_cut_makes_no_difference(
     edges = sorted({0, len(good), *(min(cut, len(good)) for cut in cuts)})
     pieces = [good[a:b] for a, b in zip(edges, edges[1:], strict=False)]
     assert read(watch(source, target, text), pieces) == good
-
-
-PIECES = (
-    *(" der", " Tag", " war", "schön", " gut", "en", " sehr", " a", "b", "s", " 12", ",", ".", " "),
-    *(
-        "'s",
-        "\n",
-        "\u4e2d",
-        "\u00e4",
-        " fi",
-        "ck",
-        " Schei",
-        "\u00df",
-        "fuck",
-        " Arsch",
-        '"',
-        "</think>",
-    ),
-)
-
-
-class Plodder(Watch):
-    """Looks at everything, as if nothing was ever easy."""
-
-    @property
-    def _easy(self) -> bool:
-        return False
-
-    @_easy.setter
-    def _easy(self, easy: bool) -> None:
-        pass
-
-
-def fate(watch: Watch, pieces: Iterable[str]) -> tuple[list[str], object]:
-    """What is shown at each step, and how it ends."""
-    shown: list[str] = []
-    try:
-        shown.extend(watch.feed(piece) for piece in pieces)
-        shown.append(watch.end())
-    except Rejected as fault:
-        return shown, fault.guard
-    return shown, (watch.text, watch.flags, tuple(watch.hits), watch.done)
-
-
-@given(
-    st.lists(st.sampled_from(PIECES), max_size=40),
-    st.sampled_from(
-        ["The day was good, 12 times.", "a\nb", "What the fuck?", "A very very good day"]
-    ),
-    st.booleans(),
-    st.sampled_from(["", "Der ", "Der Ta", "Fi"]),
-    st.sampled_from(["de", "fi", "zh"]),
-)
-def test_the_short_way_finds_what_the_long_one_does(
-    pieces: list[str], text: str, partial: bool, prefix: str, target: str
-) -> None:
-    job = Job(id="1", text=text, source="en", target=target, partial=partial, prefix=prefix)
-    assert fate(Watch(job), pieces) == fate(Plodder(job), pieces)
-
-
-def test_whole_sentences_take_the_short_way_word_for_word() -> None:
-    good = "Wir sehen uns die Zahlen noch einmal an und legen dann gemeinsam alles fest".split()
-    follower = watch("en", "de", "We will look at the figures again and then decide it all.")
-    looks = []
-    look = follower._look
-    follower._look = lambda text: looks.append(text) or look(text)  # type: ignore[method-assign,func-returns-value]
-    shown = read(follower, [good[0], *(f" {word}" for word in good[1:])])
-    assert shown == " ".join(good)
-    assert looks == [good[0]]
-
-
-def test_an_output_that_is_far_too_long_is_seen_on_the_short_way_too() -> None:
-    follower = watch("en", "de", "Hi.")
-    for piece in ("Guten", " Morgen", " liebe", " Freunde"):
-        assert follower.feed(piece) == piece
-    with pytest.raises(Rejected) as caught:
-        follower.feed(" beisammen")
-    assert caught.value.guard == Guard.LENGTH
-
-
-def test_a_lexicon_is_bounded() -> None:
-    lexicon = Lexicon(None)
-    for n in range(LEXICON_MOST):
-        assert lexicon.learn(f"Word{n}") == f"word{n}"
-    assert len(lexicon.words) == LEXICON_MOST
-    assert lexicon.learn("Word0") == "word0"
-    assert len(lexicon.words) == LEXICON_MOST
-    lexicon.learn("more")
-    assert lexicon.words == {"more": "more"}
-    assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
-    assert lexicon.words == {"more": "more"}
-    assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
-
-
-@pytest.mark.parametrize("phrases", [REFUSALS, ASSISTANTS])
-def test_whatever_a_pattern_of_phrases_finds_has_one_of_their_signs(phrases: Phrases) -> None:
-    @given(st.from_regex(phrases.pattern), st.data())
-    def check(text: str, data: st.DataObject) -> None:
-        dotless, dotted = text.replace("i", "\u0131"), text.replace("i", "\u0130")
-        spelt = (text, text.upper(), text.lower(), dotless, dotted, dotted.replace("I", "\u0130"))
-        text = data.draw(st.sampled_from(spelt))
-        assert str(phrases.search(text)) == str(phrases.pattern.search(text))
-
-    check()
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from(
-                ("Hell", "hello", "(shit)", "bullshit", "n\u0113", "\u4ed6\u5988\u7684", "a" * 40)
-            ),
-            st.from_regex(CRUDE.pattern, fullmatch=True),
-            st.text(max_size=4),
-        )
-    )
-)
-def test_a_text_is_crude_where_one_of_its_words_is(words: list[str]) -> None:
-    text = " ".join(words)
-    assert crude(text) is (CRUDE.search(text) is not None)
