@@ -204,8 +204,9 @@ class Booth:
 
     def withdraw(self, caption: Caption) -> Stage | None:
         """Take a caption's job back, if it has one; it will be heard no more."""
-        for job_id in [id for id, one in self.jobs.items() if one.anew and one.caption is caption]:
-            self._take(job_id)
+        if caption.state.ended:  # else none is made anew, and all jobs need not be gone through
+            for job_id in [id for id, one in self.jobs.items() if one.caption is caption]:
+                self._take(job_id)
         if caption.job_id is None:
             return None
         stage = self._take(caption.job_id)
