@@ -17,7 +17,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -62,9 +62,10 @@ _ERROR = '"type":"error"'
 class Capped(Around):
     """An engine that is given no more than ``most`` jobs at once, and is watched doing them."""
 
-    def __init__(self, engine: Engine, most: int | None) -> None:
+    def __init__(self, engine: Engine, most: int | None, clock: Callable[[], float]) -> None:
         super().__init__(engine)
         self.most = most
+        self.clock = clock
         self.first: dict[str, float] = {}
         """Seconds to the first text of each job that runs."""
         self.token: deque[float] = deque(maxlen=KEPT)
@@ -91,12 +92,12 @@ class Meter:
         self._engine = engine
         self._id = id
         self._sink = sink
-        self._begun = self._last = time.monotonic()
+        self._begun = self._last = engine.clock()
         self._first = 0.0
         self._tokens = 0
 
     def chunk(self, chunk: Chunk) -> None:
-        self._last = time.monotonic()
+        self._last = self._engine.clock()
         if self._first:
             self._tokens += chunk.tokens
         else:
@@ -148,14 +149,25 @@ class Watched(Dispatch):
 
 
 class Probe:
-    """One measurement of a load; `run` it once."""
+    """One measurement of a load; `run` it once.
+
+    :param most: jobs that the engine is given at once; None: all that it takes
+    :param clock: seconds, monotonic; the event loop has to keep to it
+    """
 
     def __init__(
-        self, engine: Engine, most: int | None, load: Load, to: Sequence[str], settings: Settings
+        self,
+        engine: Engine,
+        most: int | None,
+        load: Load,
+        to: Sequence[str],
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._to = tuple(to)
-        self._engine = Capped(engine, most)
+        self._engine = Capped(engine, most, clock)
         self._hub = Hub(
             self._engine,
             _unlimited(settings.limits),
@@ -163,6 +175,7 @@ class Probe:
             flow=settings.flow,
             coalesce_s=settings.coalesce_ms / 1000,
             observe=self._observe,
+            clock=clock,
         )
         self._watched = Watched(self._hub.dispatch, self._engine)
         self._hub.dispatch = self._hub.jobs.dispatch = self._watched

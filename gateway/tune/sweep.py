@@ -11,6 +11,7 @@ the second matters where the first is right.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -82,6 +83,7 @@ class Sweep:
     :param restart: start an engine for each value, also where one could be held to it
     :param say: told, in a line, what is being done
     :param build: how an engine is made of settings
+    :param clock: as `gateway.tune.probe.Probe` takes it
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Sweep:
         restart: bool = False,
         say: Callable[[str], None] = lambda _: None,
         build: Callable[[Settings], Engine] = build,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
         self.tried: list[Tried] = []
@@ -102,6 +105,7 @@ class Sweep:
         self._restart = restart
         self._say = say
         self._build = build
+        self._clock = clock
 
     async def run(self, knobs: Sequence[Knob]) -> None:
         """Try one setting after the other. Raises `EngineFault` where no step can be measured."""
@@ -185,8 +189,11 @@ class Sweep:
     ) -> None:
         again = ", again" if value in ladder.found else ""
         self._say(f"{name} = {value}{again}: {self._load.seconds:g} s ...")
-        found = await Probe(engine, most, self._load, self._to, self.settings).run()
-        ladder.tell(value, found)
+        ladder.tell(value, await self._measure(engine, most, self._load))
+
+    async def _measure(self, engine: Engine, most: int | None, load: Load) -> Figures:
+        probe = Probe(engine, most, load, self._to, self.settings, clock=self._clock)
+        return await probe.run()
 
     @asynccontextmanager
     async def _engine(self, changes: dict[str, Any]) -> AsyncIterator[Engine]:
@@ -198,7 +205,7 @@ class Sweep:
         try:
             await engine.start()
             warm = replace(self._load, seconds=WARM_S, voices=_short(self._load))
-            await Probe(engine, None, warm, self._to, self.settings).run()
+            await self._measure(engine, None, warm)
             yield engine
         finally:
             await engine.aclose()

@@ -67,6 +67,13 @@ async def meet(process: Process) -> list[str]:
     return secrets
 
 
+def pieces(secret: str) -> list[str]:
+    """What would give much of it away."""
+    if secret.startswith("gwk_"):
+        return [secret.rpartition("_")[2][:24]]
+    return [part[:24] for part in secret.split(".")]
+
+
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
     tmp_path: Path, loop: str
@@ -83,6 +90,8 @@ def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
     assert CANARY not in said
     for secret in secrets:
         assert secret not in said
-        assert secret.rpartition("_")[2][:24] not in said
+        for piece in pieces(secret):
+            assert len(piece) >= 16
+            assert piece not in said
     assert "Traceback" not in said
     assert json.dumps(CANARY) not in said

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -17,6 +16,7 @@ from gateway.tune import probe
 from gateway.tune.load import Load, described, imagined
 from gateway.tune.probe import Probe
 from gateway.tune.steps import Figures
+from tests import virtual
 
 
 def load(*texts: str, seconds: float = 0.4, partials: bool = False) -> Load:
@@ -40,21 +40,25 @@ async def started(engine: ScriptedEngine) -> AsyncIterator[ScriptedEngine]:
 def measure(
     engine: ScriptedEngine, load: Load, most: int | None = None, to: tuple[str, ...] = ("de",)
 ) -> Figures:
-    async def main() -> Figures:
+    async def main(clock: Callable[[], float]) -> Figures:
         async with started(engine):
-            return await Probe(engine, most, load, to, Settings()).run()
+            return await Probe(engine, most, load, to, Settings(), clock=clock).run()
 
-    return asyncio.run(main())
+    return virtual.run(main)
 
 
 def test_every_caption_that_is_asked_for_is_counted_and_timed() -> None:
-    found = measure(ScriptedEngine(), load("one two", "three four five"), to=("de", "fr"))
+    engine = ScriptedEngine(delay=0.02, pace=0.01)
+    found = measure(engine, load("one two", "three four five"), to=("de", "fr"))
     assert (found.captions, found.lost) == (4, 0)
     assert found.kept
     assert found.tokens * found.seconds == pytest.approx(3 + 3 + 4 + 4)
     assert found.made * found.seconds == pytest.approx(4)
-    assert 0 < found.final.p50 <= found.final.p95 <= found.final.p99 < 5
-    assert 0 < found.first.p50 <= found.final.p99
+    assert found.first.p50 == found.first.p99 == pytest.approx(0.02, abs=0.002)
+    assert found.token.p50 == pytest.approx(0.01, abs=0.002)
+    assert found.final.p50 == pytest.approx(0.045, abs=0.005)
+    assert found.final.p99 == pytest.approx(0.05, abs=0.005)
+    assert found.late < 0.001
 
 
 def test_the_speakers_own_language_is_no_caption() -> None:
@@ -89,13 +93,13 @@ def test_captions_that_do_not_come_count_as_lost_for_as_long_as_they_were_waited
     engine = ScriptedEngine()
     engine.hold()
 
-    async def main() -> Figures:
+    async def main(clock: Callable[[], float]) -> Figures:
         await engine.start()
-        found = await Probe(engine, None, load("one two"), ("de",), Settings()).run()
+        found = await Probe(engine, None, load("one two"), ("de",), Settings(), clock=clock).run()
         await engine.aclose()
         return found
 
-    found = asyncio.run(main())
+    found = virtual.run(main)
     assert (found.captions, found.lost) == (1, 1)
     assert not found.kept
     assert found.final.p95 >= 0.3
