@@ -276,9 +276,10 @@ class Handover:
                 self._admit(before.accept()[0])
 
     def clear(self) -> None:
-        """Remove the directory, if this is the last process that had a socket in it."""
+        """Remove the directory, unless another process has a socket in it. What one left that was
+        killed is nobody's."""
         with contextlib.suppress(FileNotFoundError):
-            if not any(one.endswith(".sock") for one in os.listdir(self.folder)):
+            if not any(_listened(one) for one in self.folder.glob("*.sock")):
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     async def aclose(self) -> None:
@@ -414,6 +415,19 @@ class _Taking:
             assert peer is not None, "it has not been released before"
             self._handover.came(peer, kind, self._passed, bytes(self._data[_HEAD.size :]))
             self._handover.ended(self)
+
+
+def _listened(path: Path) -> bool:
+    """Whether a process has this socket. It is asked by a socket of the wrong kind, which is told
+    so where there is one: the process itself notices nothing."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        try:
+            other.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:  # EPROTOTYPE; by any other it is not known to be dead
+            return True
+    return True
 
 
 def _receive(peer: socket.socket) -> tuple[bytes, list[int]]:

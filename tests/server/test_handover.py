@@ -104,6 +104,24 @@ def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
     run(tmp_path, main, loop)
 
 
+def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
+    folder: Path,
+) -> None:
+    async def main(ends: Ends) -> None:
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(str(folder / "2.sock"))
+        ends.one.clear()
+        assert ends.one.folder.exists(), "the second one listens"
+        ends.two.shut()
+        assert (ends.one.folder / "2.sock").is_socket()
+        ends.one.clear()
+        assert not ends.one.folder.exists()
+        ends.two.clear()  # the other one was faster
+        assert ends.two.done["lost"] == 0
+
+    run(folder, main)
+
+
 def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
     async def main(ends: Ends) -> None:
         near, far = connection()

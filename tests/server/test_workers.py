@@ -355,6 +355,21 @@ def test_workers_whose_parent_is_killed_drain_and_end() -> None:
         run(process, main)
 
 
+def test_nothing_is_left_in_the_file_system_where_a_worker_is_killed_with_its_parent() -> None:
+    async def main(process: Process) -> None:
+        await until(lambda: not there(found))
+        assert not folder.exists()
+
+    with workers() as process:
+        found = children(process)
+        folder = sockets(process)[0][1].parent
+        os.kill(found[1], signal.SIGSTOP)  # or it might notice in time that its parent is gone
+        process.popen.kill()
+        os.kill(found[1], signal.SIGKILL)
+        assert (folder / "1.sock").is_socket()
+        run(process, main)
+
+
 def test_connections_leave_no_descriptors_behind() -> None:
     def count(found: dict[int, int]) -> int:
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in found.values())
