@@ -24,8 +24,8 @@ from gateway.engines.openai import OpenAIEngine
 from tests.engines.reading import job, texts
 from tests.engines.vllm_factory import require
 from tests.models import tiny_llama
+from tests.server.several import ROOMS, children, run
 from tests.server.started import Process, gateway
-from tests.server.test_workers import ROOMS, children, run
 from tests.talk import Talk
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

@@ -1,0 +1,70 @@
+"""Keys and tickets where several processes serve one port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import urllib.request
+from pathlib import Path
+
+import msgspec
+
+from gateway.errors import CloseCode
+from gateway.keys import Key, made
+from tests.server.several import CROWD, ROOMS, run, talk, workers
+from tests.server.started import Process
+
+
+def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
+    async def main(process: Process) -> None:
+        bearer = {"additional_headers": {"authorization": f"Bearer {shown}"}}
+        body = msgspec.json.encode({"room": "board"})
+        for _ in range(CROWD):
+            async with (
+                talk(process, "from=en&to=de", **bearer) as one,
+                talk(process, "from=en&to=de", **bearer) as two,
+            ):
+                assert (await one.next())["room"] == (await two.next())["room"] == "board"
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{process.port}/v1/tickets",
+                body,
+                {"authorization": f"Bearer {shown}"},
+            )
+            with await asyncio.to_thread(urllib.request.urlopen, request) as page:
+                ticket = msgspec.json.decode(page.read())["ticket"]
+            async with talk(process, f"ticket={ticket}&to=de") as three:
+                assert (await three.next())["room"] == "board"
+            async with talk(process, f"ticket={ticket}&to=de") as four:  # once is once
+                assert (await four.closed())[0] == CloseCode.UNAUTHENTICATED
+
+    file = tmp_path / "keys.toml"
+    key = Key(id="0" * 8, name="a", hash="0" * 64, rooms=("board",))
+    shown, entry = made(key, "0" * 64)
+    file.write_text(entry)
+    with workers("--keys", str(file)) as process:
+        run(process, main)
+
+
+def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
+    async def main(process: Process) -> None:
+        options = {"additional_headers": {"authorization": f"Bearer {shown}"}}
+        async with (
+            talk(process, f"room={ROOMS[0]}&to=de", **options) as one,
+            talk(process, f"room={ROOMS[1]}&to=de", **options) as two,
+        ):
+            for client in (one, two):
+                await client.next()
+            before = file.stat()
+            file.write_text(entry.replace(shown[4:12], "ffffffff"))
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
+            process.popen.send_signal(signal.SIGHUP)
+            for client in (one, two):
+                assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+
+    file = tmp_path / "keys.toml"
+    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file.write_text(entry)
+    with workers("--keys", str(file)) as process:
+        run(process, main)
+        assert process.popen.poll() is None
