@@ -98,6 +98,7 @@ async def running(
         server.should_exit = True
         app.state.hub.hurry()
         await serving
+        assert not server.server_state.connections, "would be found open in a later test"
         await engine.aclose()
         if store is not None:
             await store.close()

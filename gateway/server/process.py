@@ -149,6 +149,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:  # uvicorn left the application's end out, and would cancel it noisily
             await self.lifespan.shutdown()
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # its client has not ended it in `GRACE_S`
+        await asyncio.sleep(0)  # in which they are closed
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not uvicorn's: it would raise the signal again after a clean end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import httpx2 as httpx
@@ -16,6 +17,7 @@ from gateway.server.hub import Hub, Phase
 from gateway.session import State
 from gateway.sqlite import SqliteStore
 from tests.live import running, until
+from tests.server.wire import dial
 from tests.talk import run, talk
 
 
@@ -160,5 +162,23 @@ def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
             ready = await http.get("/readyz")
             assert (ready.status_code, ready.json()["status"]) == (503, "draining")
             assert (await http.get("/healthz")).status_code == 200
+
+    run(main)
+
+
+def test_a_connection_that_was_not_told_of_the_end_does_not_outlive_the_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            async with running() as live:
+                silent = await stack.enter_async_context(dial(int(live.ws.rpartition(":")[2])))
+                await until(lambda: bool(live.server.server_state.connections))
+                (connection,) = live.server.server_state.connections
+                # As one that was accepted a moment before, and is made a moment later.
+                monkeypatch.setattr(connection, "shutdown", lambda: None)
+            assert not live.server.server_state.connections
+            assert connection.transport.is_closing()
+            assert await silent.read() in (b"[end]", b"[reset]")
 
     run(main)
