@@ -80,9 +80,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Keyring:
-    """The keys that are good now."""
+    """The keys that are good now.
 
-    def __init__(self, keys: Iterable[Key] = ()) -> None:
+    ``text`` is what they were read from, if they were.
+    """
+
+    def __init__(self, keys: Iterable[Key] = (), text: str = "") -> None:
+        self.text = text
         self._hashes: dict[str, str] = {}
         self._grants: dict[str, Grant] = {}
         names = set()
@@ -100,7 +104,7 @@ class Keyring:
     def read(cls, text: str) -> Keyring:
         """From the text of a TOML file. Raises `KeyFault`."""
         try:
-            return cls(msgspec.convert(tomllib.loads(text), _File).key)
+            return cls(msgspec.convert(tomllib.loads(text), _File).key, text)
         except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
             raise KeyFault(f"The keys cannot be read: {exc}.") from exc
 

@@ -324,14 +324,16 @@ def spoken(offered: Iterable[str], chosen: str | None) -> str | None:
 def build(settings: Settings, made: Keyring | None = None) -> Gate:
     """The gate of a gateway with these settings. Raises `SettingsError`.
 
-    :param made: the keys in force where there is no file of them
+    :param made: the keys in force where there is no file of them, or none that can be read
     """
     file = None if settings.keys is None else Path(settings.keys).expanduser()
     try:
         ring = made if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
-        raise SettingsError(f"{settings.keys}: {why}") from exc
+        if made is None:
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            raise SettingsError(f"{settings.keys}: {why}") from exc
+        ring = made  # `Gate.watch` says so
     return Gate(
         settings.limits,
         ring=ring,

@@ -39,6 +39,7 @@ from gateway.engines import build
 from gateway.engines.base import Engine, Substituted
 from gateway.errors import GatewayError
 from gateway.intake import usual
+from gateway.keys import Keyring
 from gateway.limits import Limits
 from gateway.server import lan
 from gateway.server.app import create_app
@@ -164,7 +165,11 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    settings: Settings, *, listener: socket.socket | None = None, work: Work | None = None
+    settings: Settings,
+    *,
+    listener: socket.socket | None = None,
+    work: Work | None = None,
+    ring: Keyring | None = None,
 ) -> int:
     """Run until a signal says stop; the exit status.
 
@@ -172,6 +177,7 @@ def serve(
 
     :param listener: where it listens, made by `listen` or `inherited`; default: made here
     :param work: the part of this process, where there are several
+    :param ring: the keys in force where the file of them cannot be read
     """
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
@@ -187,6 +193,8 @@ def serve(
             lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
         )
     invitation = lan.invite(listener, settings) if settings.lan else None
+    if invitation is not None and invitation.ring is not None:
+        ring = invitation.ring
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
     app = create_app(
@@ -197,7 +205,7 @@ def serve(
         guards=guards,
         store=store,
         signing_key=settings.signing_key,
-        gate=build_gate(settings, made=invitation.ring if invitation else None),
+        gate=build_gate(settings, made=ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
     if invitation is not None:

@@ -27,6 +27,7 @@ from starlette.applications import Starlette
 
 from gateway import pin, scrape
 from gateway.errors import ClientFault, EngineFault, GatewayError
+from gateway.keys import Keyring
 from gateway.server import process
 from gateway.server.gate import Gate
 from gateway.server.handover import Handover
@@ -54,7 +55,8 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
 
     ``members`` are those that have rooms; of the ``settings.workers`` that there were some may be
     given up. ``listener`` is the descriptor of a socket that all listen on; None: each has its
-    own, on the same port. ``starts`` is how often this number was started.
+    own, on the same port. ``starts`` is how often this number was started. ``keys`` is what the
+    file of keys had in it when it could be read last; None: that file has to be good.
     """
 
     settings: Settings
@@ -63,6 +65,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     listener: int | None = None
     starts: int = 1
+    keys: str | None = None
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -309,7 +312,8 @@ def main() -> int:
             listener.set_inheritable(False)
         else:
             listener = process.listen(settings.host, settings.port, reuse=True, settings=settings)
-        return serve(settings, listener=listener, work=worker)
+        ring = None if brief.keys is None else Keyring.read(brief.keys)
+        return serve(settings, listener=listener, work=worker, ring=ring)
     except SettingsError as exc:
         _say(parent, Word(fault=str(exc), usage=True))
         return 2

@@ -9,7 +9,8 @@ for a while. Only a worker that fails again and again is retired: it never comes
 the others share its rooms. One that finds no engine is not given up: the others find none, either.
 One that lives and says nothing any more is ended by force.
 
-What keeps one from starting keeps all: it is said once, as one process would say it.
+What keeps one from starting keeps all: it is said once, as one process would say it. The file of
+keys is watched here, too: who is started again while it cannot be read has those in force.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from gateway.server.gate import build as build_gate
 from gateway.server.handover import possible, private
 from gateway.server.process import LAST_S, inherited, listen, say
 from gateway.server.worker import DRAIN, HURRY, RETIRE, TELL, Brief, Word
@@ -119,11 +121,14 @@ def _reserved(settings: Settings) -> socket.socket:
 class Crew:
     """The workers of one gateway.
 
+    Raises `SettingsError` where nobody could be let in with these settings.
+
     :param listener: what all of them listen on; None: each has its own on the same port
     """
 
     def __init__(self, settings: Settings, folder: Path, listener: socket.socket | None) -> None:
         self._settings = settings
+        self._gate = build_gate(settings)
         self._folder = folder
         self._listener = listener
         self._members = set(range(settings.workers))
@@ -149,6 +154,7 @@ class Crew:
         loop.add_signal_handler(signal.SIGHUP, self._reread)
         say(f"Starting {self._settings.workers} workers ...\n")
         keepers = [asyncio.create_task(self._keep(member)) for member in sorted(self._members)]
+        watching = asyncio.create_task(self._gate.watch(lambda: None))
         try:
             pending: set[asyncio.Task[None]] = set(keepers)
             while pending:
@@ -156,9 +162,9 @@ class Crew:
                 for task in done:
                     task.result()
         finally:
-            for keeper in keepers:
-                keeper.cancel()
-            await asyncio.gather(*keepers, return_exceptions=True)
+            for task in (*keepers, watching):
+                task.cancel()
+            await asyncio.gather(*keepers, watching, return_exceptions=True)
             for process in self._processes.values():
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
@@ -221,6 +227,7 @@ class Crew:
             folder=str(self._folder),
             listener=shared,
             starts=self._starts[member],
+            keys=self._known(),
         )
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", BEGIN, *sys.path),
@@ -338,8 +345,14 @@ class Crew:
         if process.returncode is None:
             process.stdin.write(f"{line}\n".encode())
 
+    def _known(self) -> str | None:
+        """The keys in force, for who is started again. At the start their file has to be good."""
+        ring = self._gate.ring if self._announced else None
+        return None if ring is None or self._settings.keys is None else ring.text
+
     def _reread(self) -> None:
         """Keys are to be read again. Who is not ready yet may not know what to do with SIGHUP."""
+        self._gate.look()
         self._unread = self._members - self._ready
         for member in self._ready & self._processes.keys():
             with contextlib.suppress(ProcessLookupError):

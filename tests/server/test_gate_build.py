@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.keys import Keyring
 from gateway.server.gate import build
 from gateway.settings import Settings, SettingsError
 from tests.server.visitors import BOTH, FILE, RSA, SECRET, SPEAKER, signed
@@ -26,6 +27,18 @@ def test_a_file_of_keys_without_any_lets_nobody_in(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text("")
     assert build(Settings(keys=str(file))).asks
+
+
+def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_some(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text("[[key")
+    ring = Keyring.read(FILE)
+    assert build(Settings(keys=str(file)), made=ring).ring is ring
+    file.write_text("")
+    gate = build(Settings(keys=str(file)), made=ring)
+    assert gate.ring is not None and len(gate.ring) == 0
 
 
 def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import msgspec
 
 from gateway.errors import CloseCode
 from gateway.keys import Key, made
-from tests.server.several import CROWD, ROOMS, run, talk, workers
+from tests.live import until
+from tests.server.several import CROWD, ROOMS, children, run, talk, workers
 from tests.server.started import Process
 
 
@@ -65,6 +66,36 @@ def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: P
     file = tmp_path / "keys.toml"
     shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
+    with workers("--keys", str(file)) as process:
+        run(process, main)
+        assert process.popen.poll() is None
+
+
+def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_has_those_in_force(
+    tmp_path: Path,
+) -> None:
+    async def main(process: Process) -> None:
+        first, second = ({"additional_headers": {"authorization": f"Bearer {k}"}} for k in shown)
+        async with talk(process, f"room={ROOMS[0]}&to=de", **second) as client:
+            await client.next()
+            file.write_text(entries[0])
+            assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+        await until(lambda: process.text.count("1 keys in") == 3)  # the parent has read it, too
+        file.write_text("[[key")
+        found = children(process)
+        os.kill(found[1], signal.SIGKILL)
+        await until(lambda: children(process).get(1, found[1]) != found[1])
+        async with talk(process, f"room={ROOMS[1]}&to=de", **first) as client:
+            assert (await client.next())["room"] == ROOMS[1]
+            file.write_text("")
+            assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+        async with talk(process, f"room={ROOMS[1]}&to=de", **second) as client:
+            assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+
+    file = tmp_path / "keys.toml"
+    both = [made(Key(id=n * 8, name=n, hash="0" * 64), "0" * 64) for n in "01"]
+    shown, entries = zip(*both, strict=True)
+    file.write_text("\n".join(entries))
     with workers("--keys", str(file)) as process:
         run(process, main)
         assert process.popen.poll() is None
