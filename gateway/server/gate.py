@@ -337,12 +337,17 @@ def build(settings: Settings, made: Keyring | None = None) -> Gate:
     return Gate(
         settings.limits,
         ring=ring,
-        file=file,
+        file=None if file is None or fleeting(file) else file,
         issuer=_issuer(settings),
         pages=_listed("origins", settings.origins, Pages),
         names=_listed("hosts", settings.hosts, Names),
         proxies=_listed("trusted_proxies", settings.trusted_proxies, Proxies),
     )
+
+
+def fleeting(file: Path) -> bool:
+    """Whether it can be read only once, as a pipe: read again it is empty, and no key is good."""
+    return file.exists() and not file.is_file()
 
 
 def _issuer(settings: Settings) -> Issuer | None:
@@ -388,12 +393,13 @@ def _listed(name: str, text: str | None, make: Callable[[list[str]], Part]) -> P
 
 
 def _stamp(file: Path) -> object:
-    """Changes with the file."""
+    """Changes with the file, and with who may read it."""
     try:
         found = file.stat()
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    allowed = found.st_mode, found.st_uid, found.st_gid
+    return (found.st_mtime_ns, found.st_size, found.st_ino, *allowed)
 
 
 _NO_KEYS = Keyring()

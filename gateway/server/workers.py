@@ -32,6 +32,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.server.gate import build as build_gate
+from gateway.server.gate import fleeting
 from gateway.server.handover import possible, private
 from gateway.server.process import LAST_S, inherited, listen, say
 from gateway.server.worker import DRAIN, HURRY, RETIRE, TELL, Brief, Word
@@ -84,6 +85,8 @@ def check(settings: Settings) -> None:
         )
     if settings.lan:
         raise SettingsError("--lan makes keys for one process: leave out --workers.")
+    if settings.keys is not None and fleeting(Path(settings.keys).expanduser()):
+        raise SettingsError("--workers needs a file of keys that each can read, not a pipe.")
     try:
         import httptools  # noqa: F401
     except ImportError as exc:

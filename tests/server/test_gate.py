@@ -174,6 +174,15 @@ def test_a_file_of_keys_that_is_being_written_is_not_believed_yet(tmp_path: Path
     assert [gate._reread(file) for _ in range(2)] == [False, True]
 
 
+def test_a_file_of_keys_is_read_again_where_others_may_read_it(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(FILE)
+    gate = asking(file=file)
+    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
+    file.chmod(0o400)
+    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
+
+
 def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.server.started import PASS, SCRIPTED, Process, gateway
 
 
 def test_what_is_for_one_process_only_is_refused_by_a_sentence(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys"
+    os.mkfifo(pipe)
     several = Settings(workers=2, engine="openai")
     check(several)
     for other, why in (
@@ -23,6 +26,7 @@ def test_what_is_for_one_process_only_is_refused_by_a_sentence(tmp_path: Path) -
         (replace(several, engine="vllm"), "of its own"),
         (replace(several, certfile="cert.pem"), "encrypted"),
         (replace(several, lan=True), "--lan"),
+        (replace(several, keys=str(pipe)), "not a pipe"),
     ):
         with pytest.raises(SettingsError, match=why):
             check(other)
