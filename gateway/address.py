@@ -11,6 +11,7 @@ So the limits are wide, and only bound what one machine can do by itself.
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
@@ -96,10 +97,11 @@ class Addresses:
         if address is None:
             return
         record = self._record(address, now)
-        if record.bucket.take(now):
-            raise _busy(f"more than {self._limits.address_rate:g} sockets a second")
+        if wait := record.bucket.take(now):
+            what = f"opened more than {self._limits.address_rate:g} sockets a second"
+            raise _busy(what, "Open fewer at once.", wait)
         if record.sockets >= self._limits.address_sockets:
-            raise _busy(f"{record.sockets} sockets already")
+            raise _busy(f"{record.sockets} sockets already", "Close one that is not needed.")
         record.sockets += 1
         self._open[address] = record
         self._idle.pop(address, None)
@@ -129,7 +131,9 @@ class Addresses:
         if now - record.since >= MINUTE_S:
             record.since, record.failures = now, 0
         if record.failures >= self._limits.address_failures:
-            raise _busy(f"shown {record.failures} keys within a minute that are not valid")
+            what = f"shown {record.failures} keys within a minute that are not valid"
+            wait = record.since + MINUTE_S - now
+            raise _busy(what, f"Show a valid one in {math.ceil(wait)} s.", wait)
 
     def _record(self, address: str, now: float) -> _Record:
         record = self._open.get(address)
@@ -163,5 +167,7 @@ def _address(text: str) -> Address | None:
     return mapped or found
 
 
-def _busy(what: str) -> ClientFault:
-    return ClientFault(ErrorCode.BUSY, f"This address has {what}.", "Try again in a minute.")
+def _busy(what: str, hint: str, wait: float | None = None) -> ClientFault:
+    """A refusal that passes by itself after ``wait`` seconds, if that is known."""
+    retry_ms = None if wait is None else math.ceil(wait * 1000)
+    return ClientFault(ErrorCode.BUSY, f"This address has {what}.", hint, retry_ms)

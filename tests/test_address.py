@@ -91,18 +91,19 @@ def limited(**limits: float) -> Addresses:
     return Addresses(Limits(**limits))  # type: ignore[arg-type]
 
 
-def busy(addresses: Addresses, now: float = NOW, address: str = HERE) -> str:
+def busy(addresses: Addresses, now: float = NOW, address: str = HERE) -> tuple[str, int | None]:
+    """What is said, and in how many milliseconds to come again."""
     with pytest.raises(ClientFault) as caught:
         addresses.enter(address, now)
     assert caught.value.code is ErrorCode.BUSY
-    return str(caught.value)
+    return str(caught.value), caught.value.retry_ms
 
 
 def test_one_address_has_so_many_sockets_and_no_more_until_one_leaves() -> None:
     addresses = limited(address_sockets=2)
     addresses.enter(HERE, NOW)
     addresses.enter(HERE, NOW)
-    assert "2 sockets already" in busy(addresses, NOW + 1)
+    assert busy(addresses, NOW + 1) == ("This address has 2 sockets already.", 1000)
     addresses.enter("203.0.113.8", NOW)
     addresses.leave(HERE)
     addresses.enter(HERE, NOW + 2)
@@ -113,7 +114,8 @@ def test_one_address_opens_so_many_sockets_a_second() -> None:
     for _ in range(3):
         addresses.enter(HERE, NOW)
         addresses.leave(HERE)
-    assert "more than 2 sockets a second" in busy(addresses)
+    said, after_ms = busy(addresses)
+    assert (said, after_ms) == ("This address has opened more than 2 sockets a second.", 500)
     addresses.enter(HERE, NOW + 0.5)
 
 
@@ -134,8 +136,9 @@ def test_after_so_many_keys_that_are_not_valid_none_is_looked_at_for_the_rest_of
         addresses.trust(HERE, NOW)
         addresses.failed(HERE, NOW)
     with pytest.raises(ClientFault, match="2 keys within a minute") as caught:
-        addresses.trust(HERE, NOW + 59)
+        addresses.trust(HERE, NOW + 58.5)
     assert caught.value.code is ErrorCode.BUSY
+    assert (caught.value.retry_ms, caught.value.hint) == (1500, "Show a valid one in 2 s.")
     addresses.trust("203.0.113.8", NOW)
     addresses.trust(HERE, NOW + 60)
 

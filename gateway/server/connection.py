@@ -413,7 +413,12 @@ def _bad(name: str, value: str, allowed: str) -> ClientFault:
 async def _turn_away(send: Send, codec: Codec, fault: ClientFault, phase: Phase) -> None:
     """Say why on the open socket: browsers cannot read an HTTP status."""
     error = Error(
-        code=fault.code.value, fatal=True, retry=fault.code.retry, msg=str(fault), hint=fault.hint
+        code=fault.code.value,
+        fatal=True,
+        retry=fault.code.retry,
+        retry_ms=fault.retry_ms,
+        msg=str(fault),
+        hint=fault.hint,
     )
     wire = codec.wire(error)
     assert wire is not None, "every codec shows errors"

@@ -183,10 +183,11 @@ class Bounded(_Base):
             reset(self.transport)  # an answer is under way, and nothing may come in its midst
             return
         body = why.encode()
+        later = b"retry-after: 1\r\n" if status in (429, 503) else b""
         self.transport.write(
-            b"HTTP/1.1 %d %b\r\nconnection: close\r\ncontent-type: text/plain\r\n"
+            b"HTTP/1.1 %d %b\r\nconnection: close\r\ncontent-type: text/plain\r\n%b"
             b"x-content-type-options: nosniff\r\ncontent-length: %d\r\n\r\n%b"
-            % (status, HTTPStatus(status).phrase.encode(), len(body), body)
+            % (status, HTTPStatus(status).phrase.encode(), later, len(body), body)
         )
         if self.transport.can_write_eof():  # TLS has no such half
             self.transport.write_eof()

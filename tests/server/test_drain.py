@@ -157,7 +157,7 @@ def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
             await client.until("goaway")
             async with talk(live, "?room=a") as late:
                 error = await late.next()
-                assert (error["code"], error["fatal"]) == ("busy", True)
+                assert (error["code"], error["fatal"], error["retry_ms"]) == ("busy", True, 1000)
                 assert (await late.closed())[0] == CloseCode.GOAWAY
             ready = await http.get("/readyz")
             assert (ready.status_code, ready.json()["status"]) == (503, "draining")

@@ -261,7 +261,10 @@ def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
                 await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
                 await until(lambda: here.asked == 2)
                 async with dial(here.port) as fourth:  # all the others have something to do
-                    assert (await fourth.read()).startswith(b"HTTP/1.1 503 ")
+                    answer = await fourth.read()
+                    assert (
+                        answer.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in answer
+                    )
                 here.door.set()
                 assert b"open" in await busy.read(b"open")
                 assert b"open" in await third.read(b"open")
@@ -282,7 +285,10 @@ def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
                     await client.send(slow)
                 await until(lambda: here.kind.peers == {"127.0.0.1": 2})
                 async with dial(here.port) as third:
-                    assert (await third.read()).startswith(b"HTTP/1.1 429 ")
+                    answer = await third.read()
+                    assert (
+                        answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
+                    )
                 async with dial(here.port, source="127.0.0.2") as other:
                     await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
                     assert b"200 OK" in await other.read(b"hello")
