@@ -41,22 +41,21 @@ from gateway.tune import command as tune
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status. Raises `SystemExit` as argparse does."""
     parser = _parser()
-    args, rest = parser.parse_known_args(argv)
+    args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
         return 2
     try:
-        if rest:
-            known = [row.flag for row in settings.table().values()]
-            raise SettingsError(f"There is no {rest[0]} here.{settings.near(rest[0], known)}")
         status: int = args.run(args)
     except SettingsError as exc:
-        return _complain(f"{exc}\nSee: gateway {args.command} --help", 2)
+        return _complain(f"{exc}\nSee: {args.prog} --help", 2)
     except BrokenPipeError:  # e.g. `gateway languages | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (GatewayError, Refused, NotTranslated, OSError, ValueError) as exc:
         hint = getattr(exc, "hint", None)
+        if isinstance(exc, OSError) and exc.filename is not None and exc.strerror:
+            return _complain(f"{exc.filename}: {exc.strerror}", 1)
         if isinstance(exc, Refused) and exc.error.code == "unauthenticated":
             return _complain(f"{exc.error.msg} Set {settings.KEY} to a key that is good.", 1)
         return _complain(f"{exc} {hint}" if hint else str(exc), 1)
@@ -212,6 +211,21 @@ def _key(args: argparse.Namespace) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Of the command or of one below it. What it does not know is refused with the names that are
+    its own, and with its own ``--help``; `argparse` would leave that to the outermost."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.set_defaults(prog=self.prog)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            name = rest[0].partition("=")[0]
+            near = settings.near(name, self._option_string_actions)
+            self.error(f"There is no {name} here.{near}")
+        return found, rest
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"gateway: {message}\nSee: {self.prog} --help\n")
 

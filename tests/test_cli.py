@@ -75,6 +75,14 @@ def test_serve_says_so_when_its_port_is_taken(capsys: pytest.CaptureFixture[str]
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
         (["serve", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["srve"], "invalid choice: 'srve'"),
+        (["--prot"], "There is no --prot here."),
+        (["bench"], "load|journey"),
+        (["bench", "lod"], "(choose from 'load', 'journey')"),
+        (["bench", "load", "--rat=3", "ws://x"], "There is no --rat here. Did you mean --rate?"),
+        (["bench", "load", "ws://x", "more"], "There is no more here."),
+        (["bench", "journey", "--client", "3"], "There is no --client here. Did you mean --client"),
+        (["bench", "journey", "--", "--prot"], "There is no --prot here. Did you mean --port?"),
+        (["tune", "--descrbe", "4 a second"], "Did you mean --describe?"),
         (["say", "hello"], "--to"),
         (["say", "hello", "--to", ","], "it names no language"),
     ],
@@ -86,6 +94,28 @@ def test_a_command_line_that_cannot_be_understood_is_status_2_and_a_sentence(
     assert status == 2
     assert says in err
     assert "--help" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "help"),
+    [
+        (["--prot"], "gateway"),
+        (["bench", "lod"], "gateway bench"),
+        (["bench", "load", "--rat", "3"], "gateway bench load"),
+        (["bench", "load", "ws://x", "--rate", "0"], "gateway bench load"),
+        (["bench", "journey", "embedded", "--rates", "3"], "gateway bench journey"),
+        (["tune"], "gateway tune"),
+    ],
+)
+def test_the_help_that_is_named_is_that_of_the_command_itself(
+    capsys: pytest.CaptureFixture[str], argv: list[str], help: str
+) -> None:
+    assert fails(capsys, *argv)[1].splitlines()[-1] == f"See: {help} --help"
+
+
+def test_a_file_that_is_not_there_is_said_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    status, err = fails(capsys, "tune", "--engine", "scripted", "--replay", "nowhere.jsonl")
+    assert (status, err) == (1, "gateway: nowhere.jsonl: No such file or directory\n")
 
 
 def test_settings_are_shown_with_their_origin(

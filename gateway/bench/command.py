@@ -19,7 +19,7 @@ BENCHES: dict[str, ModuleType] = {"load": load, "journey": journey}
 
 def add(parser: argparse.ArgumentParser) -> None:
     """A command for each."""
-    kinds = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
+    kinds = parser.add_subparsers(dest="bench", metavar="|".join(BENCHES), required=True)
     for name, module in BENCHES.items():
         made = kinds.add_parser(name, help=module.TEXT, description=module.TEXT, allow_abbrev=False)
         module.add(made)

@@ -216,7 +216,10 @@ def _load(
         text = _watched(args.url, args.watch, args.every, key, note)
     if keep is not None:
         keep.write_text(text, encoding="utf-8")
-    recorded = history.recorded(history.parse(text))
+    try:
+        recorded = history.recorded(history.parse(text))
+    except ValueError as exc:
+        raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
     if recorded.said < loads.FEW:
         note(
             f"only {recorded.said:.0f} utterances were said in the {recorded.seconds:.0f} s of this"

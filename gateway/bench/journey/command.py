@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -26,6 +27,7 @@ from gateway.bench.journey import texts
 from gateway.bench.journey.plan import ARCHITECTURES, Plan, invented
 from gateway.engines import EMBEDDED
 from gateway.engines.vocabulary import FILE, Vocabulary
+from gateway.settings import SettingsError
 from gateway.terminal import columns
 
 TEXT = "The architectures that led to this gateway, measured side by side."
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     """Run it: ``say`` gets the report, ``tell`` what is being done. The exit status: 1 where an
     architecture could not be measured.
 
-    Raises `OSError`, `ValueError`, `EngineFault`.
+    Raises `OSError`, `ValueError`, `EngineFault`, `SettingsError`.
     """
     from gateway.bench.journey import report
     from gateway.bench.journey.run import Course, Found, Run
@@ -99,6 +101,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
             raise FileNotFoundError(f"There is no directory {Path(name).parent} for {name}.")
         if Path(name).is_dir():
             raise IsADirectoryError(f"{name} is a directory; name a file in it.")
+    _understood(args.flags)
     model = "embedded" if args.model is None else Path(args.model).expanduser().resolve().name
     earlier = [_joined(name, args.backend, model) for name in args.join]
     found = Found()
@@ -162,6 +165,17 @@ async def _told(running: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(running)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task
+
+
+def _understood(flags: list[str]) -> None:
+    """Raise `SettingsError` for what (f) would not start with, before anything is measured."""
+    if not flags:
+        return
+    asked = [sys.executable, "-m", "gateway", "settings", *flags]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if told.returncode:
+        why = told.stderr.partition("\n")[0].removeprefix("gateway: ")
+        raise SettingsError(f"{why} What is not a flag of the journey is one of gateway serve.")
 
 
 def _plan(args: argparse.Namespace, folder: Path) -> Plan:
