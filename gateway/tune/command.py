@@ -126,8 +126,8 @@ def run(
         note(f"Forced: {fault}")
     to = _targets(args.to, load, profile)
     note(f"{load.told}; into {', '.join(to)}")
-    if len(load.said) < loads.FEW:
-        note(f"that is {len(load.said)} utterances a step, few to judge by: more --seconds")
+    if load.few:
+        note(load.few)
     sweep = Sweep(settings, load, to, restart=args.restart, say=note)
     status = 0
     try:
@@ -220,11 +220,6 @@ def _load(
         recorded = history.recorded(history.parse(text))
     except ValueError as exc:
         raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
-    if recorded.said < loads.FEW:
-        note(
-            f"only {recorded.said:.0f} utterances were said in the {recorded.seconds:.0f} s of this"
-            " history: lengths, languages and how often one is said are those of a few"
-        )
     return loads.remembered(recorded, args.seconds, sentences, lang, draw)
 
 

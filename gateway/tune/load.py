@@ -34,7 +34,9 @@ UNIFORM = 2.0
 shortest tenth. In meetings it is ten times and more."""
 
 FEW = 20
-"""Utterances below which nothing can be said of their spread, nor of a tail."""
+"""Different texts below which a load stands for nothing but itself, and nothing can be said of the
+spread of their lengths. How many of them are said in one step is another matter: that a meeting is
+quiet is no fault of its recording."""
 
 WORDS = (5.0, 40.0)
 """Words of an utterance where a description does not say: from a short sentence to a long one."""
@@ -50,6 +52,9 @@ PARTIALS = 0.05
 
 ROOMS = 64
 """Rooms, at most, that whole texts are said in by turns, where a load has a rate."""
+
+SAMPLE = 1_000
+"""Texts, at most, whose lengths are looked at of a history."""
 
 MOST = 10_000
 """Utterances of a load; one that would have more is refused. Cut short, it would be another."""
@@ -93,6 +98,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     voices: tuple[tuple[Utterance, ...], ...]
     languages: int
     partials: bool
+    texts: int | None = None
+    """Different texts that it is taken from; None: those that are said in it."""
+    lengths: tuple[float, ...] = ()
+    """Characters of these, where they are more than are said in it."""
 
     @property
     def said(self) -> list[Utterance]:
@@ -102,27 +111,41 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spread(self) -> tuple[float, float]:
         """Characters that one of ten utterances does not exceed, and that nine of ten do not."""
-        sizes = [float(len(one.text)) for one in self.said]
-        return percentile(sizes, 0.1), percentile(sizes, 0.9)
+        return _spread([float(len(one.text)) for one in self.said])
+
+    @property
+    def few(self) -> str:
+        """A sentence about a load that is known from too few texts; empty for all others."""
+        texts = len({one.text for one in self.said}) if self.texts is None else self.texts
+        if texts >= FEW:
+            return ""
+        return (
+            f"This load is known from {texts} different text{'s' * (texts != 1)} only: what is"
+            " fastest with them need not be so with a meeting. Take a longer recording or history,"
+            " or more sentences with --text."
+        )
+
+
+def _spread(sizes: Sequence[float]) -> tuple[float, float]:
+    return percentile(sizes, 0.1), percentile(sizes, 0.9)
 
 
 def check(load: Load) -> None:
     """Raise `Uniform` where the lengths of a load are no evidence, `ValueError` where there is
-    nothing in it."""
+    nothing in it. They are judged by all that it is taken from: a step has little of a meeting."""
     if not load.said:
         raise ValueError(
             f"Nothing is said in {load.seconds:g} s of this load. Take longer with --seconds."
         )
-    low, high = load.spread
+    low, high = _spread(load.lengths) if load.lengths else load.spread
     if high >= UNIFORM * low:
         return
-    if len(load.said) < FEW:
-        enough = math.ceil(load.seconds * 1.5 * FEW / len(load.said) / 10) * 10
+    known = len(load.lengths or load.said)
+    if known < FEW:
         raise Uniform(
-            f"In {load.seconds:g} s of this load only {len(load.said)} texts are said, of"
-            f" {low:.0f} to {high:.0f} characters: whether its texts are all of one length, which"
-            f" would be no evidence, cannot be told from so few. Say --seconds {enough}, or"
-            " --force-uniform."
+            f"This load is known from {known} texts only, of {low:.0f} to {high:.0f} characters:"
+            " whether its texts are all of one length, which would be no evidence, cannot be told"
+            " from so few. Take a longer recording or history, or say --force-uniform."
         )
     raise Uniform(
         f"This load is uniform: nine of ten texts have at most {high:.0f} characters, one of"
@@ -192,9 +215,11 @@ def imagined(
 
     spoken = "growing" if one.partials else "whole"
     who = f"{one.streams} streams" if one.streams else f"{one.rate:g} utterances a second"
+    each = _density(lang)
     return _made(
         one,
         size,
+        lengths=[each * low * (high / low) ** ((n + 0.5) / FEW) for n in range(FEW)],
         told=f"{who}, {low:g} to {high:g} words, {_languages(one.languages)}, texts {spoken}",
         seconds=seconds,
         sentences=sentences,
@@ -211,18 +236,26 @@ def remembered(
     one: Recorded, seconds: float, sentences: Sequence[str], lang: str, draw: Draw
 ) -> Load:
     """A load like that of a history at its busy times: the same rate and lengths."""
-    density = LETTERS if units.spaced(lang) else 1.0
+    density = _density(lang)
     until = list(accumulate(count for _, _, count in one.lengths))
+    known = min(SAMPLE, max(1, round(until[-1])))
+
+    def length(at: float) -> float:
+        """Characters that so large a part of the texts do not exceed."""
+        place = min(bisect_right(until, at * until[-1]), len(until) - 1)
+        low, high, count = one.lengths[place]
+        return low + (high - low) * (1 - (until[place] - at * until[-1]) / count)
 
     def size() -> float:
-        low, high, _ = one.lengths[bisect_right(until, draw.random() * until[-1])]
-        return max(1.0, (low + (high - low) * draw.random()) / density)
+        return max(1.0, length(draw.random()) / density)
 
     languages = max(1, math.ceil(one.languages - 0.25))
     partials = one.partials > PARTIALS
     return _made(
         Description(rate=one.rate, languages=languages, partials=partials),
         size,
+        lengths=[length((n + 0.5) / known) for n in range(known)],
+        known=known,
         told=(
             f"a history of {one.seconds:.0f} s: {one.rate:.3g} utterances a second when busy"
             f" ({one.mean:.3g} on average), {_languages(round(one.languages, 1))},"
@@ -236,10 +269,17 @@ def remembered(
     )
 
 
+def _density(lang: str) -> float:
+    """Characters of a unit in which texts are made."""
+    return LETTERS if units.spaced(lang) else 1.0
+
+
 def _made(
     one: Description,
     size: Callable[[], float],
     *,
+    lengths: Sequence[float],
+    known: int = FEW,
     told: str,
     seconds: float,
     sentences: Sequence[str],
@@ -291,6 +331,8 @@ def _made(
         voices=_named(voices),
         languages=one.languages,
         partials=one.partials,
+        texts=min(len(set(sentences)), known),
+        lengths=tuple(lengths),
     )
 
 
@@ -369,6 +411,8 @@ def replayed(
         voices=_named(voices),
         languages=languages,
         partials=partials,
+        texts=len({one.text for one in meeting}),
+        lengths=tuple(float(len(one.text)) for one in meeting),
     )
 
 

@@ -5,16 +5,17 @@ Owns: how results are written. Must not know: how they came about, where they ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from gateway.bench import chart, page, table
-from gateway.tune.load import FEW, Load
+from gateway.tune.load import Load
 from gateway.tune.steps import Figures, reason
 
 TAIL = 100
-"""Captions below which the 95th of a hundred is the accident of a few."""
+"""Captions below which it is said how few the latest five of a hundred are."""
 
 PLACES = ("max_num_seqs", "batch")
 """Settings that are jobs at once."""
@@ -64,6 +65,7 @@ def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = Fals
     recommended = {one.setting: one.best for one in tried}
     reasons = [told for one in tried for told in reason(one.setting, one.steps, one.best)]
     reasons += [f"{one.setting}: {one.stopped}" for one in tried if one.stopped]
+    reasons += _tail(load, tried)
     return Found(
         engine=engine,
         load=load.told,
@@ -79,18 +81,25 @@ def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = Fals
     )
 
 
+def _tail(load: Load, tried: Sequence[Tried]) -> Iterable[str]:
+    """How far the tails that were compared can be believed. All steps are of the same texts."""
+    fewest = min(figures.captions for one in tried for figures in one.steps.values())
+    if fewest < TAIL:
+        seconds = math.ceil(load.seconds * TAIL / max(1, fewest) / 10) * 10
+        latest = math.ceil(fewest / 20)
+        yield (
+            f"A step had {fewest} captions, of the same texts in each: what 95 of 100 keep is told"
+            f" by the latest{f' {latest}' if latest > 1 else ''} of them. With --seconds"
+            f" {seconds} there would be {TAIL}."
+        )
+
+
 def _warnings(load: Load, tried: Sequence[Tried], forced: bool) -> Iterable[str]:
     steps = [figures for one in tried for figures in one.steps.values()]
-    fewest = min((one.captions for one in steps), default=0)
-    if forced and len(load.said) >= FEW:
+    if load.few:
+        yield load.few
+    elif forced:
         yield "The load is uniform, which is no evidence: all its texts are of one length."
-    if len(load.said) < FEW:
-        yield f"Only {len(load.said)} utterances: take longer with --seconds."
-    if fewest < TAIL:
-        yield (
-            f"A step had {fewest} captions. Below {TAIL} the latest five of a hundred are the"
-            " accidents of a few: take longer with --seconds."
-        )
     for one in tried:
         if one.setting in PLACES and one.best == max(one.steps) <= one.steps[one.best].running:
             yield (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 from typing import TypeVar
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -158,12 +158,34 @@ def test_texts_of_one_length_are_refused_as_evidence() -> None:
 
 
 def test_texts_that_are_too_few_to_tell_are_said_to_be_so() -> None:
-    few = load("2 streams, 20-21 words", 16)
-    with pytest.raises(Uniform, match=r"only \d texts are said, .* --force-uniform") as told:
-        check(few)
+    meeting = [said(str(n), 5 * n, 5 * n + 4, "x" * (50 + n)) for n in range(FEW - 1)]
+    with pytest.raises(Uniform, match=r"from 19 texts only, .* --force-uniform") as told:
+        check(replayed(meeting, 20.0, Random(0)))
     assert "This load is uniform" not in str(told.value)
-    (enough,) = re.findall(r"--seconds (\d+)", str(told.value))
-    assert len(load("2 streams, 20-21 words", float(enough)).said) >= FEW
+    meeting.append(said("more", 200, 204, "x" * 60))
+    with pytest.raises(Uniform, match="This load is uniform"):
+        check(replayed(meeting, 20.0, Random(0)))
+
+
+def test_a_meeting_of_an_hour_is_evidence_however_little_of_it_a_step_has() -> None:
+    draw = Random(0)
+    texts = ["word " * draw.randint(2, 40) + str(n) for n in range(400)]
+    found = replayed([said(str(n), 9 * n, 9 * n + 8, text) for n, text in enumerate(texts)], 20.0,
+                     draw)  # fmt: skip
+    assert len(found.said) < 5
+    check(found)
+    assert found.few == ""
+
+
+def test_five_sentences_said_for_an_hour_are_five_texts() -> None:
+    texts = [f"{'word ' * 3**n}{n}" for n in range(5)]
+    meeting = [said(str(n), 9 * n, 9 * n + 8, texts[n % 5]) for n in range(400)]
+    found = replayed(meeting, 20.0, Random(0))
+    check(found)
+    assert "known from 5 different texts only" in found.few
+    assert "known from 3 different texts only" in load("9 streams, 5-60 words").few
+    many = [f"This is sentence {n}." for n in range(FEW)]
+    assert imagined(described("2 streams"), 20, many, "en", Random(0)).few == ""
 
 
 def test_texts_as_they_are_spoken_are_evidence() -> None:
@@ -208,6 +230,19 @@ HISTORY = Recorded(
     partials=1.5,
     jobs=(3.0, 9.0, 14.0),
 )
+
+
+def test_a_history_is_evidence_by_all_that_was_said_in_it() -> None:
+    many = [f"This is sentence {n}." for n in range(FEW)]
+    found = loads.remembered(HISTORY, 1.0, many, "en", Random(0))
+    assert len(found.said) < FEW
+    check(found)
+    assert found.few == ""
+    short = msgspec.structs.replace(HISTORY, said=9.0, lengths=((0.0, 20.0, 9.0),))
+    assert "known from 9 different texts" in loads.remembered(short, 9, many, "en", Random(0)).few
+    even = msgspec.structs.replace(HISTORY, lengths=((40.0, 60.0, 500.0),))
+    with pytest.raises(Uniform, match="This load is uniform"):
+        check(loads.remembered(even, 1.0, many, "en", Random(0)))
 
 
 def test_a_load_like_a_history_has_its_rate_lengths_and_languages() -> None:

@@ -17,7 +17,8 @@ from tests.tune.test_steps import figures
 
 
 def load(text: str = "9 streams, 5-60 words", seconds: float = 60.0) -> Load:
-    return imagined(described(text), seconds, ("Good morning everyone.",), "en", Random(0))
+    many = [f"Good morning to all {n} of you." for n in range(99)]
+    return imagined(described(text), seconds, many, "en", Random(0))
 
 
 def tried(**changes: object) -> Tried:
@@ -100,17 +101,22 @@ def test_columns_that_an_engine_has_nothing_for_are_left_out() -> None:
 def test_what_is_weak_about_it_is_said() -> None:
     assert found().warnings == ()
     weak = {8: figures(captions=30, late=0.2, running=7.0)}
-    warnings = found(
-        tried(steps=weak), forced=True, load=load("3 streams, 20 words", 20.0)
-    ).warnings
-    assert [warning.split()[0] for warning in warnings] == ["Only", "A", "The"]
-    assert "30 captions" in warnings[1]
-    assert "200 ms late" in warnings[2]
-    (uniform,) = found(forced=True, load=load("3 streams, 20 words", 99.0)).warnings
+    few = msgspec.structs.replace(load("3 streams, 20 words", 20.0), texts=5)
+    first, late = found(tried(steps=weak), forced=True, load=few).warnings
+    assert "from 5 different texts" in first
+    assert "200 ms late" in late
+    (uniform,) = found(forced=True, load=load("3 streams, 20 words", 20.0)).warnings
     assert "uniform" in uniform
-    assert "Warning: Only" in report.text(
-        found(tried(steps=weak), load=load("3 streams, 5-60 words", 20.0))
-    )
+    assert "Warning: This load is known from" in report.text(found(load=few))
+
+
+def test_how_few_the_latest_of_a_hundred_are_is_no_warning_but_told() -> None:
+    quiet = found(tried(steps={8: figures(captions=30, running=7.0)}))
+    assert quiet.warnings == ()
+    assert "by the latest 2 of them. With --seconds 200 there would be 100." in quiet.reasons[-1]
+    quiet = found(tried(steps={8: figures(captions=3, running=7.0)}))
+    assert "3 captions, of the same texts in each" in quiet.reasons[-1]
+    assert "by the latest of them" in quiet.reasons[-1]
 
 
 def test_a_best_that_is_the_end_of_what_was_tried_is_said_to_be_so() -> None:
