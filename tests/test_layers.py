@@ -54,13 +54,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "bench.page",
         "bench.schedule",
         "exchange",
+        "profiles.profile",
         "server.pinned",
         "store",
         "tables",
         "transcript",
         "units",
     ),
-    ("admission", "client", "database", "formats", "pending", "segment"),
+    ("admission", "client", "database", "formats", "pending", "profiles.find", "segment"),
     ("lexis", "outbox", "profiles", "schema", "stability", "statements"),
     ("circle", "flow", "utterance", "verdict"),
     (
@@ -126,6 +127,7 @@ PURE = (
     *("errors", "job", "limits", "messages", "codec", "languages", "profiles", "sentences"),
     *("dispatch", "load", "outbox", "utterance", "log", "member", "glossary", "room", "session"),
     *("guards", "lexis", "phrases", "schema", "verdict", "engines.completions"),
+    *("profiles.find", "profiles.profile"),
     *("units", "admission", "segment", "stability", "flow", "speech", "memory", "history"),
     *(
         "audience",
