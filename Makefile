@@ -23,7 +23,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz soak audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz search soak audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -63,6 +63,10 @@ pure: $(TEST)
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)
 	$(BIN)/pytest -m 'not vllm and not node and not browser and not external'
+
+# New examples for all properties, ten times as many as a test takes.
+search: $(TEST)
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest --timeout 1800 -m 'not vllm' $(shell grep -rl '^@given' tests)
 
 test-node: $(TEST)
 	$(BIN)/pytest -m node

@@ -7,10 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gateway import recovery
 from tests.disk import Disk
 from tests.live import Live, in_thread
+
+# The same examples on every run: what fails here fails for everybody, and no machine is too slow.
+# ``make search`` looks for new ones.
+settings.register_profile(
+    "check",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "search", settings.get_profile("check"), derandomize=False, max_examples=1000
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
 

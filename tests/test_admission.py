@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import units
@@ -362,7 +362,6 @@ def test_a_gate_shows_no_text() -> None:
 
 # --- whatever is said -----------------------------------------------------------------------------
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LANGS = st.sampled_from(["en", "de", "ja", "zh", "th"])
 WORDS = st.sampled_from(["a", "b", "A,", "b.", "...", "今日", "C++", "c"])
 PARTIALS = st.lists(st.lists(WORDS, max_size=6).map(" ".join), max_size=12)
@@ -384,7 +383,6 @@ def admit(opened: Gate, now: float, until: float) -> Iterable[str]:
             yield taken
 
 
-@unhurried
 @given(
     PARTIALS,
     LANGS,
@@ -415,7 +413,6 @@ def test_whatever_is_admitted_was_said(
         now += wait
 
 
-@unhurried
 @given(PARTIALS, LANGS)
 def test_when_nothing_has_changed_for_a_while_everything_is_admitted(
     partials: list[str], lang: str
@@ -428,7 +425,6 @@ def test_when_nothing_has_changed_for_a_while_everything_is_admitted(
     assert not opened.diverged
 
 
-@unhurried
 @given(st.lists(WORDS, max_size=12), LANGS, st.data())
 def test_while_a_text_only_grows_what_is_agreed_never_shrinks(
     words: list[str], lang: str, data: st.DataObject
@@ -446,7 +442,6 @@ def test_while_a_text_only_grows_what_is_agreed_never_shrinks(
         before = after
 
 
-@unhurried
 @given(
     st.integers(1, 12),
     st.lists(st.sampled_from(["", "wrong", "w"]), min_size=12, max_size=12),
@@ -468,7 +463,6 @@ def test_a_last_word_that_is_corrected_by_the_next_partial_is_never_admitted(
         now += 0.3
 
 
-@unhurried
 @given(PARTIALS, LANGS, st.integers(0, 8))
 def test_the_gate_of_the_rest_agrees_on_the_rest(
     partials: list[str], lang: str, count: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import units
@@ -13,9 +13,6 @@ from gateway.admission import Gate, Pace
 from gateway.segment import CLAUSES, Lengths, Pauses, cut, part, remainder, root
 
 LENGTHS = Lengths()
-
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def words(count: int, start: int = 0) -> str:
@@ -420,7 +417,6 @@ distinct = st.lists(st.integers(0, 99), min_size=13, max_size=40, unique=True).m
 )
 
 
-@unhurried
 @given(distinct, st.data())
 def test_whatever_changed_up_to_four_words_before_the_cut_the_open_part_is_the_same(
     said: list[str], data: st.DataObject
@@ -436,7 +432,6 @@ def test_whatever_changed_up_to_four_words_before_the_cut_the_open_part_is_the_s
     assert remainder(text, gone, "en") == " ".join(rest)
 
 
-@unhurried
 @given(
     st.text(max_size=60) | st.text("ab .,。今日-", max_size=60),
     st.text(max_size=60) | st.text("ab .,。今日-", max_size=60),
@@ -450,7 +445,6 @@ def test_the_open_part_is_always_an_end_of_the_text(text: str, before: str, lang
     )
 
 
-@unhurried
 @given(
     st.lists(
         st.sampled_from(["a", "b.", "But", "c,", "and", "今日は", "。", "ます"]), max_size=150
@@ -472,7 +466,6 @@ def test_a_caption_never_exceeds_the_hardest_limit_and_words_follow_it(
         assert keys(text[:at], lang) + keys(text[at:], lang) == keys(text, lang)
 
 
-@unhurried
 @given(st.lists(st.sampled_from(["a", "b.", "But", "c,", "and", "So"]), max_size=150))
 def test_a_text_that_grows_word_by_word_loses_none(said: list[str]) -> None:
     text = " ".join(said)

@@ -100,7 +100,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(steps=st.lists(step, max_size=25), keep_s=st.sampled_from([0, 3600]))
 def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
     steps: list[tuple[str, str, int]], keep_s: float

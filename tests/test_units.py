@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.units import common, density, key, keyed, spaced, split
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TEXTS = st.text(max_size=80) | st.text(
     alphabet="ab1 .,'-。「」今日ไม้\u0301\u200d👍🏽\n", max_size=40
@@ -55,13 +53,11 @@ def test_without_spaces_a_unit_is_a_character_or_a_word_in_other_letters(
     assert split(text, False) == units
 
 
-@unhurried
 @given(TEXTS, st.booleans())
 def test_the_units_joined_are_the_text(text: str, spaced: bool) -> None:
     assert "".join(split(text, spaced)) == text
 
 
-@unhurried
 @given(TEXTS, st.booleans())
 def test_only_the_last_unit_may_be_nothing_but_space_and_none_ends_with_it(
     text: str, spaced: bool
@@ -70,7 +66,6 @@ def test_only_the_last_unit_may_be_nothing_but_space_and_none_ends_with_it(
     assert all(unit.rstrip() == unit != "" for unit in units[:-1])
 
 
-@unhurried
 @given(TEXTS)
 def test_no_unit_begins_with_a_mark_that_belongs_to_the_character_before_it(text: str) -> None:
     marks = {"\u0301", "\u200d", "\u0e49", "\U0001f3fd"}
@@ -133,7 +128,6 @@ def test_case_and_punctuation_around_a_unit_do_not_count(unit: str, expected: st
     assert key(unit) == expected
 
 
-@unhurried
 @given(TEXTS)
 def test_a_key_is_its_own_key(text: str) -> None:
     assert key(key(text)) == key(text)
@@ -160,7 +154,6 @@ def test_marks_that_stand_alone_belong_to_the_unit_they_close(
     assert len(keys) == len(heads)
 
 
-@unhurried
 @given(TEXTS, st.booleans())
 def test_a_text_cut_behind_a_keyed_unit_has_the_keys_up_to_there(text: str, spaced: bool) -> None:
     keys, ends = keyed(text, spaced)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench import chart
 from gateway.bench.chart import HEIGHT, LEFT, RIGHT, WIDTH, Point, Scale, bars, lines
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
@@ -150,7 +148,6 @@ def test_a_chart_of_nothing_is_a_chart() -> None:
     assert "T" in texts(read(bars("T", {}, y="")))
 
 
-@unhurried
 @given(st.lists(NUMBERS, max_size=20), st.booleans())
 def test_evenly_everything_fits_between_the_ticks(values: list[float], zero: bool) -> None:
     scale = Scale(values, 0, 100, zero=zero)
@@ -160,7 +157,6 @@ def test_evenly_everything_fits_between_the_ticks(values: list[float], zero: boo
     assert all(scale.low <= value <= scale.high for value in values)
 
 
-@unhurried
 @given(st.lists(st.floats(min_value=1e-6, max_value=1e9), max_size=20))
 def test_by_logarithm_everything_fits_between_the_ticks(values: list[float]) -> None:
     scale = Scale(values, 100, 0, log=True)

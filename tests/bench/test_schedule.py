@@ -5,12 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench.schedule import Arrivals, Slip, arrivals
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_fixed_arrivals_are_even() -> None:
@@ -39,7 +37,6 @@ def test_independent_callers_come_at_the_rate_and_in_bunches() -> None:
     assert sum((gap - mean) ** 2 for gap in gaps) / len(gaps) == pytest.approx(mean**2, rel=0.1)
 
 
-@unhurried
 @given(
     st.floats(min_value=0.01, max_value=500),
     st.floats(min_value=0, max_value=5),

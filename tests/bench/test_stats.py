@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench.stats import HALF, MOST_US, Course, Histogram, below, mean, percentile
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SECONDS = st.floats(min_value=0, max_value=1000)
 
@@ -32,14 +30,12 @@ def test_means_and_parts_below_a_bound() -> None:
     assert below([0.1, 0.2, 0.3], 0.2) == pytest.approx(1 / 3)
 
 
-@unhurried
 @given(st.lists(SECONDS, min_size=1, max_size=200), st.floats(min_value=0, max_value=1))
 def test_a_histogram_is_right_to_one_part_in_128(times: list[float], share: float) -> None:
     exact, told = percentile(times, share), Histogram.of(times).at(share)
     assert exact - 1e-6 <= told <= exact * (1 + 1 / HALF) + 2e-6
 
 
-@unhurried
 @given(st.lists(st.lists(SECONDS, max_size=50), max_size=5))
 def test_histograms_of_several_processes_add_up_to_that_of_one(parts: list[list[float]]) -> None:
     whole, merged = Histogram.of(sum(parts, [])), Histogram()
@@ -51,7 +47,6 @@ def test_histograms_of_several_processes_add_up_to_that_of_one(parts: list[list[
     assert merged == whole
 
 
-@unhurried
 @given(st.lists(st.integers(min_value=0, max_value=2 * MOST_US), max_size=300))
 def test_a_histogram_is_bounded_and_counts_everything(times: list[int]) -> None:
     made = Histogram.of(us / 1e6 for us in times)

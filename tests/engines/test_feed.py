@@ -158,7 +158,7 @@ ends = st.sampled_from(["stop", "length"])
 
 
 @given(prompts, outputs, ends)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_text_ids_and_end_are_those_of_vllms_own_way(
     tokenizer: Any, prompt: list[int], steps: list[list[int]], reason: str
 ) -> None:

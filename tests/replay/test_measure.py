@@ -6,14 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.replay import measure
 from gateway.replay.measure import Reading, Spread, figures, joined
 from gateway.replay.script import Shown, Update, Utterance
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 WORDS = st.lists(st.sampled_from(["a", "ab", "b", "c"]), max_size=5)
 
@@ -60,7 +58,6 @@ def test_no_final_text_has_no_erasure() -> None:
     assert measure.erasure([], spaced=True) is None
 
 
-@unhurried
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_what_only_grows_erases_nothing_and_nothing_erases_more_than_was_shown(
     texts: list[list[str]],
@@ -106,7 +103,6 @@ def test_a_word_stays_from_when_it_and_all_before_it_stand() -> None:
     assert measure.settled(shown, spaced=True) == [3.0, 5.0, 5.0]
 
 
-@unhurried
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_words_come_to_stay_in_their_order(texts: list[list[str]]) -> None:
     shown = history(*map(" ".join, texts))
@@ -141,7 +137,6 @@ def test_lagging_cannot_be_bought_with_more_words_than_the_reference() -> None:
     assert measure.lagging(long, 4000.0, 1) == 1000
 
 
-@unhurried
 @given(st.lists(st.floats(0, 9e3), min_size=1, max_size=9), st.floats(1, 9e3), st.integers(0, 9))
 def test_lagging_is_never_more_than_the_latest_delay(
     delays: list[float], source: float, reference: int

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.replay import recogniser
 from gateway.replay.recogniser import PAUSE_S, SPOILT, UPDATE_S, T, heard, timed, updates, words
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TEXTS = st.text(alphabet="ab, .'会ー-", max_size=60)
 
@@ -131,13 +129,11 @@ def test_about_15_of_100_last_words_are_wrong() -> None:
     assert 0.11 < wrong / len(found) < SPOILT + 0.01
 
 
-@unhurried
 @given(TEXTS, st.booleans())
 def test_words_are_the_text_without_its_spaces(text: str, spaced: bool) -> None:
     assert "".join(words(text, spaced=spaced)) == "".join(text.split())
 
 
-@unhurried
 @given(TEXTS, st.booleans(), st.integers(0, 9))
 def test_the_same_draws_make_the_same_updates_and_times_rise(
     text: str, spaced: bool, seed: int

@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.replay import script
 from gateway.replay.script import Shown, Update, Utterance, columns, faster, parse
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 QUALITY = Path(__file__).parent.parent / "quality" / "meeting100.tsv"
 
@@ -188,7 +186,6 @@ def test_the_same_seed_makes_the_same_meeting() -> None:
 # --- speed ---------------------------------------------------------------------------------------
 
 
-@unhurried
 @given(st.floats(0.1, 10))
 def test_a_faster_meeting_has_the_same_texts_in_less_time(speed: float) -> None:
     (said,) = lines(

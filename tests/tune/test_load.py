@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -71,7 +71,6 @@ def test_a_description_that_is_none_is_refused_with_a_sentence(text: str, why: s
 # --- described loads -----------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 20),
     st.tuples(st.integers(1, 30), st.integers(0, 60)),
@@ -195,7 +194,6 @@ def test_texts_as_they_are_spoken_are_evidence() -> None:
     assert high > 3 * low
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=50))
 def test_what_is_uniform_depends_on_the_lengths_alone(sizes: list[int]) -> None:
     voice = tuple(
@@ -326,7 +324,6 @@ def test_a_short_meeting_begins_again() -> None:
     assert [round(one.t1, 1) for one in found.said] == [2.0, 4.6, 7.2, 9.8]
 
 
-@settings(deadline=None)
 @given(st.floats(0.5, 300), st.integers(1, 5), st.integers(0, 9))
 def test_all_that_is_replayed_is_said_within_the_time(
     seconds: float, times: int, seed: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -151,7 +151,6 @@ def later(one: float, other: float) -> bool:
     return one > other * (1 + steps.MARGIN) + steps.LEAST_S
 
 
-@settings(deadline=None)
 @given(ladders)
 def test_no_step_is_recommended_whose_tail_is_later_than_that_of_another_that_keeps_up(
     found: dict[int, Figures],
@@ -165,7 +164,6 @@ def test_no_step_is_recommended_whose_tail_is_later_than_that_of_another_that_ke
         assert all(one.made <= 1.1 * found[value].made + 1e-9 for one in found.values())
 
 
-@settings(deadline=None)
 @given(ladders)
 def test_what_is_recommended_stays_so_when_it_gets_better(found: dict[int, Figures]) -> None:
     value = best(found)
@@ -177,14 +175,12 @@ def test_what_is_recommended_stays_so_when_it_gets_better(found: dict[int, Figur
         assert quicker >= value or found[quicker].final.p95 <= improved.final.p95 * 1.1 + 0.01
 
 
-@settings(deadline=None)
 @given(ladders, st.integers(2, 4))
 def test_the_same_figures_again_change_nothing(found: dict[int, Figures], times: int) -> None:
     again = {value: pooled([one] * times) for value, one in found.items()}
     assert best(again) == best(found)
 
 
-@settings(deadline=None)
 @given(measured, measured)
 def test_two_steps_are_not_both_better_than_each_other(one: Figures, other: Figures) -> None:
     assert {compare(one, other)[0], compare(other, one)[0]} != {Verdict.BETTER}
@@ -337,7 +333,6 @@ def test_a_best_that_cannot_be_confirmed_ends_it() -> None:
     assert taken == [1, 1]
 
 
-@settings(deadline=None)
 @given(ladders)
 def test_a_ladder_ends_and_recommends_what_it_has_measured_twice(
     found: dict[int, Figures],

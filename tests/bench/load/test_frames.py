@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
@@ -12,8 +12,6 @@ from websockets.uri import parse_uri
 
 from gateway.bench.load import frames
 from gateway.bench.load.frames import BINARY, CLOSE, PING, TEXT, Frames
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SIZES = (0, 1, 125, 126, 65_535, 65_536)
 
@@ -37,7 +35,6 @@ def test_what_a_server_sends_is_read(size: int) -> None:
     assert list(Frames().feed(server(BINARY, b"b" * size))) == [(BINARY, b"b" * size)]
 
 
-@unhurried
 @given(
     st.lists(
         st.tuples(st.sampled_from([PING, CLOSE]), st.binary(max_size=125))

@@ -215,7 +215,7 @@ def test_goals_decide_the_status_and_files_have_all_of_it(
     with in_thread(ScriptedEngine(capacity=64)) as live:
         command = [
             *("bench", "load", live.ws, "--seconds", "1", "--warm", "0", "--rate", "20"),
-            *("--partials", "0", "--processes", "1", "--late", "500"),
+            *("--partials", "0", "--processes", "1", "--late", "60000"),
         ]
         good = main([*command, "--goal-final-p95", "20000", "--goal-errors", "0"])
         out = capsys.readouterr().out

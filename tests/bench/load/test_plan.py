@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench.load.plan import Goal, Plan, guests, share
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 PLAN = Plan(url="ws://x", langs=("de", "fr"), rooms=2, speakers=2, readers=3, slow=1, run="7")
 
@@ -32,7 +30,6 @@ def test_the_last_readers_of_each_room_are_slow() -> None:
     assert [(guest.number, guest.room) for guest in slow] == [(8, "bench-7-0"), (9, "bench-7-1")]
 
 
-@unhurried
 @given(st.integers(min_value=1, max_value=9))
 def test_every_guest_is_in_one_process(processes: int) -> None:
     plan = msgspec.structs.replace(PLAN, processes=processes)

@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.bench.load.plan import Plan
 from gateway.bench.load.script import CANCEL_S, Send, label, prefix, sends, times
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 PLAN = Plan(url="ws://x", langs=("de",), rate=2.0, seconds=20.0, partials=0.0)
 TEXT = "Let us wait two more minutes for Anna, she is on her way."
@@ -94,7 +92,6 @@ def test_the_rate_is_that_of_all_speakers_together() -> None:
     assert sum(map(len, found)) == pytest.approx(400, rel=0.15)
 
 
-@unhurried
 @given(
     st.integers(),
     st.floats(min_value=0.1, max_value=20),

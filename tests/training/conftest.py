@@ -1,3 +1,0 @@
-"""The profile of the property tests."""
-
-import tests.properties.conftest  # noqa: F401
