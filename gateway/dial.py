@@ -144,7 +144,8 @@ class Route:
         except websockets.InvalidHandshake as exc:
             raise ConnectionError(f"There is no gateway at {url}: {exc}.") from exc
         except OSError as exc:
-            raise ConnectionError(f"There is no gateway at {url}: {exc}. Is it running?") from exc
+            why = exc.strerror or exc
+            raise ConnectionError(f"There is no gateway at {url}: {why}. Is it running?") from exc
         line = Line(socket)
         try:
             await line.greet(self._answer_s)

@@ -71,7 +71,7 @@ def build(settings: Settings) -> Store | None:
     if settings.store is None:
         return None
     path = settings.store.removeprefix(SQLITE)
-    if path == settings.store or not path:
+    if path == settings.store or path in ("", ":memory:"):  # without a store all is in memory
         raise SettingsError(f"store cannot be {settings.store!r}: it is sqlite:PATH.")
     return SqliteStore(Path(path).expanduser(), settings.limits, keep_s=settings.keep_s)
 

@@ -32,7 +32,9 @@ def test_a_store_is_named_by_its_kind_and_path(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["rooms.db", "postgres://host/db", "sqlite:", ""])
+@pytest.mark.parametrize(
+    "name", ["rooms.db", "postgres://host/db", "sqlite:", "sqlite::memory:", ""]
+)
 def test_a_store_of_another_kind_is_told_at_once(name: str) -> None:
     with pytest.raises(SettingsError, match="sqlite:PATH"):
         build(Settings(store=name))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import faulthandler
 import logging
 import os
@@ -339,7 +340,8 @@ def listen(
     except OSError as exc:
         listener.close()
         why = exc.strerror or exc
-        raise OSError(f"Cannot listen on {host}:{port}: {why}. Choose another --port.") from exc
+        other = "--port" if exc.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        raise OSError(f"Cannot listen on {host}:{port}: {why}. Choose another {other}.") from exc
     return listener
 
 

@@ -122,6 +122,11 @@ def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
         assert "Traceback" not in second.text
 
 
+def test_a_host_that_is_none_is_not_answered_by_another_port() -> None:
+    with pytest.raises(OSError, match=r"Cannot listen on nowhere\.invalid:8000: .*another --host"):
+        listen("nowhere.invalid", 8000)
+
+
 def test_another_address_than_loopback_is_refused_without_insecure() -> None:
     with gateway(*SCRIPTED, "--host", "0.0.0.0") as process:
         assert process.popen.wait(10) != 0

@@ -371,12 +371,17 @@ def _files() -> None:
         pass  # then a socket too many says so
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """`main`, on the quickest loop there is."""
     _files()
     try:
-        from uvloop import new_event_loop
+        from uvloop import new_event_loop as loop
     except ImportError:
-        asyncio.run(main())
-    else:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(main())
+        loop = asyncio.new_event_loop  # type: ignore[assignment]
+    # Who asked may have gone: then there is nobody to be told anything.
+    with contextlib.suppress(BrokenPipeError), asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+if __name__ == "__main__":
+    run()

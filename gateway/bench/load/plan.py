@@ -15,6 +15,8 @@ from gateway.bench.schedule import Arrivals
 from gateway.messages import View
 
 Wire = Literal["json", "msgpack"]
+LEAST_PACE = 10.0
+"""Words a minute; a sentence that takes an hour has ten thousand partials."""
 MOST_RATE = 10_000.0
 """Utterances a second, more than any gateway takes. Those that grow are kept while they do."""
 KINDS = ("ack", "first", "grown", "final", "cancel")
@@ -91,6 +93,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"{self.rate:g} utterances a second are more than the {MOST_RATE:,.0f} that can be"
                 " made here: a smaller --rate."
+            )
+        if self.pace < LEAST_PACE:
+            raise ValueError(
+                f"Nobody speaks {self.pace:g} words a minute: --pace {LEAST_PACE:g} or more."
+            )
+        if self.processes > self.sockets:
+            raise ValueError(
+                f"Of {self.processes} client processes only {self.sockets} would have a socket:"
+                " fewer --processes."
             )
         if self.warm >= self.seconds:
             raise ValueError(

@@ -94,7 +94,9 @@ def made(
     until: float | None = None,
 ) -> Report:
     """The report of a run, as far as it came: to the second ``until``, where it was stopped."""
-    invalid = [line for line in (tally.slip.verdict(plan.late), _busy(tally)) if line]
+    invalid = [
+        line for line in (_silent(tally), tally.slip.verdict(plan.late), _busy(tally)) if line
+    ]
     errors = errors_share(plan, tally)
     last = max((second for flow in tally.flows.values() for second in flow), default=0)
     return Report(
@@ -148,6 +150,12 @@ def errors_share(plan: Plan, tally: Tally) -> float:
         return 0.0
     bad = (counts["refused"] + counts["unsent"]) * langs + counts["missed"] + counts["unended"]
     return bad / wanted
+
+
+def _silent(tally: Tally) -> str | None:
+    if any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
+        return None
+    return "Nothing was said in the time that counts: more --seconds, or a larger --rate."
 
 
 def _busy(tally: Tally) -> str | None:

@@ -273,6 +273,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
         (["--json", "nowhere/a.json"], "There is no directory nowhere"),
         (["--html", "."], ". is a directory"),
         (["--rate", "1e300"], "a smaller --rate"),
+        (["--processes", "500"], "fewer --processes"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_opened(
@@ -316,6 +317,23 @@ def test_a_client_process_that_opens_its_sockets_ends_with_the_one_that_started_
             process.stdin.flush()
             asyncio.run(until(lambda: bool(live.hub.sessions)))
             process.stdin.close()
+            assert process.wait(timeout=30) == 0
+            assert process.stderr.read() == b""
+
+
+def test_a_client_process_that_nobody_listens_to_ends_quietly() -> None:
+    with in_thread() as live:
+        start = pack(Start(plan=plan(live.ws), process=0, key=None, lines=lines()))
+        with subprocess.Popen(
+            [sys.executable, "-m", "gateway.bench.load.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdin and process.stdout and process.stderr
+            process.stdout.close()
+            process.stdin.write(start)
+            process.stdin.flush()
             assert process.wait(timeout=30) == 0
             assert process.stderr.read() == b""
 

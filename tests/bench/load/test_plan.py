@@ -46,6 +46,8 @@ def test_every_guest_is_in_one_process(processes: int) -> None:
         ({"warm": 30.0}, "All 30 s would be the first 30 s"),
         ({"words": (3, 2)}, "No utterance has 3 to 2 words"),
         ({"rate": 1e300}, "more than the 10,000"),
+        ({"pace": 0.001}, "Nobody speaks 0.001 words a minute: --pace 10 or more"),
+        ({"processes": 500}, "Of 500 client processes only"),
         ({"words": (0, 2)}, "No utterance has 0 to 2 words"),
     ],
 )

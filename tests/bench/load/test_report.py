@@ -153,6 +153,11 @@ def test_a_client_that_was_too_slow_proves_nothing() -> None:
     assert text.count("INVALID:") == 2
 
 
+def test_a_run_in_which_nothing_was_said_proves_nothing() -> None:
+    (why,) = reported(tally=Tally.of(PLAN)).invalid
+    assert why.startswith("Nothing was said in the time that counts")
+
+
 def test_the_gateways_own_figures_are_kept_over_time() -> None:
     found = reported(samples=SAMPLES)
     assert found.metrics["gateway_jobs_queued"] == [(-1.0, 0.0), (1.0, 2.0), (2.0, 3.0)]
