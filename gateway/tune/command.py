@@ -336,6 +336,6 @@ def _values(text: str) -> tuple[str, tuple[int, ...]]:
         found = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
     except ValueError:
         found = ()
-    if not found:
+    if not found or not name.strip():
         raise argparse.ArgumentTypeError("it is SETTING=N,N,...: say e.g. max_num_seqs=8,16,32")
     return name.strip().replace("-", "_"), found

@@ -399,10 +399,13 @@ def replayed(
     """
     span = max(one.t1 for one in meeting) + recogniser.PAUSE_S
     voices: list[list[Utterance]] = []
-    for number in range(times):
+    count = 0
+    for number in range(min(times, MOST + 1)):
         begin = _busiest(meeting, seconds) if not number else draw.random() * span
-        voices += _window(meeting, begin, seconds, span, partials=partials)
-        if sum(map(len, voices)) > MOST:
+        found = _window(meeting, begin, seconds, span, partials=partials)
+        voices += found
+        count += sum(map(len, found))
+        if count > MOST or number == MOST:
             raise _many(seconds)
     return Load(
         told=f"{times} of a recorded meeting of {span:.0f} s,"
@@ -437,8 +440,9 @@ def _window(
     speakers: dict[str, list[Utterance]] = {}
     for turn in range(int((begin + seconds) // span) + 1):
         for one in meeting:
-            said = _shifted(one, turn * span - begin)
-            if 0 <= said.t1 <= seconds:
+            by = turn * span - begin
+            if 0 <= one.t1 + by <= seconds:
+                said = _shifted(one, by)
                 if not partials:
                     said = replace(said, updates=())
                 speakers.setdefault(one.speaker or "", []).append(said)

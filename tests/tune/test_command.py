@@ -332,6 +332,7 @@ def test_other_languages_are_spoken_too(
         (["--describe", MEETING, "--json", "/nowhere/x.json"], 1, "There is no directory"),
         (["--describe", MEETING, "--try", "batch=1"], 2, "not tuned by batch, but by max_num_seqs"),
         (["--describe", MEETING, "--try", "max_num_seqs="], 2, "say e.g. max_num_seqs=8,16,32"),
+        (["--describe", MEETING, "--try", "=3"], 2, "say e.g. max_num_seqs=8,16,32"),
         (["--describe", MEETING, "--try", "max_num_seqs=0"], 2, "1 or more"),
         (["--describe", MEETING, "--try", "max_num_seqs=x"], 2, "'x' is no whole number"),
         (["--watch", "1", "--url", "http://127.0.0.1:port"], 1, "no address of a gateway"),

@@ -317,6 +317,9 @@ def test_several_meetings_begin_at_different_times_and_are_rooms_of_their_own() 
 def test_more_meetings_than_a_step_may_have_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 10,000 utterances in 100 s"):
         replayed(MEETING, 100.0, Random(0), times=10_000)
+    quiet = [said("1", 3600, 3602, "hello")]  # of which most say nothing in that time
+    with pytest.raises(ValueError, match="more than 10,000 utterances in 1 s"):
+        replayed(quiet, 1.0, Random(0), times=10**12)
 
 
 def test_a_short_meeting_begins_again() -> None:
