@@ -142,18 +142,31 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._shared:
-            for server in self.servers:
-                server.close()  # the listener; not the connections
+            await self._unlisten()
         await self._hub.drain(self._drain_s)
         for connection in list(self.server_state.connections):
             if isinstance(connection, Upgrade) and connection.transport.get_write_buffer_size():
                 connection.transport.abort()  # it does not read, and would be waited for
+        await self._unlisten()
         await super().shutdown(sockets)
         if self.force_exit:  # uvicorn left the application's end out, and would cancel it noisily
             await self.lifespan.shutdown()
         for connection in list(self.server_state.connections):
             connection.transport.abort()  # its client has not ended it in `GRACE_S`
         await asyncio.sleep(0)  # in which they are closed
+
+    async def _unlisten(self) -> None:
+        """Close the listeners; not the connections."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            # What it has accepted it makes one turn later, and loses where the listener was closed
+            # in between: https://github.com/python/cpython/issues/109564
+            for server in self.servers:
+                for listener in server.sockets:
+                    loop.remove_reader(listener.fileno())
+            await asyncio.sleep(0)
+        for server in self.servers:
+            server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Not uvicorn's: it would raise the signal again after a clean end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 from pathlib import Path
 
 import httpx2 as httpx
@@ -13,6 +14,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.seat import Seat
+from gateway.server.connection import begin
 from gateway.server.hub import Hub, Phase
 from gateway.session import State
 from gateway.sqlite import SqliteStore
@@ -180,5 +182,27 @@ def test_a_connection_that_was_not_told_of_the_end_does_not_outlive_the_gateway(
             assert not live.server.server_state.connections
             assert connection.transport.is_closing()
             assert await silent.read() in (b"[end]", b"[reset]")
+
+    run(main)
+
+
+def test_what_was_accepted_before_the_listener_was_closed_is_a_connection() -> None:
+    """In CPython 3.11 it would be lost, and be left open."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        accept = loop._accept_connection  # type: ignore[attr-defined]
+        rests: list[Awaitable[None] | None] = []
+
+        def accepted(*args: object) -> None:
+            accept(*args)
+            rests.append(begin(live.server._unlisten()))
+
+        loop._accept_connection = accepted  # type: ignore[attr-defined]
+        async with running() as live, dial(int(live.ws.rpartition(":")[2])):
+            await until(lambda: bool(rests))
+            assert rests[0] is not None
+            await rests[0]
+            await until(lambda: len(live.server.server_state.connections) == 1)
 
     run(main)
