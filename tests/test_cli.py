@@ -82,6 +82,8 @@ def test_serve_says_so_when_its_port_is_taken(capsys: pytest.CaptureFixture[str]
         (["bench", "load", "ws://x", "more"], "There is no more here."),
         (["bench", "journey", "--client", "3"], "There is no --client here. Did you mean --client"),
         (["bench", "journey", "--", "--prot"], "There is no --prot here. Did you mean --port?"),
+        (["bench", "journey", "--", "--port=80"], "--port=80 is not for (f)"),
+        (["bench", "journey", "--rates", "1e9"], "more than 10,000 cannot be sent"),
         (["tune", "--descrbe", "4 a second"], "Did you mean --describe?"),
         (["say", "hello"], "--to"),
         (["say", "hello", "--to", ","], "it names no language"),

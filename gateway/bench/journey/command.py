@@ -34,6 +34,10 @@ TEXT = "The architectures that led to this gateway, measured side by side."
 CLIENTS = {"embedded": (1, 5, 10, 25), "vllm": (1, 5, 10, 25, 50)}
 QUICK_CLIENTS = (1, 25)
 RATES = (0.8, 3.0)
+MOST_RATE = 10_000.0
+"""Requests a second of an open loop, or times those of (a), at most."""
+OWN = ("--host", "--port")
+"""Flags of (f) that the journey sets itself."""
 BUSY = 0.3
 """Load of each CPU above which a machine is not idle, and what is measured on it is in doubt."""
 PACKAGES = ("vllm", "torch", "ctranslate2", "starlette", "uvicorn", "websockets")
@@ -171,6 +175,9 @@ def _understood(flags: list[str]) -> None:
     """Raise `SettingsError` for what (f) would not start with, before anything is measured."""
     if not flags:
         return
+    for flag in flags:
+        if flag.partition("=")[0] in OWN:
+            raise SettingsError(f"{flag} is not for (f): it has an address that the journey knows.")
     asked = [sys.executable, "-m", "gateway", "settings", *flags]
     told = subprocess.run(asked, capture_output=True, text=True, check=False)
     if told.returncode:
@@ -265,4 +272,7 @@ def _counts(given: str) -> tuple[int, ...]:
 
 
 def _numbers(given: str) -> tuple[float, ...]:
-    return tuple(flags.seconds(one) for one in given.split(","))
+    found = tuple(flags.seconds(one) for one in given.split(","))
+    if max(found) > MOST_RATE:
+        raise argparse.ArgumentTypeError(f"more than {MOST_RATE:,.0f} cannot be sent here")
+    return found
