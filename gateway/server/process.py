@@ -456,21 +456,18 @@ async def _progress(engine: Engine, clock: Callable[[], float], quiet: bool) -> 
     try:
         while True:
             line = f"Starting {engine.name} ... {clock() - begun:.0f} s"
-            if terminal:
-                sys.stderr.write("\r" + line)
-            else:
-                sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+            say("\r" + line if terminal else line + "\n")
             await asyncio.sleep(1 if terminal else 30)
     finally:
         if terminal:
-            sys.stderr.write("\r\x1b[K")
+            say("\r\x1b[K")
 
 
 def say(text: str) -> None:
-    """On the terminal."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    """On the terminal, if it takes it: a gateway is not to end by a disk that is full of logs."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _announcement(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -120,6 +124,29 @@ def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
         assert second.popen.wait(10) == 1
         assert f"127.0.0.1:{first.port}" in second.text and "--port" in second.text
         assert "Traceback" not in second.text
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a disk that is full")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_whose_log_cannot_be_written_serves(workers: str) -> None:
+    def answers() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
+            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return peer.recv(100).startswith(b"HTTP/1.1 200 ")
+        return False
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = (sys.executable, "-m", "gateway", "serve", "--engine", "scripted")
+    flags = ("--port", str(port), "--workers", workers)
+    with open("/dev/full", "w") as full, subprocess.Popen([*command, *flags], stderr=full) as child:
+        try:
+            asyncio.run(until(lambda: child.poll() is not None or answers()))
+            assert child.poll() is None
+        finally:
+            child.terminate()
+            assert child.wait(20) == 0
 
 
 def test_a_host_that_is_none_is_not_answered_by_another_port() -> None:
