@@ -98,26 +98,51 @@ class Watch:
     def feed(self, text: str) -> str:
         """Take a piece of the output, return what may be shown now. Raises `Rejected`."""
         if self._easy:
+            found = self._lexicon.begun.get(text)
+            if found is None or self._words + 1 > self._words_most:
+                return self._grow(text)
             # As nearly always. `_look` would find the same.
-            begins = text[:1] == " "
-            word = text[1:] if begins else self._token + text
-            begins = begins or not self._token
-            folded = self._lexicon.words.get(word)
-            if folded is None:
-                folded = self._lexicon.learn(word)
-            if folded and self._words + begins <= self._words_most:
-                if begins:
-                    self._words += 1
-                    if self._folded:
-                        self._say(self._folded)
-                self._token = word
-                self._folded = folded
-                self.text += text
-                self._weight += len(text)
-                if self._weight > self._weight_most:
-                    raise rejected(Guard.LENGTH, "is far longer than the source")
-                return text
+            folded = self._folded
+            if folded:
+                runs = self._runs
+                if folded in runs.said:
+                    self._say(folded)
+                else:
+                    runs.said.add(folded)
+                    runs.tokens.append(folded)
+            self._words += 1
+            self._token, self._folded = found
+            self.text += text
+            self._weight += len(text)
+            if self._weight > self._weight_most:
+                raise rejected(Guard.LENGTH, "is far longer than the source")
+            return text
         return self._look(text)
+
+    def _grow(self, text: str) -> str:
+        """`feed`, where a word may follow, more of the last one, or the sign that ends it."""
+        begins = text[:1] == " "
+        word = text[1:] if begins else self._token + text
+        begins = begins or not self._token
+        folded = self._lexicon.learn(word)
+        ended = None if folded else self._lexicon.ended.get(word)
+        if not (folded or ended) or self._words + begins > self._words_most:
+            return self._look(text)
+        if begins:
+            self._words += 1
+            if self._folded:
+                self._say(self._folded)
+        if ended:
+            self._say(ended)
+            self._token = self._folded = ""
+        else:
+            self._token = word
+            self._folded = folded
+        self.text += text
+        self._weight += len(text)
+        if self._weight > self._weight_most:
+            raise rejected(Guard.LENGTH, "is far longer than the source")
+        return text
 
     def end(self) -> str:
         """The model has ended: judge the whole, return what was held back. Raises `Rejected`."""

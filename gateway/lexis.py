@@ -20,8 +20,11 @@ NGRAM = 8
 """Longest repeated phrase looked for, in words (or dense characters)."""
 
 LEXICON_MOST, LEXICON_LONGEST = 16_384, 32
-"""Words of one language that are remembered, and their characters: 2 MB of Latin ones, 7 MB at
+"""Words of one language that are remembered, and their characters: 4 MB of Latin ones, 9 MB at
 most. A full lexicon begins anew, which costs some microseconds a word."""
+
+SIGNS = frozenset(",.;:!?")
+"""What ends a word, and nothing that a guard looks for."""
 
 DENSE_CHAR = re.compile(f"[{DENSE}]")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -105,31 +108,44 @@ class Lexicon:
     it have said, so nearly every word is found here, instead of looking at its characters.
 
     ``words``  by spelling: the word case-folded, or "" where it is none, or may be a rude one
+    ``begun``  by spelling, with a space before it: both, of those that are a word
+    ``ended``  as ``words``, of a word with the sign that ends it, which that has as none
     """
 
-    __slots__ = ("_rude", "words")
+    __slots__ = ("_rude", "begun", "ended", "words")
 
     def __init__(self, rude: re.Pattern[str] | None) -> None:
         self._rude = rude
         self.words: dict[str, str] = {}
+        self.begun: dict[str, tuple[str, str]] = {}
+        self.ended: dict[str, str] = {}
 
     def learn(self, word: str) -> str:
         """What ``words`` has of it; it has it from now on, unless that is too long."""
-        known = self.words.get(word)
-        if known is not None:
-            return known
-        plain = word.isalnum() and not DENSE_CHAR.search(word)
-        # Whether a rude word ends with it, only what follows can tell: a space would.
-        if plain and self._rude is not None and self._rude.search(word.lower() + " "):
-            plain = False
-        folded = word.casefold() if plain else ""
-        if folded == word:
-            folded = word  # one string in memory instead of two
+        found = self.words.get(word)
+        if found is not None:
+            return found
+        folded = self._folded(word)
         if len(word) <= LEXICON_LONGEST:
             if len(self.words) >= LEXICON_MOST:
-                self.words.clear()
+                for known in (self.words, self.begun, self.ended):
+                    known.clear()
             self.words[word] = folded
+            if folded:
+                self.begun[f" {word}"] = (word, folded)
+            # Of `TOKEN`s a sign can be a part only where more follows, and that is another piece.
+            if word[-1:] in SIGNS and (ended := self._folded(word[:-1])):
+                self.ended[word] = ended
         return folded
+
+    def _folded(self, word: str) -> str:
+        if not word.isalnum() or DENSE_CHAR.search(word):
+            return ""
+        # Whether a rude word ends with it, only what follows can tell: a space would.
+        if self._rude is not None and self._rude.search(word.lower() + " "):
+            return ""
+        folded = word.casefold()
+        return word if folded == word else folded  # one string in memory instead of two
 
 
 LEXICONS = {"": Lexicon(None), **{language: Lexicon(rude) for language, rude in RUDE.items()}}

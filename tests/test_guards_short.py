@@ -29,6 +29,31 @@ PIECES = (
         '"',
         "</think>",
     ),
+    *(
+        " Tag,",
+        " war.",
+        " sehr,",
+        " 1,",
+        "000",
+        " gut!",
+        "!",
+        "?",
+        " Arsch.",
+        "Arsch,",
+        " fick",
+        " fick!",
+    ),
+    *(
+        " Schei\u00df",
+        "\u00dfe,",
+        ":",
+        " \u4e2d,",
+        " a.b.",
+        " \u0130stanbul,",
+        "-",
+        " wohl-",
+        " _a,",
+    ),
 )
 
 
@@ -72,8 +97,8 @@ def test_the_short_way_finds_what_the_long_one_does(
 
 
 def test_whole_sentences_take_the_short_way_word_for_word() -> None:
-    good = "Wir sehen uns die Zahlen noch einmal an und legen dann gemeinsam alles fest".split()
-    text = "We will look at the figures again and then decide it all."
+    good = "Wir sehen uns die Zahlen noch einmal an, und legen dann, gemeinsam: alles fest.".split()
+    text = "We will look at the figures again and then, together, decide it all."
     follower = Watch(Job(id="1", text=text, source="en", target="de"))
     looks = []
     look = follower._look
@@ -83,10 +108,11 @@ def test_whole_sentences_take_the_short_way_word_for_word() -> None:
     assert looks == [good[0]]
 
 
-def test_an_output_that_is_far_too_long_is_seen_on_the_short_way_too() -> None:
+@pytest.mark.parametrize("last", [" beisammen", " beisammen."])
+def test_an_output_that_is_far_too_long_is_seen_on_the_short_way_too(last: str) -> None:
     follower = Watch(Job(id="1", text="Hi.", source="en", target="de"))
     for piece in ("Guten", " Morgen", " liebe", " Freunde"):
         assert follower.feed(piece) == piece
     with pytest.raises(Rejected) as caught:
-        follower.feed(" beisammen")
+        follower.feed(last)
     assert caught.value.guard == Guard.LENGTH

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.lexis import LEXICON_LONGEST, LEXICON_MOST, NGRAM, Lexicon, Runs, crude, weight
-from gateway.phrases import CRUDE
+from gateway.phrases import CRUDE, RUDE
 
 
 def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
@@ -34,16 +34,36 @@ def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject
 
 def test_a_lexicon_is_bounded() -> None:
     lexicon = Lexicon(None)
-    for n in range(LEXICON_MOST):
+    lexicon.learn("end.")
+    for n in range(1, LEXICON_MOST):
         assert lexicon.learn(f"Word{n}") == f"word{n}"
     assert len(lexicon.words) == LEXICON_MOST
-    assert lexicon.learn("Word0") == "word0"
+    assert lexicon.learn("Word1") == "word1"
     assert len(lexicon.words) == LEXICON_MOST
+    assert lexicon.ended == {"end.": "end"}
     lexicon.learn("more")
     assert lexicon.words == {"more": "more"}
+    assert not lexicon.ended
     assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
     assert lexicon.words == {"more": "more"}
     assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
+
+
+def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
+    lexicon = Lexicon(RUDE["de"])
+    said = (
+        "Tag,",
+        "war.",
+        "12!",
+        ",",
+        "a,b.",
+        "Fick,",
+        "\u4e2d,",
+        "Tag",
+        f"{'A' * LEXICON_LONGEST}.",
+    )
+    assert [lexicon.learn(word) for word in said] == ["", "", "", "", "", "", "", "tag", ""]
+    assert lexicon.ended == {"Tag,": "tag", "war.": "war", "12!": "12"}
 
 
 @given(
