@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,6 +19,8 @@ READY_S = 60.0
 END_S = 20.0
 """Seconds that it has after SIGTERM."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
+READY = re.compile(rb" is ready[.,]")
+"""What it says when it has started."""
 WORKER = "gateway.server.worker"
 """In the command line of each process of ``--workers``."""
 
@@ -38,6 +41,9 @@ class Child:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
         self._environ = clean | dict(environ or {})
         self._process: asyncio.subprocess.Process | None = None
+        self._begun = 0  # where in the log the newest start is
+        self.up = False
+        """Whether it is ready, and nobody has ended it."""
 
     @property
     def pid(self) -> int:
@@ -52,6 +58,7 @@ class Child:
     async def start(self) -> None:
         """Start it, and wait until it translates. Raises `ChildProcessError`."""
         with self._log.open("ab") as log:
+            self._begun = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "gateway", "serve", *self._flags),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -67,6 +74,7 @@ class Child:
                 await self.kill()
                 raise ChildProcessError(f"The gateway did not start: {self.text[-2000:].strip()}")
             await asyncio.sleep(0.05)
+        self.up = True
 
     async def kill(self) -> None:
         """End it as a power cut would: signal 9."""
@@ -89,6 +97,7 @@ class Child:
     async def _end(self, sign: signal.Signals) -> int:
         process = self._process
         assert process is not None, "it was not started"
+        self.up = False
         if process.returncode is None:
             process.send_signal(sign)
             try:
@@ -101,6 +110,8 @@ class Child:
         return process.returncode
 
     async def _ready(self) -> bool:
+        if not READY.search(self._log.read_bytes()[self._begun :]):
+            return False  # a worker of the one before may answer still
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:

@@ -283,7 +283,7 @@ class Soak:
     async def _sample(self) -> None:
         loop = asyncio.get_running_loop()
         while not await self._pause(SAMPLE_S):
-            rss = self._child.rss()
+            rss = self._child.rss() if self._child.up else 0
             if rss:
                 self._memory[-1].append((loop.time(), rss))
 
@@ -336,7 +336,8 @@ class Soak:
         log = self._child.text
         if "Traceback" in log:
             tally.unexpected["tracebacks in the gateway's log"] = log.count("Traceback")
-        last = warm(self._memory[-1]) or self._memory[-1] or [(0.0, 0.0)]
+        lives = [points for points in self._memory if points] or [[(0.0, 0.0)]]
+        last = warm(lives[-1]) or lives[-1]
         return Report(
             seed=plan.seed,
             seconds=round(seconds, 1),
