@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -368,5 +369,6 @@ def _fault(text: str) -> None:
 
 
 def _complain(text: str, status: int) -> int:
-    print("gateway:", "\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+    with contextlib.suppress(OSError):  # a disk that is full keeps nobody from serving
+        print("gateway:", "\n".join(map(printable, text.split("\n"))), file=sys.stderr)
     return status

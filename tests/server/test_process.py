@@ -140,7 +140,11 @@ def test_a_gateway_whose_log_cannot_be_written_serves(workers: str) -> None:
         port = probe.getsockname()[1]
     command = (sys.executable, "-m", "gateway", "serve", "--engine", "scripted")
     flags = ("--port", str(port), "--workers", workers)
-    with open("/dev/full", "w") as full, subprocess.Popen([*command, *flags], stderr=full) as child:
+    environ = os.environ | {"GATEWAY_UNKNOWN": "is warned of, too"}
+    with (
+        open("/dev/full", "w") as full,
+        subprocess.Popen([*command, *flags], stderr=full, env=environ) as child,
+    ):
         try:
             asyncio.run(until(lambda: child.poll() is not None or answers()))
             assert child.poll() is None
