@@ -139,9 +139,7 @@ class Watch:
             self._token = word
             self._folded = folded
         self.text += text
-        self._weight += len(text)
-        if self._weight > self._weight_most:
-            raise rejected(Guard.LENGTH, "is far longer than the source")
+        self._weigh(len(text))
         return text
 
     def end(self) -> str:
@@ -238,10 +236,13 @@ class Watch:
             start = max(0, before - RUDE_MOST - 1)  # one more, which a word may be the rest of
             if self._rude.search(self.text[start:].lower(), 1 if start else 0):
                 raise rejected(Guard.RUDE, "has a word that the source does not account for")
-        self._weight += len(shown) if shown.isascii() else weight(shown)
+        self._weigh(len(shown) if shown.isascii() else weight(shown))
+        return shown
+
+    def _weigh(self, more: float) -> None:
+        self._weight += more
         if self._weight > self._weight_most:
             raise rejected(Guard.LENGTH, "is far longer than the source")
-        return shown
 
     def _unquoted(self, text: str) -> str:
         for at, char in enumerate(text):

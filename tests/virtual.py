@@ -45,8 +45,4 @@ class Loop(asyncio.SelectorEventLoop):
 def run(main: Callable[[Callable[[], float]], Coroutine[Any, Any, T]]) -> T:
     """Like `asyncio.run`; ``main`` is called with the clock."""
     with asyncio.Runner(loop_factory=Loop) as runner:
-        return runner.run(_called(main))
-
-
-async def _called(main: Callable[[Callable[[], float]], Coroutine[Any, Any, T]]) -> T:
-    return await main(asyncio.get_running_loop().time)
+        return runner.run(main(runner.get_loop().time))

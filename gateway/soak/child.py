@@ -110,8 +110,10 @@ class Child:
         return process.returncode
 
     async def _ready(self) -> bool:
-        if not READY.search(self._log.read_bytes()[self._begun :]):
-            return False  # a worker of the one before may answer still
+        with self._log.open("rb") as log:
+            log.seek(self._begun)
+            if not READY.search(log.read()):
+                return False  # a worker of the one before may answer still
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:
