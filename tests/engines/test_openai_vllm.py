@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -18,6 +17,7 @@ from contextlib import aclosing
 import pytest
 from websockets.asyncio.client import connect
 
+from benchmarks.host import answers
 from gateway import profiles
 from gateway.engines.base import Aborted
 from gateway.engines.openai import OpenAIEngine
@@ -69,14 +69,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def counted(url: str, *names: str) -> float:
