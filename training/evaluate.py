@@ -22,8 +22,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from training import metrics, noise
+from training.figures import LANGUAGES
 from training.prompt import END, Text, prompted
-from training.slots import LANGUAGES
 
 TOKENISERS = {"ja": "char", "zh": "zh"}
 SPOKEN = ("everyday", "meeting100")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from training import noise, prepare, slots
+from training.figures import LANGUAGES
 from training.pairs import SCARCE, WEIGHTS, Pair
 
 ROW = 512
@@ -97,7 +98,7 @@ class Source:
     def example(self, draw: random.Random) -> Example:
         mix = self.mix
         if draw.random() < mix.copied:
-            text, other = slots.strange(draw), draw.choice(slots.LANGUAGES[1:])
+            text, other = slots.strange(draw), draw.choice(LANGUAGES[1:])
             pair = ("en", other) if draw.random() < 0.5 else (other, "en")
             return Example(text, text, *pair)
         language, sides, into = self._sentence(draw)
@@ -126,7 +127,7 @@ class Source:
         if at >= len(self._pairs):
             columns = slots.fill(self._own[at - len(self._pairs)], draw)
             n = draw.randrange(1, len(columns))
-            return slots.LANGUAGES[n], (columns[0], columns[n]), draw.random() < 0.5
+            return LANGUAGES[n], (columns[0], columns[n]), draw.random() < 0.5
         pair = self._pairs[at]
         into = draw.random() < 0.5 if pair.way == "both" else pair.way == "into"
         if draw.random() < self.mix.renamed:
@@ -164,7 +165,7 @@ _LIKE = (
 def renamed(pair: Pair, draw: random.Random) -> Pair:
     """``pair`` with its names and its figure replaced on both sides, where they can be found."""
     english, other, language = pair.english, pair.other, pair.language
-    column = slots.LANGUAGES.index(language)
+    column = LANGUAGES.index(language)
     for name in sorted(set(_NAME.findall(english))):
         old, there = _standing(name, "en"), _standing(name, language)
         if not old.search(english) or len(old.findall(english)) != len(there.findall(other)):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from training import pairs, prepare, slots
+from training import figures, pairs, prepare
 from training.pairs import Pair
 from training.prompt import Text
 
@@ -84,7 +84,7 @@ def missing(rows: list[Pair], count: int) -> list[Text]:
     texts = [
         Text(english, "en", language)
         for english, languages in there.items()
-        for language in slots.LANGUAGES[1:]
+        for language in figures.LANGUAGES[1:]
         if language not in languages
     ]
     random.Random(0).shuffle(texts)

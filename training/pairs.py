@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.figures import LANGUAGES
 from training.noise import SPACELESS
-from training.slots import LANGUAGES, SLOT, SLOTS
+from training.slots import SLOT, SLOTS
 
 WEIGHTS: dict[str, float] = {
     "own": 2.5,

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from training import noise, pairs, slots
+from training import figures, noise, pairs, slots
 from training.pairs import Pair
 
-CONTROLS = ("<pad>", "<s>", "</s>", "<sep>", "<part>", *(f"<{code}>" for code in slots.LANGUAGES))
+CONTROLS = ("<pad>", "<s>", "</s>", "<sep>", "<part>", *(f"<{code}>" for code in figures.LANGUAGES))
 VOCABULARY = 16_384
 PAIRS, SYNTHETIC, OWN = "pairs.tsv.gz", "synthetic.tsv.gz", "own.tsv"
 TOKENIZER = "tokenizer.json"
@@ -107,7 +107,7 @@ def _sample(rows: list[Pair], own: list[tuple[str, ...]]) -> Iterator[str]:
     for columns in own:
         for _ in range(2):
             yield from slots.fill(columns, draw)
-        for text, code in zip(slots.fill(columns, draw), slots.LANGUAGES, strict=True):
+        for text, code in zip(slots.fill(columns, draw), figures.LANGUAGES, strict=True):
             yield noise.recognised(text, code)
 
 

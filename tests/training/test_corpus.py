@@ -11,7 +11,8 @@ import pytest
 
 import training
 from training import pairs
-from training.slots import LANGUAGES, SLOT, SLOTS
+from training.figures import LANGUAGES
+from training.slots import SLOT, SLOTS
 
 CORPUS = sorted((Path(training.__file__).parent / "corpus").glob("*.tsv"))
 ENDS = re.compile(r"""[.?!…。？！]\s?["”“»』」）)]?$""")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training import metrics
-from training.slots import LANGUAGES, SLOTS, thousands
+from training.figures import LANGUAGES, thousands
+from training.slots import SLOTS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training import noise
-from training.slots import LANGUAGES
+from training.figures import LANGUAGES
 
 TEXTS = (
     st.text(st.sampled_from("aB ä.,:;-–'’\"«»„“!?…¿(）。、「」7é漢カ１ "), max_size=40) | st.text()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training import slots
+from training import figures, slots
 
 SEEDS = st.integers(0, 2**32)
 
@@ -16,7 +16,7 @@ SEEDS = st.integers(0, 2**32)
 @given(st.sampled_from(sorted(slots.SLOTS)), SEEDS)
 def test_every_slot_has_a_value_in_each_of_the_six_languages(slot: str, seed: int) -> None:
     values = slots.SLOTS[slot](random.Random(seed))
-    assert len(values) == len(slots.LANGUAGES) == 6
+    assert len(values) == len(figures.LANGUAGES) == 6
     assert all(value == value.strip() and value for value in values)
     assert not any("{" in value or "\t" in value for value in values)
 
@@ -40,7 +40,7 @@ def test_an_unknown_slot_is_an_error() -> None:
 def filled(monkeypatch: pytest.MonkeyPatch, language: str, text: str, value: str) -> str:
     monkeypatch.setitem(slots.SLOTS, "name", lambda _: (value,) * 6)
     columns = slots.fill([text] * 6, random.Random(0))
-    return columns[slots.LANGUAGES.index(language)]
+    return columns[figures.LANGUAGES.index(language)]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_the_word_before_a_slot_agrees_with_its_value(
     ],
 )
 def test_large_figures_have_the_separators_of_each_language(
-    number: int, expected: slots.Values
+    number: int, expected: figures.Values
 ) -> None:
-    assert slots.thousands(number) == expected
+    assert figures.thousands(number) == expected
 
 
 def test_known_names_are_transcribed_and_coined_ones_stay_in_latin_letters() -> None:
