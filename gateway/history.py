@@ -89,7 +89,7 @@ def _set(brief: Brief, event: Settings) -> None:
 
 def _said(event: Source, now: float) -> Utterance:
     utterance = Utterance(event.id, event.ord, "", now)
-    utterance.rev, utterance.turn = event.rev, 1
+    utterance.seq, utterance.rev, utterance.turn = event.seq, event.rev, 1
     utterance.lang, utterance.text, utterance.final = event.lang, event.text, True
     utterance.speaker, utterance.t0, utterance.t1 = event.speaker, event.t0, event.t1
     return utterance

@@ -1,9 +1,11 @@
-"""Every limit of the core, finite and named, and the token bucket.
+"""Every limit of the core, finite and named, what a text counts against them, and the token bucket.
 
 Owns: the numbers and why they are what they are. Must not know: who is limited.
 """
 
 from __future__ import annotations
+
+from sys import getsizeof
 
 import msgspec
 
@@ -32,8 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that what was decided may wait before the reader is closed with 4008."""
     log: int = 50_000
     """Durable events kept per room. Two hours of talk in twenty languages are 32,000."""
-    log_bytes: int = 16_777_216
-    """Memory of the durable events kept per room: some 30,000 of them."""
+    log_bytes: int = 33_554_432
+    """Memory of the durable events kept per room: some 40,000 of them."""
     memory_bytes: int = 268_435_456
     """Memory of the durable events of all rooms together. Beyond it the rooms that have been empty
     longest are given up, then the longest logs lose their beginning."""
@@ -79,6 +81,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a token to resume with is good for."""
     grace_s: float = 10.0
     """Seconds that the captions of a speaker whose socket was lost are still made."""
+
+
+def memory(text: str) -> int:
+    """Return the memory of a text in bytes, with the UTF-8 that Python keeps beside it.
+
+    Python caches the UTF-8 of a text that is not ASCII when it is encoded for the first time.
+    `sys.getsizeof` counts that cache, so it returns more after the encoding than before. This
+    function returns the same at any time.
+    """
+    if text.isascii():
+        return _EMPTY + len(text)
+    # A new string has no cache. Its last character stands for the byte that ends the cache.
+    return getsizeof(text + " ") + len(text.encode())
+
+
+_EMPTY = getsizeof("")
 
 
 class TokenBucket:

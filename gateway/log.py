@@ -9,23 +9,40 @@ than is left is told so, and never given a part as the whole.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable
-from itertools import chain, islice
+from collections.abc import Callable, Iterable
+from itertools import islice
+from operator import attrgetter
 from sys import getsizeof
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec import inspect
+from msgspec.inspect import LiteralType
+from msgspec.structs import astuple, replace
 
-from gateway.limits import Limits
-from gateway.messages import Cancelled, Edited, Failed, Final, Retracted, Settings, Source
+from gateway.limits import Limits, memory
+from gateway.messages import (
+    DURABLE,
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    Settings,
+    Source,
+    Timing,
+)
 
 Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 """Events that carry a ``seq``."""
 
-EVENT_BYTES = 400
-"""Memory of an event beside its text (``tests/test_log.py`` measures it)."""
+ENTRY_BYTES = 144
+"""Memory that a log takes for an event beside the event itself: its `Entry`, its cost, and its place
+in three lists."""
+SMALL = 256
+"""The largest number of which CPython has one object for all."""
 
 
 class Entry(NamedTuple):
@@ -53,6 +70,7 @@ class Log:
     """
 
     __slots__ = (
+        "_costs",
         "_entries",
         "_limits",
         "_seqs",
@@ -71,7 +89,8 @@ class Log:
         self.seq = 0
         self._limits = limits
         self._entries: deque[Entry] = deque()
-        self._seqs: dict[str | None, list[int]] = {}  # by `concerns`; the first may be forgotten
+        self._costs: deque[int] = deque()  # of the entries, as they were counted
+        self._seqs: dict[str | None, array[int]] = {}  # by `concerns`; the first may be forgotten
         self.originals: set[int] = set()
         self.bytes = 0
 
@@ -135,7 +154,7 @@ class Log:
     def count(self, lang: str | None, seq: int) -> int:
         """How many of the events after ``seq`` that are left are for the readers of a language, or
         for everybody. As fast for two hours as for a second: many come back at once."""
-        seqs = self._seqs.get(lang, [])
+        seqs = self._seqs.get(lang, ())
         return len(seqs) - bisect_right(seqs, max(seq, self.oldest - 1))
 
     def entries(self, seq: int = 0) -> list[Entry]:
@@ -169,8 +188,8 @@ class Log:
         for n, (event, at) in enumerate(reversed(self._entries), 1):
             if isinstance(event, _TEXTS) and event.ord == ord:
                 erased = replace(event, text="")
-                self.bytes -= _cost(event) - _cost(erased)
-                self._entries[-n] = Entry(erased, at)
+                self.bytes += cost(erased) - self._costs[-n]
+                self._entries[-n], self._costs[-n] = Entry(erased, at), cost(erased)
                 if isinstance(event, Source):
                     return  # nothing was said of it before
 
@@ -178,14 +197,18 @@ class Log:
         event = entry.event
         assert event.seq is not None, "an event of a log has a number"
         self._entries.append(entry)
-        self._seqs.setdefault(self.concerns(event), []).append(event.seq)
-        self.bytes += _cost(event)
+        concerns = self.concerns(event)
+        if concerns not in self._seqs:
+            self._seqs[concerns] = array("q")
+        self._seqs[concerns].append(event.seq)
+        self._costs.append(cost(event))
+        self.bytes += self._costs[-1]
         while len(self._entries) > self._limits.log or self.bytes > self._limits.log_bytes:
             self._pop()
 
     def _pop(self) -> None:
         event = self._entries.popleft().event
-        self.bytes -= _cost(event)
+        self.bytes -= self._costs.popleft()
         lang = self.concerns(event)
         seqs = self._seqs[lang]
         if seqs[len(seqs) // 2] < self.oldest:  # half of them at once: each is moved once
@@ -202,12 +225,36 @@ _EVERYBODY = (Source, Retracted, Settings)
 """A union would be built anew at each call, and there are many."""
 
 
-def _cost(event: Durable) -> int:
-    match event:
-        case Source() | Final() | Edited():
-            return EVENT_BYTES + getsizeof(event.text)
-        case Settings():
-            terms = (event.glossary or {}).items()
-            return EVENT_BYTES + sum(map(getsizeof, chain((event.context or "",), *terms)))
-        case _:
-            return EVENT_BYTES
+def cost(event: Durable) -> int:
+    """Return the memory of an event in a log, in bytes, with the UTF-8 of its texts.
+
+    Every text counts as if no other event shared it. ``tests/properties/test_memory.py`` compares
+    it with the memory that events really take.
+    """
+    return ENTRY_BYTES + getsizeof(event) + sum(map(_memory, _PARTS[type(event)](event)))
+
+
+def _memory(value: object) -> int:
+    if isinstance(value, str):
+        return memory(value)
+    if value is None or (isinstance(value, int) and value <= SMALL):
+        return 0  # there is one object of each in a process
+    if isinstance(value, dict):
+        return getsizeof(value) + sum(map(memory, value)) + sum(map(memory, value.values()))
+    if isinstance(value, tuple):
+        return getsizeof(value) + sum(map(memory, value))
+    if isinstance(value, Timing):
+        return getsizeof(value) + sum(map(getsizeof, astuple(value)))
+    return getsizeof(value)
+
+
+def _parts(kind: type[Durable]) -> Callable[[Durable], tuple[object, ...]]:
+    """Return a function that returns the fields of an event which take memory of their own.
+
+    A literal takes none: there is one object of each in a process.
+    """
+    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]
+    return attrgetter(*(one.name for one in fields if not isinstance(one.type, LiteralType)))
+
+
+_PARTS = {kind: _parts(kind) for kind in DURABLE}

@@ -3,13 +3,14 @@
 Owns: utterances and speeches by their ids, their order, and which of them is forgotten. Must not
 know: captions' making, members, the log.
 
-Bound: so many utterances; the oldest that has ended goes first.
+Bound: so many utterances; the oldest that has ended goes first. Their texts are those of the log's
+events, so the room has the memory forget what the log has dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import islice, takewhile
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.flow import Flow
@@ -103,10 +104,21 @@ class Memory:
         """What was said to its end before an utterance began, newest first."""
         return (other for other in self.last(NEAR) if other.ord < utterance.ord)
 
+    def forget(self, oldest: int) -> None:
+        """Forget the utterances that have ended and of which the log has dropped the beginning.
+
+        :param oldest: number of the oldest event in the log
+        """
+        dropped = takewhile(lambda one: one.seq < oldest, self.utterances.values())
+        self._drop([utterance for utterance in dropped if utterance.ended])
+
     def _forget(self) -> None:
         over = max(0, len(self.utterances) - self._most)
         ended = (utterance for utterance in self.utterances.values() if utterance.ended)
-        for utterance in list(islice(ended, over)):
+        self._drop(list(islice(ended, over)))
+
+    def _drop(self, utterances: Iterable[Utterance]) -> None:
+        for utterance in utterances:
             del self.utterances[utterance.id]
             speech = self.speeches.get(utterance.root)
             # Restored parts belong to none, and their root's id may have been taken again.

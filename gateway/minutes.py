@@ -59,6 +59,7 @@ class Minutes:
             t0=u.t0,
             t1=u.t1,
         )
+        u.seq = u.seq or event.seq
         self._keep(event, None, now)
 
     def final(
@@ -113,6 +114,7 @@ class Minutes:
     ) -> None:
         """The work on a language of it, or on all of it, was stopped."""
         event = Cancelled(seq=self._log.next(), id=u.id, rev=u.rev, lang=lang, was=was)
+        u.seq = u.seq or self._log.seq
         self._keep(event, lang, now, to=to, ref=ref, tag=tag)
 
     def original(self, u: Utterance, now: float, *, to: Member, ref: str | None) -> None:

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 from gateway import framing
 from gateway.codec import Codec, Envelope
 from gateway.errors import CloseCode
-from gateway.limits import Limits
+from gateway.limits import Limits, memory
 from gateway.messages import (
     Cancelled,
     Delta,
@@ -51,9 +51,9 @@ ENTRY_BYTES = 256
 """Memory of a waiting frame beside its bytes (``tests/test_outbox.py`` measures it)."""
 DELTA_BYTES = 160
 """What a delta takes beside, so that a later one can be merged with it."""
-HOLE_BYTES = 256
-"""Memory of a caption that has a hole: whoever reads slowly and changes languages for ever misses
-their ends."""
+HOLE_BYTES = 1_024
+"""Memory of a caption that has a hole, whose id may be 80 emoji. A reader who is slow and changes
+languages for ever misses the ends of captions."""
 LAG_S = 1.0
 """Seconds between two ``lag``."""
 
@@ -508,7 +508,7 @@ def _weight(wire: bytes | None, delta: Delta | None = None) -> int:
     if wire is not None:
         size += getsizeof(wire)
     if delta is not None:
-        size += DELTA_BYTES + getsizeof(delta.add) + getsizeof(delta.draft)
+        size += DELTA_BYTES + sum(map(memory, (delta.id, delta.add, delta.draft or "")))
     return size
 
 

@@ -258,6 +258,7 @@ class Room:
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``) with nothing changed.
         """
+        self.memory.forget(self.log.oldest)
         self.floor.say(member, say, text, lang, now)
 
     def cancel(
@@ -368,6 +369,11 @@ class Room:
     def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
         """The engine could not do it. A partial only waits for the next revision."""
         self.booth.failed(job_id, code, now)
+
+    def shed(self, size: int) -> None:
+        """Forget the oldest of what was decided, until so many bytes of the log are free."""
+        self.log.shed(size)
+        self.memory.forget(self.log.oldest)
 
     def degrade(self, how: Degraded, now: float) -> None:
         """The engine works less well than before, or better: tell everybody."""

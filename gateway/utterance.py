@@ -360,6 +360,7 @@ class Utterance:
         "retracted",
         "rev",
         "root",
+        "seq",
         "speaker",
         "t0",
         "t1",
@@ -372,6 +373,8 @@ class Utterance:
         self.root = id
         """The id it was said under: of a later part, that of the first."""
         self.ord = ord
+        self.seq = 0
+        """Number of the log's first event about it, or 0 while it has none."""
         self.author = author
         self.rev = 0
         self.text = ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from sys import getsizeof
 
 import pytest
 
 from gateway.limits import Limits
-from gateway.log import EVENT_BYTES, Log, Point
+from gateway.codec import Codec, Envelope
+from gateway.log import Durable, Log, Point, cost
 from gateway.messages import Cancelled, Edited, Final, Retracted, Settings, Source, Timing
 
 
@@ -17,8 +17,12 @@ def log(events: int, limits: Limits | None = None) -> Log:
     log = Log("e", limits if limits is not None else Limits())
     for _ in range(events):
         seq = log.next()
-        log.append(Source(seq=seq, id=f"u{seq}", rev=1, ord=seq, lang="en", text="x" * 100), seq)
+        log.append(spoken(seq), seq)
     return log
+
+
+def spoken(seq: int) -> Source:
+    return Source(seq=seq, id=f"u{seq:02}", rev=1, ord=seq, lang="en", text="x" * 100)
 
 
 def test_numbers_rise_by_one_from_one() -> None:
@@ -45,29 +49,36 @@ def test_a_number_from_the_future_is_of_another_history() -> None:
 
 
 def test_the_bytes_of_texts_and_settings_are_bounded_too() -> None:
-    limits = Limits(log_bytes=10 * (EVENT_BYTES + getsizeof("x" * 100)))
+    limits = Limits(log_bytes=10 * cost(spoken(50)))
     full = log(50, limits)
     assert len(full) == 10
     full.append(
-        Settings(seq=full.next(), version=1, context="c" * 600, glossary={"a" * 100: "b" * 100}),
+        Settings(seq=full.next(), version=1, context="c" * 700, glossary={"a" * 100: "b" * 100}),
         50.0,
     )
+    assert len(full) == 8  # it costs as much as three of the others
     full.append(Cancelled(seq=full.next(), id="u1", rev=1, was="queued"), 51.0)
     assert len(full) == 8
 
 
 def test_what_events_are_said_to_cost_is_what_they_cost() -> None:
+    def keep(made: Log, event: Durable, at: float) -> None:
+        made.append(event, at)
+        Envelope(event).wire(Codec.JSON)  # as readers get it: UTF-8 stays beside its texts
+
     def spoken(made: Log, n: int) -> None:
         id, at = f"u{n}", 0.5 + n
-        made.append(
-            Source(seq=made.next(), id=id, rev=1, ord=n, lang="en", text="x" * 80 + id, t0=at), at
+        keep(
+            made,
+            Source(seq=made.next(), id=id, rev=1, ord=n, lang="en", text="x" * 80 + id, t0=at),
+            at,
         )
         for lang, text in (("de", "ü" * 80), ("ja", "字" * 40), ("fr", "é" * 80)):
             ms = Timing(queue=n + 300, first=n + 400, total=n + 500)
             told = Final(
                 seq=made.next(), id=id, rev=1, ord=n, lang=lang, text=text + id, by="mt", ms=ms
             )
-            made.append(told, at + 0.25)
+            keep(made, told, at + 0.25)
 
     made = Log("e", Limits())
     gc.collect()

@@ -27,6 +27,17 @@ def ids(utterances: list[Utterance]) -> list[str]:
     return [utterance.id for utterance in utterances]
 
 
+def test_what_the_log_has_dropped_is_forgotten_once_it_has_ended() -> None:
+    made = memory()
+    for seq in range(1, 6):
+        say(made, f"u{seq}").seq = seq
+    made.utterances["u2"].final = False
+    made.forget(1)
+    assert len(made) == 5
+    made.forget(4)
+    assert list(made.utterances) == list(made.speeches) == ["u2", "u4", "u5"]
+
+
 # --- ids ----------------------------------------------------------------------------------------
 
 

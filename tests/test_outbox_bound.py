@@ -209,6 +209,19 @@ def test_what_waits_takes_no_more_memory_than_is_counted(codec: Codec, text: str
     assert box.bytes < 4 * (after - before)
 
 
+def test_the_ids_of_waiting_deltas_are_counted_too() -> None:
+    box = outbox()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for n in range(90):
+            push(box, delta("a", id="😀" * 70 + str(n)))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before <= box.bytes
+
+
 def test_what_becomes_of_frames_is_counted_over_all_sockets() -> None:
     tally = Tally()
     for _ in range(2):

@@ -259,6 +259,15 @@ def test_the_log_is_bounded_in_bytes_whatever_they_are_of() -> None:
     assert room.room.log.seq == 100
 
 
+def test_an_utterance_is_forgotten_when_the_log_has_dropped_what_was_decided_of_it() -> None:
+    room, peer = meeting(log=3)
+    for id in ("a", "b", "c", "d", "e"):
+        peer.say("hello", id=id)
+    assert list(room.room.memory.utterances) == ["b", "c", "d", "e"]
+    room.room.shed(room.room.log.bytes)
+    assert not room.room.memory.utterances
+
+
 # --- settings -----------------------------------------------------------------------------------
 
 

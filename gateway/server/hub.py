@@ -384,8 +384,8 @@ class Hub:
         """Keep all logs together within `Limits.memory_bytes`."""
         while (over := self.log_bytes - self.limits.memory_bytes) > 0:
             if not self._give_up():  # there is somebody everywhere
-                longest = max((room.log for room in self.rooms.values()), key=lambda log: log.bytes)
-                longest.shed(min(over, longest.bytes // 2 + 1))
+                longest = max(self.rooms.values(), key=lambda room: room.log.bytes)
+                longest.shed(min(over, longest.log.bytes // 2 + 1))
 
     def _drop(self, room: Room) -> None:
         """The room has ended: nothing of it is kept, but by the store if it was told to."""

@@ -35,7 +35,7 @@ time: a full log takes about a second, in which everybody's captions come some m
 
 DESK_BYTES = 67_108_864
 """Bytes of transcripts that are being sent, over all who asked; beyond it one more is refused
-(``busy``). A full log makes up to some 16 MiB."""
+(``busy``). A full log makes up to some 32 MiB."""
 
 SEND_S = 120.0
 """Seconds that a transcript may take to be read; then the connection is closed."""

@@ -7,7 +7,7 @@ import json
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.log import EVENT_BYTES
+from gateway.log import cost
 from gateway.messages import Cancelled, Source
 from gateway.seat import Seat
 from gateway.server.hub import Hub
@@ -79,7 +79,8 @@ def test_beyond_their_number_rooms_of_ones_own_go_first_and_then_who_was_empty_f
 
 def test_beyond_their_memory_empty_rooms_are_given_up_before_logs_lose_their_beginning() -> None:
     async def main() -> None:
-        made = hub(memory_bytes=20 * (EVENT_BYTES + 60))
+        said = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text="one")
+        made = hub(memory_bytes=20 * cost(said))
         for name in ("a", "b", None):
             go(made, come(made, name, *["one"] * 8))
         made.sweep()
