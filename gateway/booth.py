@@ -18,6 +18,7 @@ from gateway import languages
 from gateway.dispatch import Dispatch, Stage
 from gateway.errors import ErrorCode
 from gateway.glossary import Glossary, missed, named
+from gateway.intake import printable
 from gateway.job import Chunk, Job, Priority
 from gateway.messages import By, Delta
 from gateway.profiles import Profile
@@ -101,9 +102,14 @@ class Line:
         self.text = ""
 
     def fed(self, chunk: Chunk, now: float) -> None:
-        """The engine said more; what it says of a job that was taken back is not heard."""
+        """Take more of what the engine says, control characters as spaces.
+
+        What it says of a job that was taken back is not heard.
+        """
         if not self.open:
             return
+        if not chunk.text.isprintable():
+            chunk = replace(chunk, text=printable(chunk.text))
         if self.anew:
             self.text = ("" if chunk.reset else self.text) + chunk.text
             return

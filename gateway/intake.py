@@ -52,11 +52,18 @@ def usual(profile: Profile) -> str:
 
 def clean(text: str) -> str:
     """NFC, control characters as spaces, outer white space gone; "" where nothing is to be said."""
-    text = unicodedata.normalize("NFC", text)
-    if not text.isprintable():
-        text = "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
-    text = text.strip()
-    return text if any(unicodedata.category(c)[0] not in "ZC" for c in text) else ""
+    text = printable(unicodedata.normalize("NFC", text)).strip()
+    # Nearly every text begins with a letter or a digit, which is quicker to see.
+    if text[:1].isalnum() or any(unicodedata.category(c)[0] not in "ZC" for c in text):
+        return text
+    return ""
+
+
+def printable(text: str) -> str:
+    """Put a space in the place of every control character, line separator and lone surrogate."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
 
 
 def said(text: str, most: int) -> str:

@@ -39,8 +39,8 @@ Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 """Events that carry a ``seq``."""
 
 ENTRY_BYTES = 144
-"""Memory that a log takes for an event beside the event itself: its `Entry`, its cost, and its place
-in three lists."""
+"""Memory that a log takes for an event beside the event itself: its `Entry`, its cost, and its
+places in three lists."""
 SMALL = 256
 """The largest number of which CPython has one object for all."""
 

@@ -7,10 +7,10 @@ import tracemalloc
 import msgspec
 import pytest
 
-from gateway.codec import decode, reference
+from gateway.codec import Codec, decode, reference
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
-from gateway.messages import Ack, Error, Say
+from gateway.messages import Ack, Error, Final, Say
 from tests.helpers import Meeting, one
 
 FRAME = Limits().frame
@@ -105,3 +105,45 @@ def test_control_characters_and_surrogates_never_come_out_again() -> None:
     meeting.enter().frame(msgspec.json.encode({"type": "say", "text": text}).decode())
     shown = [event.text for event in reader.events() if hasattr(event, "text")]
     assert shown and all("\x1b" not in one and "\x00" not in one for one in shown)
+
+
+CONTROLS = "\x00 \x07 \x1b[31m \x7f \x9b \u2028 \u2029 \ud800 \r\n"
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_control_characters_from_a_model_never_reach_a_reader(grown: bool) -> None:
+    meeting = Meeting()
+    readers = [
+        meeting.enter("de", view=view, codec=codec)
+        for codec in Codec
+        for view in ("live", "stable", "final")
+    ]
+    speaker = meeting.enter()
+    if grown:
+        speaker.say("good", id="a", final=False)
+    speaker.say("good morning", id="a")
+    meeting.finish(meeting.job("de"), "Guten", *CONTROLS, " Morgen\x1b")
+    # A corrected original is translated anew.
+    speaker.send("edit", id="a", lang="en", text="good evening")
+    meeting.finish(meeting.job("de"), "Guten\x1b", " Abend")
+    for reader in readers:
+        if reader.codec is Codec.PLAIN:
+            shown = [str(line) for line in reader.session.outbox.take()]
+        else:
+            fields = ("text", "add", "draft")
+            events = reader.events()
+            shown = [getattr(event, name, None) or "" for event in events for name in fields]
+        assert any("Abend" in text for text in shown)
+        assert all(text.isprintable() for text in shown)
+    texts = [event.text for event in meeting.room.log.since(0) or () if hasattr(event, "text")]
+    assert len(texts) == 4
+    assert all(text.isprintable() for text in texts)
+
+
+def test_signs_that_no_script_can_do_without_come_through_from_a_model() -> None:
+    meeting = Meeting()
+    reader = meeting.enter("de")
+    meeting.enter().say("good morning")
+    text = "l’été\u00a0: می\u200cخواهم 👩\u200d💻 \u3000終"
+    meeting.finish(meeting.job("de"), *text)
+    assert one(Final, reader.events()).text == text

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from gateway.limits import Limits
 from gateway.codec import Codec, Envelope
+from gateway.limits import Limits
 from gateway.log import Durable, Log, Point, cost
 from gateway.messages import Cancelled, Edited, Final, Retracted, Settings, Source, Timing
 
