@@ -5,32 +5,47 @@ Owns: matching. Must not know: how a model is told of a term (that is its profil
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
-from itertools import pairwise
 
 
 class Glossary:
-    """Pairs of a term and its translation."""
+    """Pairs of a term and its translation.
 
-    __slots__ = ("_sought",)
+    Nothing is prepared when it is made: a room's glossary is set more often than it is looked
+    through, and may have hundreds of terms.
+    """
+
+    __slots__ = ("_found", "_sought", "_terms", "_text")
 
     def __init__(self, terms: dict[str, str] | None = None) -> None:
-        self._sought = [(_marked(term), (term, text)) for term, text in (terms or {}).items()]
+        self._terms = terms or {}
+        self._sought: list[tuple[str, tuple[str, str]]] | None = None
+        self._text = ""  # what was looked through last: it is translated into many languages
+        self._found: tuple[tuple[str, str], ...] = ()
 
     def find(self, text: str) -> tuple[tuple[str, str], ...]:
-        """The pairs whose term occurs in ``text``, whatever the case."""
-        marked = _marked(text) if self._sought else ""
-        return tuple(term for sought, term in self._sought if sought in marked)
+        """Return the pairs whose term occurs in ``text``, whatever the case."""
+        if text != self._text:
+            if self._sought is None:
+                sought = ((_folded(term), (term, to)) for term, to in self._terms.items())
+                self._sought = [(term, pair) for term, pair in sought if term]
+            folded = _folded(text) if self._sought else ""
+            self._found = tuple(
+                pair for term, pair in self._sought if term in folded and _begins(folded, term)
+            )
+            self._text = text
+        return self._found
 
 
 def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
-    """Whether a translation lacks what it should have for one of the ``terms`` of its source.
+    """Return whether a translation lacks the translation of one of the ``terms`` of its source.
 
     Endings that a language puts behind a word are let pass, other forms of it are not.
     """
-    sought = [_marked(translation) for _, translation in terms]
-    marked = _marked(text) if sought else ""
-    return any(translation not in marked for translation in sought)
+    folded = _folded(text)
+    return any(not _begins(folded, _folded(translation)) for _, translation in terms)
 
 
 def named(names: Iterable[str], text: str) -> list[str]:
@@ -59,18 +74,32 @@ def _stands(text: str, word: str, start: int) -> bool:
     return False
 
 
-def _marked(text: str) -> str:
-    """``text`` in one case, marked wherever a term may begin, for a plain search.
+def _folded(text: str) -> str:
+    """Return ``text`` as it is compared: one case, one width, no vowel points.
 
-    A term is not looked for inside a word ("AI" is not in "said"). Only scripts that have case are
-    sure to have spaces: in the others a term may begin anywhere.
+    Full-width letters, half-width kana and Arabic presentation forms are other spellings of the
+    same letters (NFKC). Arabic and Hebrew are usually written without their vowel points.
     """
-    folded = text.casefold()
-    return "".join(
-        char if _in_word(before) and _in_word(char) else "\0" + char
-        for before, char in pairwise(" " + folded)
-    )
+    if text.isascii():
+        return text.lower()
+    return _POINTS.sub("", unicodedata.normalize("NFKC", text)).casefold()
+
+
+def _begins(text: str, term: str) -> bool:
+    """Return whether ``term`` occurs in ``text``, and not from the middle of a word on.
+
+    "AI" is not in "said". Only scripts that have case are sure to put spaces between words: in the
+    others a term may begin anywhere.
+    """
+    at = text.find(term)
+    while at > 0 and _in_word(text[at - 1]) and _in_word(text[at]):
+        at = text.find(term, at + 1)
+    return at >= 0
 
 
 def _in_word(char: str) -> bool:
     return char.isdigit() or char.lower() != char.upper()
+
+
+_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]")
+"""Points of Hebrew, vowels of Arabic, and the stroke that makes an Arabic word longer."""

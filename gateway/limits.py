@@ -22,7 +22,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     targets: int = 16
     """Languages one socket may read."""
     rate: float = 50.0
-    """Frames a second from one socket, sustained. Partials come three to ten a second."""
+    """Frames a second from one socket, sustained. Partials come three to ten a second. A frame
+    counts once more for every 4,096 characters it has."""
     burst: int = 100
     """Frames at once, before ``rate`` holds."""
     bad_frames: int = 10

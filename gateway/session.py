@@ -60,6 +60,10 @@ from gateway.room import Room
 
 log = logging.getLogger("gateway.session")
 
+WEIGHT = 4_096
+"""Characters of a frame, or bytes of a binary one, that count as one more frame. Only a glossary or
+a context is as long as that; to take one in costs as much as that many utterances."""
+
 Renew = Callable[[str], Grant]
 """The rights that a key or a token gives. Raises `ClientFault`."""
 
@@ -257,6 +261,7 @@ class Session(Reader):
             )
             self._refuse(fault, now, retry_ms=math.ceil(wait * 1000))
             return
+        self._bucket.spend(len(frame) // WEIGHT)
         try:
             message = decode(frame)
         except ClientFault as fault:

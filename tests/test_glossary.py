@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.glossary import Glossary, missed, named
 
@@ -92,3 +96,67 @@ def test_a_name_is_found_where_it_stands_alone_in_its_own_spelling(
 
 def test_a_name_that_two_people_share_is_found_once() -> None:
     assert named(("Ada Miller", "Bob Miller"), "ask Miller") == ["Miller"]
+
+
+# --- scripts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "occurs"),
+    [
+        ("AI", "今日はＡＩの話です", True),
+        ("カメラ", "新しいｶﾒﾗです", True),
+        ("がく", "ｶﾞｸを学ぶ", False),
+        ("会議", "国会議員", True),
+        ("회의", "오늘 회의가 있다", True),
+        ("كتاب", "هذا كِتَابٌ", True),
+        ("كتاب", "كتـــاب", True),
+        ("كتاب", "\ufedb\ufe98\ufe8e\ufe8f", True),
+        ("ـ", "كتـاب", False),
+        ("ספר", "סֵפֶר", True),
+        ("बैठक", "आज बैठक है", True),
+        ("ΑΘΗΝΑΣ", "της Αθήνας", False),
+        ("Αθήνας", "ΤΗΣ ΑΘΉΝΑΣ", True),
+        ("😀", "nice 😀", True),
+        ("кот", "мой кот", True),
+        ("AI", "said AI", True),
+        ("AI", "said, braid", False),
+    ],
+)
+def test_a_term_is_found_in_every_spelling_of_its_letters(
+    term: str, text: str, occurs: bool
+) -> None:
+    assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
+
+
+def test_a_glossary_can_be_looked_through_again_and_again() -> None:
+    made = Glossary({"one": "1", "two": "2"})
+    one, two = ("one", "1"), ("two", "2")
+    assert [made.find(text) for text in ("one", "one", "two", "", "one two")] == [
+        (one,),
+        (one,),
+        (two,),
+        (),
+        (one, two),
+    ]
+
+
+def reference(term: str, text: str) -> bool:
+    """Whether a term occurs where a word may begin, character by character."""
+
+    def letter(char: str) -> bool:
+        return char.isdigit() or char.lower() != char.upper()
+
+    term, text = (unicodedata.normalize("NFKC", one).casefold() for one in (term, text))
+    return any(
+        text[at : at + len(term)] == term and not (at and letter(text[at - 1]) and letter(text[at]))
+        for at in range(len(text))
+    )
+
+
+@given(
+    st.text("aAbßéΣς1 ä字が人بت😀ﬁ", min_size=1, max_size=3),
+    st.text("aAbßéΣς1 ä字が人بت😀ﬁ", max_size=12),
+)
+def test_terms_are_found_where_a_search_by_characters_finds_them(term: str, text: str) -> None:
+    assert bool(Glossary({term: "T"}).find(text)) == reference(term, text)

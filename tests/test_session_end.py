@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.errors import CloseCode, ErrorCode
@@ -15,8 +17,8 @@ from gateway.messages import (
     Final,
     Stats,
 )
-from gateway.session import State
-from tests.helpers import Meeting, assert_error, client, names, one, only
+from gateway.session import WEIGHT, State
+from tests.helpers import NOW, Meeting, assert_error, client, names, one, only
 
 # --- too much, and nonsense -----------------------------------------------------------------------
 
@@ -30,6 +32,49 @@ def test_more_frames_than_the_rate_are_not_read_and_the_socket_stays() -> None:
     assert peer.meeting.room.log.seq == 2
     peer.meeting.now += 0.1
     assert names(peer.say("c")) == ["ack", "source"]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_long_frame_counts_as_several_against_the_rate(binary: bool) -> None:
+    peer = client(rate=10, burst=4)
+    glossary = {f"{n} " + "x" * 190: "y" * 200 for n in range(100)}
+    change = {"type": "set", "glossary": glossary}
+    frame = msgspec.msgpack.encode(change) if binary else msgspec.json.encode(change).decode()
+    assert 9 * WEIGHT < len(frame) < 10 * WEIGHT
+    assert names(peer.frame(frame)) == ["settings"]
+    # One of the four is taken for the frame itself, nine for its length.
+    assert assert_error(peer.say("a"), ErrorCode.RATE).retry_ms == 700
+    peer.meeting.now += 0.7
+    assert names(peer.say("a")) == ["ack", "source"]
+
+
+def test_the_longest_utterance_counts_as_one_frame_in_every_script() -> None:
+    peer = client(rate=10, burst=3)
+    for letter in ("x", "ü", "字"):
+        assert names(peer.say(letter * 2_000)) == ["ack", "source"]
+    peer.meeting.now += 0.1
+    assert names(peer.say("a")) == ["ack", "source"]
+
+
+def test_a_glossary_is_taken_in_with_a_few_calls_for_each_term_however_long_it_is() -> None:
+    counts = []
+    for length in (10, 50):
+        peer = client()
+        glossary = {f"{n:03} " + "字" * length: "ü" * length for n in range(300)}
+        frame = msgspec.json.encode({"type": "set", "glossary": glossary}).decode()
+        calls = 0
+
+        def count(frame: object, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            peer.session.receive(frame, NOW)
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[0] == counts[1] < 40 * 300
 
 
 def test_ten_unreadable_frames_in_a_row_close_the_socket() -> None:
