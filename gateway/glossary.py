@@ -13,30 +13,25 @@ from collections.abc import Iterable
 class Glossary:
     """Pairs of a term and its translation.
 
-    Nothing is prepared when it is made: a room's glossary is set more often than it is looked
-    through, and may have hundreds of terms.
+    It is prepared when a text is looked through for the first time: a client that sets glossaries
+    one after the other has none of them prepared.
     """
 
-    __slots__ = ("_found", "_sought", "_terms", "_text")
+    __slots__ = ("_sought", "_terms")
 
     def __init__(self, terms: dict[str, str] | None = None) -> None:
         self._terms = terms or {}
         self._sought: list[tuple[str, tuple[str, str]]] | None = None
-        self._text = ""  # what was looked through last: it is translated into many languages
-        self._found: tuple[tuple[str, str], ...] = ()
 
     def find(self, text: str) -> tuple[tuple[str, str], ...]:
         """Return the pairs whose term occurs in ``text``, whatever the case."""
-        if text != self._text:
-            if self._sought is None:
-                sought = ((_folded(term), (term, to)) for term, to in self._terms.items())
-                self._sought = [(term, pair) for term, pair in sought if term]
-            folded = _folded(text) if self._sought else ""
-            self._found = tuple(
-                pair for term, pair in self._sought if term in folded and _begins(folded, term)
-            )
-            self._text = text
-        return self._found
+        if self._sought is None:
+            sought = ((_folded(term), (term, to)) for term, to in self._terms.items())
+            self._sought = [(term, pair) for term, pair in sought if term]
+        folded = _folded(text) if self._sought else ""
+        return tuple(
+            pair for term, pair in self._sought if term in folded and _begins(folded, term)
+        )
 
 
 def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
@@ -44,8 +39,9 @@ def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
 
     Endings that a language puts behind a word are let pass, other forms of it are not.
     """
-    folded = _folded(text)
-    return any(not _begins(folded, _folded(translation)) for _, translation in terms)
+    sought = [_folded(translation) for _, translation in terms]
+    folded = _folded(text) if sought else ""
+    return any(not _begins(folded, translation) for translation in sought)
 
 
 def named(names: Iterable[str], text: str) -> list[str]:
