@@ -103,15 +103,15 @@ def said(text: str) -> float:
     return _width(text) / _NARROW / SPEAKING
 
 
-def lay(texts: Sequence[str]) -> list[Part]:
+def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
     """Cut what is to be shown together: for each cue, for each of the texts, its lines.
 
-    The texts, one or two, `plain` and not empty, share the lines of a cue. They are cut into the
-    same number of parts; where one has too few words for that, its parts stay while the other's go
-    on.
+    The texts, one or two, `plain` and not empty, share the lines of a cue; ``langs`` has the
+    language of each. They are cut into the same number of parts; where one has too few words for
+    that, its parts stay while the other's go on.
     """
     lines = LINES // len(texts)
-    whole = [_Text(text) for text in texts]
+    whole = [_Text(text, lang) for text, lang in zip(texts, langs, strict=True)]
     parts = [text.parts(lines) for text in whole]
     most = max(map(len, parts))
     if any(len(part) < most for part in parts):
@@ -159,10 +159,10 @@ class _Text:
     A stretch is named by the numbers of its first atom and of the one behind its last.
     """
 
-    __slots__ = ("_ends", "_sentences", "_starts", "_text")
+    __slots__ = ("_ends", "_lang", "_sentences", "_starts", "_text")
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, lang: str) -> None:
+        self._text, self._lang = text, lang
         spaced = max(text) < _FIRST_WIDE
         spans = [match.span() for match in (_SPACED if spaced else _MIXED).finditer(text)]
         marks = list(accumulate(map(_units, text), initial=0))
@@ -230,7 +230,7 @@ class _Text:
         """What a cut behind a stretch divides."""
         place = self._ends[end - 1][1]
         if self._sentences is None:
-            self._sentences = _sentences(self._text)
+            self._sentences = {*sentences.ends(self._text, self._lang)}
         if place in self._sentences:
             return Break.SENTENCE
         a, b = self._text[place - 1], self._text[place]
@@ -239,16 +239,6 @@ class _Text:
         # Japanese ends a phrase in Hiragana, and begins the next one with something else.
         phrase = _hiragana(a) and not _hiragana(b)
         return Break.WORD if b in " \u3000" or phrase or _units(a) != _units(b) else Break.LETTER
-
-
-def _sentences(text: str) -> set[int]:
-    """Where in the text a sentence ends."""
-    ends = set()
-    at = 0
-    for sentence, gap in sentences.split(text, len(text)):
-        ends.add(at + len(sentence))
-        at += len(sentence) + len(gap)
-    return ends
 
 
 def _chop(text: str, start: int, end: int) -> list[int]:

@@ -202,7 +202,7 @@ def _cues(
         if labelled and speaker not in ("", last):
             whole[0] = f"{_harmless(_short(speaker))}: {whole[0]}"
         last = speaker
-        parts = cues.lay(whole)
+        parts = cues.lay(whole, [text.lang for text in texts])
         slots = cues.share(utterance.begin, utterance.end, parts)
         names = _names(utterance, len(parts), used)
         for name, part, slot in zip(names, parts, slots, strict=True):

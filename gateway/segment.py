@@ -148,8 +148,6 @@ CLAUSES = {
 """By language. To cut another one before its conjunctions, add it here."""
 
 _COMMAS = ",;:、，；："
-_ORDINAL = re.compile(r"(?<!\d)\d{1,2}\.$")
-"""``am 13. Mai``: no sentence ends here, or one may wait for the next."""
 
 _NO_PAUSES: Mapping[int, float] = MappingProxyType({})
 
@@ -181,7 +179,8 @@ def cut(
     if last < early:
         return None
     head = text[: ends[min(len(ends), hard + behind) - 1]]
-    finished = [count for count in _counts(_finished(head), ends) if early <= count <= last]
+    *said, _ = sentences.ends(head, lang)  # there are words in it, so it has an end
+    finished = [count for count in _counts(said, ends) if early <= count <= last]
     at = next((count for count in finished if count >= least), 0)
     if not at and len(ends) > most:
         at = finished[-1] if finished else _longest(pauses, lengths.pause, max(least, early), last)
@@ -250,17 +249,6 @@ class Pauses:
         """The first ``count`` words are no longer in the open part."""
         self.before = {n - count: silence for n, silence in self.before.items() if n > count}
         self._count = max(0, self._count - count)
-
-
-def _finished(text: str) -> Iterable[int]:
-    """Where sentences end that are followed by something."""
-    pieces = sentences.split(text, len(text) + 1)
-    at = len(text) - len(text.lstrip())
-    for piece, gap in pieces[:-1]:
-        at += len(piece)
-        if not _ORDINAL.search(piece):
-            yield at
-        at += len(gap)
 
 
 def _joints(text: str, clauses: re.Pattern[str]) -> Iterable[int]:

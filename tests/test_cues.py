@@ -22,8 +22,8 @@ KOREAN = (
 )
 
 
-def lines(text: str) -> list[tuple[str, ...]]:
-    return [part[0] for part in cues.lay([text])]
+def lines(text: str, lang: str = "en") -> list[tuple[str, ...]]:
+    return [part[0] for part in cues.lay([text], [lang])]
 
 
 # --- one text -------------------------------------------------------------------------------------
@@ -115,6 +115,15 @@ def test_white_space_and_control_characters_are_single_spaces() -> None:
     assert cues.plain("« oui\u202f!\u00a0»") == "« oui\u202f!\u00a0»"
 
 
+def test_a_date_is_no_end_of_a_sentence() -> None:
+    text = (
+        "Wir treffen uns am Donnerstag, dem 13. Oktober, um neun im großen Raum im zweiten Stock "
+        "mit allen, die kommen."
+    )
+    last = [part[-1] for part in lines(text, "de")]
+    assert last == ["dem 13. Oktober,", "Stock mit allen, die kommen."]
+
+
 # --- two texts ------------------------------------------------------------------------------------
 
 
@@ -123,15 +132,16 @@ def test_two_texts_share_the_lines_of_a_cue_and_are_cut_into_as_many_parts() -> 
         "Wir treffen uns am Donnerstag um neun im großen Raum im zweiten Stock wieder, und bringen "
         "Sie bitte die Zahlen für das dritte Quartal mit. Herr Smith kommt nicht. Vielen Dank."
     )
-    parts = cues.lay([SENTENCES, german])
+    parts = cues.lay([SENTENCES, german], ["en", "de"])
     assert all(len(one) == len(two) == 1 for one, two in parts)
     assert len({two for _, two in parts}) == len(parts)
 
 
 def test_a_text_with_too_few_words_stays_while_the_other_goes_on() -> None:
-    parts = cues.lay(["Yes, I think so.", "x" * 42 + " " + "y" * 42 + " z z " + "w" * 42])
+    long = "x" * 42 + " " + "y" * 42
+    parts = cues.lay(["Yes, I think so.", long + " z z " + "w" * 42], ["en", "de"])
     assert [one for (one,), _ in parts] == ["Yes,", "Yes,", "I think", "so."]
-    parts = cues.lay(["Yes.", "x" * 42 + " " + "y" * 42])
+    parts = cues.lay(["Yes.", long], ["en", "de"])
     assert [one for (one,), _ in parts] == ["Yes.", "Yes."]
 
 

@@ -203,6 +203,24 @@ def test_no_sentence_ends_in_an_abbreviation_or_a_number_or_before_a_small_lette
     assert head(words(8) + " stop. and go on") is None
 
 
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("de", "wir haben alle sehr lange auf diesen Tag im 19. Jahrhundert gewartet und"),
+        ("de", "wir haben das schon sehr oft gemacht, z. B. Äpfel und Birnen gekauft"),
+        ("en", "we have all been told so many times about the U.S. Senate and its"),
+        ("en", "we have all been told so many times to meet on Jan. 5 and then"),
+        ("fr", "nous avons tous entendu dire hier soir que le M. Dupont et sa femme"),
+        ("es", "todos hemos oído decir ayer por la noche que el Sr. García y su"),
+    ],
+)
+def test_no_sentence_ends_in_a_date_or_an_abbreviation_of_the_language(
+    lang: str, text: str
+) -> None:
+    assert head(text, lang) is None
+    assert head(text.replace(text.split(". ")[0] + ".", words(11) + " x?"), lang) is not None
+
+
 def test_a_long_text_is_cut_behind_its_last_sentence_however_short() -> None:
     assert head("Yes. I see. So " + words(24)) is None
     assert head("Yes. I see. So " + words(25)) == "Yes. I see."

@@ -68,7 +68,7 @@ class Pieces(Relay):
     ) -> None:
         super().__init__(relays, job, sink)
         self.engine = engine
-        self.waiting = deque(cut(job.text, WHOLE))
+        self.waiting = deque(cut(job.text, WHOLE, job.source))
         self.piece = self.gap = ""  # that is being translated, and what stood behind it
         self.done = ""  # the translations of the pieces that are finished, and what follows them
         self.shown: list[str] = []  # of the piece
@@ -109,7 +109,7 @@ class Pieces(Relay):
         elif weight(self.piece) <= HALVED.get(fault.code, math.inf):
             self.over(fault)
         else:
-            *first, (last, _) = cut(self.piece, weight(self.piece) / 2)
+            *first, (last, _) = cut(self.piece, weight(self.piece) / 2, self.job.source)
             self.waiting.extendleft(reversed([*first, (last, self.gap)]))
             self.void = self.void or any(self.shown)
             self.next()
@@ -133,9 +133,12 @@ class Pieces(Relay):
         self.over(None)
 
 
-def cut(text: str, most: float) -> list[tuple[str, str]]:
-    """The pieces of ``text`` and what stood behind each; one if it weighs ``most`` or less."""
+def cut(text: str, most: float, lang: str) -> list[tuple[str, str]]:
+    """Cut ``text`` into (piece, white space behind it); one where it weighs at most ``most``.
+
+    ``lang`` is the language of the text.
+    """
     size = weight(text)
     if size <= most:
         return [(text, "")]
-    return sentences.split(text, max(1, int(len(text) * most / size)))
+    return sentences.split(text, max(1, int(len(text) * most / size)), lang)

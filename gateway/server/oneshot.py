@@ -63,7 +63,7 @@ class OneShot:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
-        self._pieces = sentences.split(text, hub.limits.text)
+        self._pieces = sentences.split(text, hub.limits.text, source or "")
         if not self._pieces:
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
         self.target = languages.normalise(target)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.engines.base import Aborted, Pulled
 from gateway.engines.piecewise import WHOLE, PiecewiseEngine, cut
@@ -128,8 +129,18 @@ def test_a_text_without_marks_is_cut_at_spaces_and_none_of_it_is_lost() -> None:
     assert max(map(len, texts(model))) <= WHOLE
 
 
+def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
+    model = SentenceModel()
+    text = "Wir sehen uns am 13. Oktober bzw. am 3. Mai. Das gilt u. a. für Dr. Meyer. " * 5
+    read(PiecewiseEngine(model), replace(job(text), source="de"))
+    assert set(texts(model)) == {
+        "Wir sehen uns am 13. Oktober bzw. am 3. Mai.",
+        "Das gilt u. a. für Dr. Meyer.",
+    }
+
+
 def test_dense_scripts_are_cut_earlier() -> None:
-    assert [len(piece) for piece, _ in cut("会" * 200, WHOLE)] == [80, 80, 40]
+    assert [len(piece) for piece, _ in cut("会" * 200, WHOLE, "zh")] == [80, 80, 40]
 
 
 def test_a_piece_that_the_model_has_no_room_for_is_halved_until_it_fits() -> None:

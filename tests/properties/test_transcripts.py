@@ -50,7 +50,7 @@ def bare(text: str) -> str:
 @example("\u0301" * 30 + "\U0001f469\u200d" * 40)
 @example("“" * 100 + "会" + "”" * 100)
 def test_any_text_is_laid_out_whole_within_the_lines(text: str) -> None:
-    parts = [part[0] for part in cues.lay([text])]
+    parts = [part[0] for part in cues.lay([text], ["en"])]
     assert bare("".join("".join(part) for part in parts)) == bare(text)
     for part in parts:
         assert 1 <= len(part) <= LINES
@@ -59,7 +59,7 @@ def test_any_text_is_laid_out_whole_within_the_lines(text: str) -> None:
 
 @given(plains, plains)
 def test_any_two_texts_are_laid_out_whole_a_line_for_each(one: str, two: str) -> None:
-    parts = cues.lay([one, two])
+    parts = cues.lay([one, two], ["ja", "de"])
     for n, text in enumerate((one, two)):
         shown = [part[n] for part in parts]
         assert all(len(lines) == 1 and 0 < len(lines[0]) for lines in shown)

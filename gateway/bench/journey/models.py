@@ -122,7 +122,11 @@ class Embedded:
             pass
 
     def _pieces(self, text: str) -> list[str]:
-        return [piece for piece, _ in cut(text, WHOLE)] if self._profile.kind == "ids" else [text]
+        return (
+            [piece for piece, _ in cut(text, WHOLE, SOURCE)]
+            if self._profile.kind == "ids"
+            else [text]
+        )
 
     def _load(self, inter: int, intra: int) -> checkpoint.Model:
         options = {"compute_type": "int8", "inter_threads": inter, "intra_threads": intra}
@@ -175,7 +179,11 @@ class Prompter:
 
     def pieces(self, text: str) -> list[str]:
         """What is translated in one; see `Embedded.translate`."""
-        return [piece for piece, _ in cut(text, WHOLE)] if self.profile.kind == "ids" else [text]
+        return (
+            [piece for piece, _ in cut(text, WHOLE, SOURCE)]
+            if self.profile.kind == "ids"
+            else [text]
+        )
 
 
 class Offline:
