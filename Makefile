@@ -41,7 +41,7 @@ $(RUN): pyproject.toml | $(VENV)
 # The groups of pyproject.toml are for tools that read them; pip 25.1 does, and brings itself up first.
 $(TEST): pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[detect]' --group test
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group test
 	@touch $@ $(RUN)
 
 lint: $(TEST)

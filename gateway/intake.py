@@ -36,7 +36,7 @@ def speakable(tag: str, profile: Profile, detect: Detect | None) -> str:
             raise ClientFault(
                 ErrorCode.LANG_UNSUPPORTED,
                 "This gateway has no language detector, so 'auto' is not possible.",
-                "Name the language, or install the gateway with the 'detect' extra.",
+                "Name the language: " + ", ".join(profile.sources) + ".",
             )
         return AUTO
     lang = languages.normalise(tag)

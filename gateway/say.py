@@ -12,6 +12,7 @@ from contextlib import aclosing
 
 from gateway import languages
 from gateway.client import Captions, NotTranslated, Refused, connect
+from gateway.detect import Detector
 from gateway.engines import build
 from gateway.engines.base import Engine
 from gateway.errors import ClientFault, ErrorCode, GatewayError
@@ -122,13 +123,12 @@ async def _stream(engine: Engine, job: Job, out: Captioned) -> None:
 
 
 def _spoken(text: str, settings: Settings, profile: Profile) -> str:
-    """The language of the text, where nobody said it: the rule of `Settings.lang`."""
-    if settings.lang is not None:
-        return settings.lang
-    try:
-        from gateway.detect import Detector
-
-        found = Detector(profile.sources)(text)
-    except ImportError:
-        found = None
-    return found or ("en" if "en" in profile.sources else profile.sources[0])
+    """Return the language of a text of which nobody named it. Raises `ClientFault`."""
+    lang = settings.lang or Detector(profile.sources)(text)
+    if lang is None:
+        raise ClientFault(
+            ErrorCode.LANG_UNSUPPORTED,
+            "The language of this text could not be detected.",
+            "Name it, such as --from en.",
+        )
+    return lang

@@ -85,7 +85,7 @@ QUERY: dict[str, Json] = {
     },
     "from": {
         "type": "string",
-        "description": "BCP 47 tag of what this socket says; `auto` where a detector is installed.",
+        "description": "BCP 47 tag of what this socket says, or `auto`: each text is detected.",
     },
     "to": {
         "type": "string",

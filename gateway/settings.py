@@ -126,8 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None = None
     """How the model is prompted: a bundled profile or a ``.toml`` file. Default: by its name."""
     lang: str | None = None
-    """Language of a speaker who names none. Default: told by the detector where it is installed,
-    else English."""
+    """Language of a speaker who names none. Default: each text is detected."""
     fallback: Literal["ctranslate2", "openai", "scripted"] | None = None
     """What translates while the engine does not: it is loaded beside it, and readers are told by
     ``degraded``. Default: nothing, captions fail until the engine is back."""

@@ -170,7 +170,7 @@ WORLD = {
         "uvloop",
         "websockets",
     ),
-    *("ctranslate2", "lingua", "sentencepiece", "tokenizers", "torch", "vllm"),
+    *("ctranslate2", "py3langid", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
 
 MODULES = sorted(

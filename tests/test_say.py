@@ -98,7 +98,7 @@ def test_what_a_gateway_refuses_is_status_1_and_its_sentence(
         assert says in err
 
 
-def test_the_language_of_a_text_is_found_out_or_else_is_english(
+def test_the_language_of_a_text_is_detected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv = ["say", "good morning, everybody", "--engine", "scripted", "--to", "de"]
@@ -108,6 +108,14 @@ def test_the_language_of_a_text_is_found_out_or_else_is_english(
         1,
         fails(capsys, *argv[:-1], "en", "--from", "en")[1],
     )
+
+
+def test_a_text_of_no_certain_language_is_refused_and_not_taken_for_english(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, err = fails(capsys, "say", "Anna", "--engine", "scripted", "--to", "de")
+    assert status == 1
+    assert "could not be detected" in err and "--from en" in err
 
 
 def test_a_text_whose_language_nobody_named_is_said_in_the_settings_language(

@@ -80,20 +80,21 @@ def create_app(
 ) -> Starlette:
     """The gateway around an engine, and a store, that somebody else starts and closes.
 
-    ``lang`` is what a speaker who names no language speaks (default: told by a detector where one
-    is installed, else English). ``flow`` is how text that still grows is treated. ``guards`` counts
-    what the guards stopped. ``signing_key`` is what tokens are signed with (default: the store's
-    own, else a new one). ``gate`` is who is let in (default: everybody). ``coalesce_s`` is how long
-    text may wait for more of itself under load.
+    ``lang`` is what a speaker who names no language speaks (default: each text is
+    detected). ``flow`` is how text that still grows is treated. ``guards`` counts what the guards
+    stopped. ``signing_key`` is what tokens are signed with (default: the store's own, else a new
+    one). ``gate`` is who is let in (default: everybody). ``coalesce_s`` is how long text may wait
+    for more of itself under load.
     """
     metrics = Metrics()
     limits = limits if limits is not None else Limits()
     gate = gate or Gate(limits)
+    detector = Detector(engine.profile.sources)
     hub = Hub(
         engine,
         limits,
         lang=lang,
-        detect=_detector(engine),
+        detect=detector,
         flow=flow,
         store=store,
         observe=metrics.observe,
@@ -110,6 +111,7 @@ def create_app(
     async def life(app: Starlette) -> AsyncIterator[None]:
         if signing_key is None and store is not None:
             hub.signer = await _signer(store, hub.signer)
+        loading = asyncio.create_task(asyncio.to_thread(detector.load))  # before the first text
         keepers = [
             asyncio.create_task(hub.keep()),
             asyncio.create_task(gate.watch(lambda: hub.review(gate.confirm))),
@@ -120,7 +122,7 @@ def create_app(
             await hub.drain(0)
             for keeper in keepers:
                 keeper.cancel()
-            await asyncio.gather(*keepers, return_exceptions=True)
+            await asyncio.gather(loading, *keepers, return_exceptions=True)
             await gate.aclose()
 
     endpoint = Endpoint(hub, gate)
@@ -233,10 +235,3 @@ def _across(pages: Pages) -> list[Middleware]:
             expose_headers=("retry-after",),
         )
     ]
-
-
-def _detector(engine: Engine) -> Detector | None:
-    try:
-        return Detector(engine.profile.sources)
-    except (ImportError, ValueError):
-        return None

@@ -79,7 +79,7 @@ async def translate(request: Request) -> Response:
     shot = oneshot.OneShot(
         hub,
         body.text,
-        source=source_of(hub, body.source_lang),
+        source=body.source_lang,
         target=body.target_lang,
         context=body.context,
         glossary=body.glossary,
@@ -305,11 +305,6 @@ async def read(request: Request, shape: type[Body]) -> Body:
             f"The body could not be read: {str(exc)[:200]}.",
             "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
         ) from exc
-
-
-def source_of(hub: Hub, source: str) -> str | None:
-    """``auto`` means the gateway's default where there is no detector."""
-    return None if source == "auto" and hub.detect is None else source
 
 
 def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

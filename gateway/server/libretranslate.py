@@ -19,7 +19,7 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.member import Role
 from gateway.messages import PRIVATE
 from gateway.profiles import Profile
-from gateway.server.http import allowed, answer, directions, menu, read, reply, source_of
+from gateway.server.http import allowed, answer, directions, menu, read, reply
 from gateway.server.hub import Hub
 from gateway.server.oneshot import OneShot
 
@@ -45,7 +45,11 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 async def translate(request: Request) -> Response:
-    """One text or a list of them; each is detected by itself where ``source`` is ``auto``."""
+    """Translate one text or a list of them.
+
+    Where ``source`` is ``auto`` each is detected by itself; those that are too short for that have
+    the language of the whole list.
+    """
     hub: Hub = request.app.state.hub
     query = await read(request, Query)
     grant = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
@@ -55,13 +59,20 @@ async def translate(request: Request) -> Response:
             f"The format {query.format[:32]!r} is not served.",
             'Send "format": "text".',
         )
-    source = source_of(hub, query.source)
     batch = [query.q] if isinstance(query.q, str) else list(query.q)
+    whole = "\n".join(batch)
     shots: dict[int, OneShot] = {}
     try:
         for i, text in enumerate(batch):
             if text.strip():
-                shots[i] = OneShot(hub, text, source=source, target=query.target, grant=grant)
+                shots[i] = OneShot(
+                    hub,
+                    text,
+                    source=query.source,
+                    target=query.target,
+                    beside=whole,
+                    grant=grant,
+                )
         answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
     finally:
         for shot in shots.values():  # those before the one that cannot be said have begun
@@ -95,13 +106,7 @@ async def detect(request: Request) -> Response:
     hub: Hub = request.app.state.hub
     sample = await read(request, Sample)
     await allowed(request, Role.VIEW, token=sample.api_key or None)
-    if hub.detect is None:
-        raise ClientFault(
-            ErrorCode.LANG_UNSUPPORTED,
-            "This gateway has no language detector.",
-            "Install it with the 'detect' extra: pip install '.[detect]'.",
-        )
-    ranks = hub.detect.rank(sample.q)
+    ranks = [] if hub.detect is None else hub.detect.rank(sample.q)
     return reply([{"confidence": round(100 * p, 1), "language": tag} for tag, p in ranks[:3]])
 
 

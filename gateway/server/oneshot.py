@@ -16,7 +16,7 @@ import msgspec
 from gateway import languages, sentences
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.grant import EVERYTHING, Grant
-from gateway.intake import AUTO, usual
+from gateway.intake import AUTO
 from gateway.messages import (
     Cancelled,
     ClientMessage,
@@ -44,7 +44,9 @@ _decode = msgspec.json.Decoder(ServerMessage).decode
 class OneShot:
     """The translation of one text. Close it, whatever comes.
 
-    Raises `ClientFault` at once for languages that do not exist and text that cannot be said.
+    Raises `ClientFault` at once for languages that do not exist, text that cannot be said, and text
+    of no certain language where ``source`` is `AUTO`. ``beside`` is text in the same language,
+    probably: it decides where ``text`` itself is too short for that.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class OneShot:
         hub: Hub,
         text: str,
         *,
-        source: str | None,
+        source: str,
         target: str,
+        beside: str = "",
         context: str | None = None,
         glossary: dict[str, str] | None = None,
         live: bool = False,
@@ -63,16 +66,23 @@ class OneShot:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
-        self._pieces = sentences.split(text, hub.limits.text, source or "")
-        if not self._pieces:
+        if not text.strip():
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
         self.target = languages.normalise(target)
         self._hub = hub
         self.confidence = 0.0
         """Percent, that the text is in `source`; 0 where that was not looked for."""
-        if hub.detect is not None and AUTO in (source, source or hub.lang):
+        if source == AUTO and hub.detect is not None:
             # The whole text tells more than its pieces.
-            source = hub.detect(text) or usual(hub.engine.profile)
+            told = hub.detect(text) or hub.detect(beside)
+            if told is None:
+                raise ClientFault(
+                    ErrorCode.LANG_UNSUPPORTED,
+                    "The language of this text could not be detected.",
+                    'Name it, such as "en", instead of "auto"; short texts, names and numbers alone'
+                    " often leave it open.",
+                )
+            source = told
             self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
         self._heard: deque[ServerMessage] = deque()
         self._work = asyncio.Event()
@@ -85,6 +95,7 @@ class OneShot:
         )
         self._session = hub.open(seat)
         self._session.outbox.wake = self._work.set
+        self._pieces = sentences.split(text, hub.limits.text, self.source)
         try:
             self._listen()
             if not languages.same(self.source, self.target):

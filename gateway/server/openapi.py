@@ -106,7 +106,7 @@ def _paths() -> Json:
         "/detect": {
             "post": _operation(
                 "detect",
-                "As LibreTranslate has it; 400 where no detector is installed.",
+                "As LibreTranslate has it; nothing for text that could be in any language.",
                 _json({"type": "array", "items": guess}),
                 body="Sample",
                 faults=(400, 413, 504),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+import websockets
 
 from gateway import profiles
+from gateway.detect import Detector
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.intake import AUTO
@@ -391,8 +394,6 @@ def test_libretranslate_languages_list_codes_names_and_targets() -> None:
 
 
 def test_detection_ranks_the_languages_of_the_engine() -> None:
-    pytest.importorskip("lingua", reason="needs the 'detect' extra (make test installs it)")
-
     async def main() -> None:
         async with browse() as (client, live):
             assert live.hub.lang == AUTO
@@ -407,13 +408,133 @@ def test_detection_ranks_the_languages_of_the_engine() -> None:
     run(main)
 
 
-def test_detection_without_a_detector_says_how_to_get_one(
+def test_the_detector_is_loaded_in_a_thread_while_the_server_already_answers(
     monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def load(detector: Detector) -> None:
+        begun.set()
+        go_on.wait(20)
+
+    monkeypatch.setattr(Detector, "load", load)
+
+    async def main() -> None:
+        async with browse() as (client, _):
+            await until(begun.is_set)
+            answer = await client.post("/v1/translate", json=ask())
+            assert answer.json()["translation"] == "[de] good morning"
+            go_on.set()
+
+    run(main)
+
+
+def test_a_text_without_a_named_language_is_translated_from_the_one_detected() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            body = {"text": "Guten Morgen zusammen, wie geht es?", "target_lang": "en"}
+            answer = await client.post("/v1/translate", json=body)
+            assert answer.json()["translation"] == "[en] Guten Morgen zusammen, wie geht es?"
+            assert answer.json()["source_lang"] == "de"
+
+    run(main)
+
+
+@pytest.mark.parametrize("text", ["42", "\U0001f44d", "Anna", "OK", "3.5 %", "Microsoft"])
+@pytest.mark.parametrize("target", ["en", "de"])
+def test_a_text_of_no_certain_language_is_refused_and_never_returned_untranslated(
+    text: str, target: str
+) -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            bodies: tuple[tuple[str, dict[str, Any]], ...] = (
+                ("/v1/translate", {"text": text, "target_lang": target}),
+                ("/v1/translate", {"text": text, "target_lang": target, "stream": True}),
+                ("/translate", {"q": text, "target": target}),
+                ("/translate", {"q": [text], "target": target, "source": "auto"}),
+            )
+            for path, body in bodies:
+                answer = await client.post(path, json=body)
+                assert answer.status_code == 400
+                assert answer.json()["code"] == "lang_unsupported"
+                assert "detected" in answer.json()["error"] and "Name it" in answer.json()["hint"]
+            assert (await client.post("/detect", json={"q": "42"})).json() == []
+            named = await client.post(
+                "/translate", json={"q": text, "source": "fr", "target": "es"}
+            )
+            assert named.status_code == 200
+            assert not live.hub.sessions
+
+    run(main)
+
+
+def test_a_short_text_of_a_list_has_the_language_of_the_list() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            texts = ["Guten Morgen zusammen, wie geht es?", "42", "Anna", ""]
+            answer = await client.post("/translate", json={"q": texts, "target": "en"})
+            assert answer.json()["translatedText"] == [
+                "[en] Guten Morgen zusammen, wie geht es?",
+                "[en] 42",
+                "[en] Anna",
+                "",
+            ]
+            found = answer.json()["detectedLanguage"]
+            assert [entry and entry["language"] for entry in found] == ["de", "de", "de", None]
+            assert found[0]["confidence"] > 90 > 60 > found[2]["confidence"]
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/translate", {"text": "Guten Morgen zusammen", "target_lang": "en"}),
+        ("/translate", {"q": "Guten Morgen zusammen", "target": "en"}),
+    ],
+)
+def test_without_a_detector_a_language_has_to_be_named(
+    path: str, body: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
         async with browse() as (client, live):
             monkeypatch.setattr(live.hub, "detect", None)
-            answer = await client.post("/detect", json={"q": "hello"})
-            assert answer.status_code == 400 and "detect" in answer.json()["hint"]
+            answer = await client.post(path, json=body)
+            assert answer.status_code == 400 and answer.json()["code"] == "lang_unsupported"
+            assert "Name the language" in answer.json()["hint"]
+            assert (await client.post("/detect", json={"q": "hello"})).json() == []
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("de", "Am 13. Oktober treffen wir uns."),
+        ("de", "Dr. Meyer kauft z. B. Äpfel."),
+        ("en", "The U.S. economy grew by 3.5 percent until Jan. 5, says No. 5."),
+        ("fr", "M. Dupont vient le 3 janv. 2026."),
+        ("es", "El Sr. Ruiz vive en EE. UU. desde 2020."),
+        ("ja", "「はい。」と言った。"),
+    ],
+)
+@pytest.mark.parametrize("source", ["named", "auto"])
+def test_a_date_or_an_abbreviation_does_not_cut_a_text_in_two(
+    lang: str, text: str, source: str
+) -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            source_lang = lang if source == "named" else "auto"
+            body = {"text": text, "source_lang": source_lang, "target_lang": "it"}
+            answer = await client.post("/v1/translate", json=body)
+            assert answer.json()["translation"] == f"[it] {text}"
+            peer = f"{live.socket}?from={source_lang}&to=it&view=final"
+            async with websockets.connect(peer) as ws:
+                await ws.send(json.dumps({"type": "say", "id": "u", "text": text}))
+                async for frame in ws:
+                    event = json.loads(frame)
+                    if event["type"] == "final":
+                        assert (event["id"], event["text"]) == ("u", f"[it] {text}")
+                        break
 
     run(main)
