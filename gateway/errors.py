@@ -35,7 +35,7 @@ class ErrorCode(enum.StrEnum):
     TOO_LONG = "too_long", "`text` is longer than `limits.text` characters", False
     LANG_UNSUPPORTED = (
         "lang_unsupported",
-        "not a language this engine has; `hint` lists them",
+        "not a language this engine has, or none that is certain; `hint` says what to send",
         False,
     )
     PAIR_UNSUPPORTED = "pair_unsupported", "both languages exist, but not in this direction", False

@@ -484,10 +484,32 @@ def test_a_caption_never_exceeds_the_hardest_limit_and_words_follow_it(
         assert keys(text[:at], lang) + keys(text[at:], lang) == keys(text, lang)
 
 
-@given(st.lists(st.sampled_from(["a", "b.", "But", "c,", "and", "So"]), max_size=150))
-def test_a_text_that_grows_word_by_word_loses_none(said: list[str]) -> None:
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "a",
+                "b.",
+                "But",
+                "c,",
+                "and",
+                "So",
+                "13.",
+                "z.",
+                "Jan.",
+                "5",
+                "“Why?",
+                "Yes.”",
+                "(no!)",
+            ]
+        ),
+        max_size=150,
+    ),
+    st.sampled_from(["en", "de", "fr"]),
+)
+def test_a_text_that_grows_word_by_word_loses_none(said: list[str], lang: str) -> None:
     text = " ".join(said)
-    assert " ".join(captions(growing(text, "en"), "en")).strip() == text
+    assert " ".join(captions(growing(text, lang), lang)).strip() == text
 
 
 # --- parts ----------------------------------------------------------------------------------------
