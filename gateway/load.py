@@ -171,19 +171,22 @@ class Load:
         now: float,
         *,
         behind: bool = False,
+        kept: bool = False,
     ) -> float:
         """0 where something new may be said in a room, else seconds after which to try again.
 
         ``waiting`` are finals that the engine, with room for ``capacity`` jobs, was not given yet;
         ``behind`` that another room has more of them than this one would have: it is not to wait
-        for a place that those who say most take again and again.
+        for a place that those who say most take again and again. ``kept``: the only free slot was
+        kept for this tenant, so that what others have waiting does not matter.
         """
         ahead = waiting * self._run / max(1, capacity)
         others = len(self._seats) > (room in self._seats)
-        if not self.overloaded and others and ahead > max(self.soon, self.stretch * self.alone):
+        late = not kept and ahead > max(self.soon, self.stretch * self.alone)
+        if late and others and not self.overloaded:
             self._enter(now)  # more than a burst: this one would come too late already
             self._hot = now
-        if self.overloaded:
+        if self.overloaded and not kept:
             full = waiting >= max(1.0, 0.75 * (self.stretch - 1) * capacity) and not behind
             if full or not self._has_seat(room, tenant):
                 self.refused["queue" if full else "seat"] += 1

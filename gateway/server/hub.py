@@ -167,6 +167,7 @@ class Hub:
         if not (room.members or room.away):  # else jobs of another tenant may wait
             room.tenant = seat.grant.tenant
         room.fleeting = seat.once
+        self.dispatch.expect(room.tenant, self.now())
         if before is not None:
             before.close(self.now(), lost=True)
             before.outbox.close(CloseCode.REPLACED, "This session has another socket now.")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 import httpx2 as httpx
+import msgspec
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault
 from gateway.grant import Grant, Quota
 from gateway.limits import Limits
+from gateway.messages import Final, ServerMessage
 from gateway.seat import Seat
 from gateway.server.hub import Hub
 from gateway.server.metrics import TENANTS, Metrics
+from tests import virtual
 from tests.live import Live, running, until
 from tests.talk import run, talk
 
@@ -117,3 +121,52 @@ def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_business() 
             hub.close(session)
 
     run(main)
+
+
+FLOOD = "The committee has now come to the last point of its agenda. " * 11
+SPOKEN = ("Good morning.", "会議を始めます。", "Let us begin with the figures of the last quarter.")
+
+
+async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
+    """Seconds from a sentence to its caption for a tenant that says one every three seconds.
+
+    :param flooded: another tenant always has as many long texts in flight as it may
+    """
+    said: dict[str, float] = {}
+    made: dict[str, float] = {}
+
+    def observe(event: ServerMessage) -> None:
+        if isinstance(event, Final) and event.id in said:
+            made[event.id] = clock() - said[event.id]
+
+    engine = ScriptedEngine(capacity=16, pace=0.03)
+    await engine.start()
+    hub = Hub(engine, Limits(), observe=observe, clock=clock)
+    keeping = asyncio.create_task(hub.keep())
+    one = Grant(tenant="one")
+    two = Grant(tenant="two")
+    light = hub.open(Seat(room="one", targets=("de",), grant=one))
+    heavy = hub.open(Seat(room="two", targets=("de",), grant=two))
+    for second in range(90):
+        for part in range(16 - len(heavy.inflight) if flooded else 0):
+            say = {"type": "say", "id": f"{second}-{part}", "text": FLOOD}
+            hub.receive(heavy, msgspec.json.encode(say).decode())
+        if second % 3 == 2:
+            text = SPOKEN[second // 3 % 3]
+            said[f"u{second}"] = clock()
+            say = {"type": "say", "id": f"u{second}", "text": text}
+            hub.receive(light, msgspec.json.encode(say).decode())
+        await asyncio.sleep(1.0)
+        for session in (light, heavy):
+            session.outbox.discard()
+    assert len(made) == len(said) == 30
+    keeping.cancel()
+    await engine.aclose()
+    return list(made.values())
+
+
+def test_a_tenant_waits_no_longer_beside_another_that_floods_the_engine_than_alone() -> None:
+    alone = virtual.run(lambda clock: waits(clock, flooded=False))
+    beside = virtual.run(lambda clock: waits(clock, flooded=True))
+    ratios = [one / other for one, other in zip(beside, alone, strict=True)]
+    assert max(ratios) < 1.1, ratios
