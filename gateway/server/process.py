@@ -7,8 +7,9 @@ the engine loads while ``/healthz`` answers and ``/readyz`` says 503. Stop (SIGT
 where another process shares the port, no connection is accepted any more; nothing new is taken,
 captions in flight finish within ``drain_s``, the rest ends visibly, then sockets close, the store
 is written to its end and the engine is shut down. uvicorn by itself would close every socket with
-1012 at once. A second signal cuts it short, and what hangs is not waited for. SIGHUP ends nothing:
-the keys are read again.
+1012 at once. A second signal cuts it short, and what hangs is not waited for. Signals count from
+the start of the event loop until the store is closed: none of them ends the process halfway. SIGHUP
+ends nothing: the keys are read again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import asyncio
 import contextlib
 import errno
 import faulthandler
+import itertools
 import logging
 import os
+import queue
 import signal
 import socket
 import ssl
@@ -121,14 +124,18 @@ class Server(uvicorn.Server):
         self._drain_s = drain_s
         self._shared = shared
         self._signalled = signalled
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._signals = itertools.count()
         self.after: asyncio.Task[None] | None = None
         """Listen when this has ended: another process serves the port meanwhile."""
         self.opened = asyncio.Event()
         """Set once it listens."""
 
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Run until `should_exit` is set. The caller has called `capture_signals`, which lasts
+        longer than this."""
+        await self._serve(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
         while self.after is not None and not self.after.done():
             await asyncio.wait([self.after], timeout=TICK_S)
             if self.should_exit:
@@ -169,13 +176,44 @@ class Server(uvicorn.Server):
             server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Not uvicorn's: it would raise the signal again after a clean end.
-        if not self.should_exit:
-            self._signalled()
-        elif self._loop is not None:
-            self.force_exit = True
-            self._loop.call_soon_threadsafe(self._hub.hurry)
+        """Begin the end at the first signal, and cut it short at every later one.
+
+        Unlike uvicorn's, it does not raise the signal again after a clean end. It may be called
+        between any two steps of the program, of itself too. So it takes no lock, not even that of
+        `threading.Thread.start`, and it counts in one step.
+        """
+        first = next(self._signals) == 0
         self.should_exit = True
+        if first:
+            self._signalled()
+        else:
+            self.force_exit = True
+            self._hub.hurry()
+
+
+class Watch:
+    """A thread that ends the process by force where it does not end by itself."""
+
+    def __init__(self) -> None:
+        # Its `put` may be called in a signal's handler that interrupts another `put`.
+        self._orders: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def begin(self, seconds: float) -> None:
+        """End the process in so many seconds. Safe in a signal's handler."""
+        self._orders.put(seconds)
+
+    def stop(self) -> None:
+        """Let the process live."""
+        self._orders.put(None)
+
+    def _wait(self) -> None:
+        seconds = self._orders.get()
+        with contextlib.suppress(queue.Empty):
+            while seconds is not None:
+                seconds = self._orders.get(timeout=seconds)
+            return
+        _give_up()
 
 
 def serve(
@@ -226,11 +264,10 @@ def serve(
         app.state.base = invitation.base
     collector = Garbage(lambda: not app.state.hub.sessions)
     app.state.metrics.collect(collector)
-    watch = threading.Timer(settings.drain_s + LAST_S, _give_up)
-    watch.daemon = True
+    watch = Watch()
 
     def signalled() -> None:
-        watch.start()
+        watch.begin(settings.drain_s + LAST_S)
         if work is not None:
             work.signalled()
 
@@ -243,7 +280,10 @@ def serve(
         signalled=signalled,
     )
     try:
-        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        with (
+            server.capture_signals(),
+            asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+        ):
             if hasattr(signal, "SIGHUP"):
                 runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
             joined = None if work is None else work.attend(app, server)
@@ -254,7 +294,7 @@ def serve(
                 )
             )
     finally:
-        watch.cancel()
+        watch.stop()
 
 
 def configure(
@@ -419,6 +459,8 @@ async def _serve(
         if store is not None:  # before anybody is let in
             await store.open()
             stack.push_async_callback(store.close)
+        if server.should_exit:
+            return 0
         starting = asyncio.create_task(engine.start())
         if settings.reuse_port:  # the kernel deals out to whoever listens, ready or not
             server.after = starting

@@ -118,7 +118,7 @@ class Worker:
 
     def signalled(self) -> None:
         """See `Work`."""
-        if self._loop is not None:
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.handover.shut)
 
     def ready(self, text: str) -> None:
@@ -272,7 +272,7 @@ class _Child(Worker):
             self.handover.clear()
 
     def opened(self) -> None:
-        """See `Worker`. uvicorn has put its own handlers in place, which count."""
+        """See `Worker`. From now on these handlers count, and not those of the server."""
         for one in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(one, self._follow, DRAIN)
 

@@ -34,12 +34,14 @@ class Process:
     port: int
     said: list[str] = field(default_factory=list)
     ready: threading.Event = field(default_factory=threading.Event)
+    until: str = "Ctrl-C"
+    """What a line says once it is ready."""
 
     def listen(self) -> None:
         assert self.popen.stderr is not None
         for line in self.popen.stderr:
             self.said.append(line)
-            if "Ctrl-C" in line:
+            if self.until in line:
                 self.ready.set()
         self.ready.set()
 
@@ -54,9 +56,10 @@ def gateway(
     port: int = 0,
     program: tuple[str, ...] = (sys.executable, "-m", "gateway", "serve"),
     pass_fds: tuple[int, ...] = (),
+    until: str = "Ctrl-C",
     **environ: str,
 ) -> Iterator[Process]:
-    """A gateway of its own, once it is ready or has ended; ``FREE`` is its port."""
+    """A gateway of its own, once it has said ``until`` or has ended; ``FREE`` is its port."""
     if not port:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -72,7 +75,7 @@ def gateway(
         start_new_session=True,
         pass_fds=pass_fds,
     )
-    process = Process(popen, port)
+    process = Process(popen, port, until=until)
     reader = threading.Thread(target=process.listen)
     reader.start()
     try:

@@ -1,0 +1,207 @@
+"""Signals that come at any moment: while the gateway starts, works and ends, and close together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.seat import Seat
+from gateway.server.app import create_app
+from gateway.server.process import Server, Watch, _serve, configure, listen
+from gateway.settings import Settings
+from tests import virtual
+from tests.server.several import children, there, workers
+from tests.server.started import SCRIPTED, gateway
+
+DRAIN_S = 3.0
+"""Longer than anything here takes, unless it is cut short."""
+
+
+def test_a_second_signal_may_come_at_any_step_of_handling_the_first() -> None:
+    config = configure(create_app(ScriptedEngine()), Settings())
+    watch = Watch()
+    usual = sys.gettrace()
+
+    def trial(when: int) -> bool:
+        """Signal again at a step; whether there was one."""
+        begun: list[float] = []
+        hurried: list[bool] = []
+        steps = 0
+
+        def signalled() -> None:
+            begun.append(DRAIN_S)
+            watch.begin(DRAIN_S)
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal steps
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                steps += 1
+                if steps == when:
+                    server.handle_exit(signal.SIGTERM, None)
+            return trace
+
+        hub: Any = SimpleNamespace(hurry=lambda: hurried.append(True))
+        server = Server(config, hub, DRAIN_S, signalled=signalled)
+        sys.settrace(trace)
+        try:
+            server.handle_exit(signal.SIGTERM, None)
+        finally:
+            sys.settrace(usual)
+        assert server.should_exit and begun == [DRAIN_S]
+        assert server.force_exit == (steps >= when)
+        assert hurried == [True] * (steps >= when)
+        return steps >= when
+
+    try:
+        when = 1
+        while trial(when):
+            when += 1
+    finally:
+        watch.stop()
+    assert when > 20
+
+
+class Kept:
+    """A store that takes some turns of the event loop to open and to close."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def open(self) -> None:
+        await asyncio.sleep(0)
+        self.told.append("open")
+
+    async def close(self) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.told.append("closed")
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
+    """Run a gateway with a caption in flight in virtual time and signal before some steps of its
+    event loop; how many signals there were before its end, and the seconds since the first."""
+    steps = 0
+    given: list[float] = []
+    original = asyncio.Handle._run
+
+    async def main(clock: Any) -> None:
+        engine = ScriptedEngine(pace=1000.0)
+        app = create_app(engine)
+        settings = Settings(drain_s=DRAIN_S)
+        server = Server(configure(app, settings), app.state.hub, DRAIN_S)
+        hub = app.state.hub
+        hub.now = hub.jobs.now = hub._drain._now = clock
+        hub.receive(hub.open(Seat(room="r", targets=("de",))), '{"type":"say","text":"one two"}')
+        store: Any = Kept()
+
+        def step(handle: asyncio.Handle) -> None:
+            nonlocal steps
+            for _ in range(when.count(steps)):
+                given.append(clock())
+                server.handle_exit(signal.SIGTERM, None)
+            steps += 1
+            original(handle)
+
+        monkeypatch.setattr(asyncio.Handle, "_run", step)
+        try:
+            with listen("127.0.0.1", 0) as listener:
+                assert await _serve(server, engine, listener, settings, store) == 0
+        finally:
+            monkeypatch.setattr(asyncio.Handle, "_run", original)
+        assert store.told == ["open", "closed"]
+        assert engine.unfinished == 0
+        given.append(clock())
+
+    virtual.run(main)
+    return len(given) - 1, given[-1] - given[0]
+
+
+WORKING = 60
+"""A step at which the gateway has started, and waits."""
+
+
+def test_a_signal_may_come_at_any_step_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for first in range(WORKING):
+        signals, _ = ended(monkeypatch, first)
+        assert signals == 1
+
+
+def test_three_signals_may_come_at_any_step_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for first in range(WORKING):
+        _, seconds = ended(monkeypatch, first, first, first + 1)
+        assert seconds < DRAIN_S / 2
+
+
+def test_a_second_and_a_third_signal_may_come_at_any_step_of_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    after = 0
+    signals = 3
+    while signals == 3:
+        signals, _ = ended(monkeypatch, WORKING, WORKING + after, WORKING + 2 * after)
+        after += 1
+    assert after > 20
+
+
+CLOSING = """
+import asyncio, pathlib, sys
+from gateway.server import process
+from gateway.settings import Settings
+
+class Kept:
+    async def open(self):
+        pass
+    async def close(self):
+        sys.stderr.write("closing, Ctrl-C\\n")
+        while not pathlib.Path(sys.argv[2]).exists():
+            await asyncio.sleep(0.001)
+        sys.stderr.write("closed\\n")
+
+process.sqlite.build = lambda settings: Kept()
+made = process.create_app
+process.create_app = lambda *args, store, **options: made(*args, **options)
+sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_s=0.1)))
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_store_is_written_does_not_end_the_process_before_it_is(
+    sign: signal.Signals, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go on"
+    with gateway("FREE", str(go_on), program=(sys.executable, "-c", CLOSING)) as started:
+        started.ready.clear()
+        started.popen.terminate()
+        assert started.ready.wait(20)
+        started.popen.send_signal(sign)
+        started.popen.send_signal(signal.SIGTERM)
+        go_on.touch()
+        assert started.popen.wait(20) == 0
+    assert started.said[-1] == "closed\n" and "Traceback" not in started.text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_many_signals_at_once_end_it_with_status_0(count: int) -> None:
+    with workers(count=count) as started:
+        found = children(started)
+        for sign in 3 * (signal.SIGTERM, signal.SIGINT):
+            started.popen.send_signal(sign)
+        assert started.popen.wait(20) == 0
+        assert not there(found)
+    assert "Traceback" not in started.text
+
+
+def test_workers_that_are_signalled_while_they_start_end_with_their_parent() -> None:
+    with gateway(*SCRIPTED, "--workers", "2", until="Starting 2 workers") as started:
+        for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            started.popen.send_signal(sign)
+        assert started.popen.wait(20) == 0
+    assert "Traceback" not in started.text and "Ctrl-C" not in started.text
