@@ -141,6 +141,8 @@ class Route:
             )
         except websockets.InvalidURI as exc:
             raise ValueError(f"{url!r} is not the address of a gateway: {exc}.") from exc
+        except websockets.InvalidStatus as exc:
+            raise ConnectionError(f"There is no gateway at {url}: {_refusal(exc)}") from exc
         except websockets.InvalidHandshake as exc:
             raise ConnectionError(f"There is no gateway at {url}: {exc}.") from exc
         except OSError as exc:
@@ -153,6 +155,20 @@ class Route:
             await socket.close()
             raise
         return line
+
+
+class _Fault(msgspec.Struct):
+    """The body of a gateway's answer to a handshake that it refuses."""
+
+    error: str
+
+
+def _refusal(exc: websockets.InvalidStatus) -> str:
+    """The sentence in the body of the answer, or else its status."""
+    try:
+        return msgspec.json.decode(exc.response.body or b"", type=_Fault).error
+    except msgspec.MsgspecError:
+        return f"{exc}."
 
 
 TYPES = frozenset(str(event.__struct_config__.tag) for event in EVENTS)

@@ -12,4 +12,6 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_wheel_tells_type_checkers_that_the_package_is_typed() -> None:
     builder = WheelBuilder(str(ROOT))
     assert "Typing :: Typed" in builder.metadata.core.classifiers
-    assert "gateway/py.typed" in {file.distribution_path for file in builder.recurse_included_files()}
+    assert "gateway/py.typed" in {
+        file.distribution_path for file in builder.recurse_included_files()
+    }

@@ -59,9 +59,6 @@ SECURITY = (
 )
 """Headers on every HTTP answer."""
 
-SOCKET = "/v1/ws"
-"""Path of the WebSocket."""
-
 OPEN = frozenset(("/healthz", "/readyz"))
 """Paths for machines that know the gateway by any name, and learn nothing there."""
 
@@ -127,7 +124,7 @@ def create_app(
 
     endpoint = Endpoint(hub, gate)
     routes: list[BaseRoute] = [
-        WebSocketRoute(SOCKET, endpoint),
+        WebSocketRoute(http.SOCKET, endpoint),
         *http.ROUTES,
         *libretranslate.ROUTES,
         *rooms.ROUTES,
@@ -135,6 +132,7 @@ def create_app(
         *events.ROUTES,
         *join.ROUTES,
         *page.routes(),
+        WebSocketRoute("/{path:path}", http.no_socket),
     ]
     app = _Application(
         endpoint,
@@ -168,7 +166,7 @@ class _Application(Starlette):
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope["path"] == SOCKET:
+        if scope["type"] == "websocket" and scope["path"] == http.SOCKET:
             await self._endpoint(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

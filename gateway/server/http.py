@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from gateway import __version__, languages
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
@@ -30,11 +32,18 @@ from gateway.profiles import Profile
 from gateway.server import oneshot
 from gateway.server.gate import Gate
 from gateway.server.hub import Hub, Phase
+from gateway.settings import near
 from gateway.store import StoreFault
 
 log = logging.getLogger("gateway.http")
 
 Body = TypeVar("Body")
+
+SOCKET = "/v1/ws"
+"""Path of the WebSocket."""
+
+NAMED = 128
+"""Characters of a path that is not served that are repeated in the answer."""
 
 BODY_S = 10.0
 """Seconds for the whole body of a request: a few kilobytes."""
@@ -239,16 +248,53 @@ def refusal(fault: GatewayError) -> Response:
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
-    """Starlette's own refusals (404, 405) in the same shape."""
+    """Answer what Starlette refuses by itself (404, 405) in the shape of all errors."""
     assert isinstance(exc, HTTPException)
-    allowed = (exc.headers or {}).get("allow")
-    code = ErrorCode.NOT_FOUND if allowed is None else ErrorCode.BAD_FRAME
-    body = {
-        "error": f"{request.method} {request.url.path}: {exc.detail}.",
-        "code": code.value,
-        "hint": None if allowed is None else f"Allowed: {allowed}.",
-    }
+    path = request.url.path[:NAMED]
+    code, hint = ErrorCode.NOT_FOUND, near(path, _paths(request)).strip() or None
+    if exc.status_code == 405:
+        methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
+        code, hint = ErrorCode.BAD_FRAME, f"Allowed: {', '.join(methods)}."
+    body = {"error": f"{request.method} {path}: {exc.detail}.", "code": code.value, "hint": hint}
     return reply(body, exc.status_code, exc.headers)
+
+
+def _paths(request: Request) -> list[str]:
+    return [route.path for route in request.app.routes if isinstance(route, Route)]
+
+
+async def upgrade_required(request: Request) -> Response:
+    """Answer a plain request for the socket's path with 426 (RFC 9110, section 15.5.22)."""
+    body = {
+        "error": f"{request.url.path} is a WebSocket, and this request asks for none.",
+        "code": ErrorCode.BAD_FRAME.value,
+        "hint": f"Try: {_wscat(request)} Behind a proxy, have it pass on the headers Connection"
+        " and Upgrade.",
+    }
+    return reply(body, 426, {"upgrade": "websocket", "connection": "Upgrade"})
+
+
+async def no_socket(socket: WebSocket) -> None:
+    """Refuse a handshake for a path that is no socket with 404 and the right path.
+
+    A server without the ASGI extension for such answers refuses it with its own 403.
+    """
+    if "websocket.http.response" not in socket.scope.get("extensions", {}):
+        await socket.close()
+        return
+    fault = ClientFault(
+        ErrorCode.NOT_FOUND,
+        f"There is no WebSocket at {socket.url.path[:NAMED]}: it is at {SOCKET}.",
+        f"Try: {_wscat(socket)}",
+    )
+    await socket.send_denial_response(refusal(fault))
+
+
+def _wscat(connection: HTTPConnection) -> str:
+    """A command line that opens the socket."""
+    url = connection.url
+    scheme = "wss" if url.scheme in ("https", "wss") else "ws"
+    return f"wscat -c '{scheme}://{url.netloc}{SOCKET}?to=de'"
 
 
 async def on_bug(request: Request, exc: Exception) -> Response:
@@ -322,6 +368,7 @@ def _hub(request: Request) -> Hub:
 
 
 ROUTES = (
+    Route(SOCKET, upgrade_required),
     Route("/v1/translate", translate, methods=["POST"]),
     Route("/v1/languages", list_languages),
     Route("/healthz", healthz),

@@ -85,6 +85,15 @@ def _paths() -> Json:
     )
     ready = _object("Whether it translates.", status=TEXT, engine=TEXT)
     return {
+        "/v1/ws": {
+            "get": _operation(
+                "socket",
+                "The path of the WebSocket: without a handshake 426.",
+                _json({"$ref": "#/components/schemas/Fault"}),
+                status=426,
+                asks=False,
+            )
+        },
         "/v1/translate": {
             "post": _operation(
                 "translate",

@@ -12,14 +12,16 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import websockets
+from starlette.websockets import WebSocket
 
 from gateway import profiles
+from gateway.client import connect
 from gateway.detect import Detector
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.intake import AUTO
 from gateway.limits import Limits
-from gateway.server import http, oneshot
+from gateway.server import events, http, join, libretranslate, oneshot, page, rooms, tickets
 from gateway.server.hub import Phase
 from tests.live import Live, running, until
 from tests.talk import run
@@ -283,10 +285,104 @@ def test_unknown_paths_and_methods_are_refused_in_the_same_shape() -> None:
         async with browse() as (client, _):
             answer = await client.get("/v1/nothing")
             assert answer.status_code == 404
-            answer = await client.get("/v1/translate")
-            assert answer.status_code == 405 and "error" in answer.json()
+            assert answer.json() == {
+                "error": "GET /v1/nothing: Not Found.",
+                "code": "not_found",
+                "hint": None,
+            }
+            misspelt = (await client.get("/v1/translat")).json()
+            assert misspelt["hint"] == "Did you mean /v1/translate?"
+            distant = (await client.get("/" + "x" * 5000)).json()
+            assert len(distant["error"]) < 200
 
     run(main)
+
+
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+
+
+def test_every_route_answers_a_wrong_method_with_405_and_those_it_has() -> None:
+    async def main() -> None:
+        async with browse() as (client, _):
+            routes = [
+                *http.ROUTES,
+                *libretranslate.ROUTES,
+                *rooms.ROUTES,
+                *tickets.ROUTES,
+                *events.ROUTES,
+                *join.ROUTES,
+                *page.routes(),
+            ]
+            for route in routes:
+                has = sorted(route.methods or ())
+                path = route.path.replace("{room}", "demo").replace("{format}", "vtt")
+                for method in (name for name in METHODS if name not in has):
+                    answer = await client.request(method, path)
+                    assert answer.status_code == 405, (method, path)
+                    assert answer.json() == {
+                        "error": f"{method} {path}: Method Not Allowed.",
+                        "code": "bad_frame",
+                        "hint": f"Allowed: {', '.join(has)}.",
+                    }
+                    assert sorted(answer.headers["allow"].split(", ")) == has
+
+    run(main)
+
+
+def test_a_plain_request_for_the_socket_is_told_to_open_a_websocket() -> None:
+    async def main() -> None:
+        async with browse() as (client, live):
+            answer = await client.get("/v1/ws?from=en&to=de")
+            assert answer.status_code == 426
+            assert answer.headers["upgrade"] == "websocket"
+            assert answer.headers["connection"] == "Upgrade"
+            assert answer.json()["code"] == "bad_frame"
+            assert f"wscat -c '{live.socket}?to=de'" in answer.json()["hint"]
+            assert (await client.get("/healthz")).status_code == 200, "the connection goes on"
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/", "/ws", "/v1/ws/", "/v1/translate", "/v1/rooms/a/events"])
+def test_a_handshake_for_a_wrong_path_is_answered_404_with_the_right_path(path: str) -> None:
+    async def main() -> None:
+        async with browse() as (_, live):
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                await websockets.connect(live.ws + path)
+            assert str(refused.value).endswith("HTTP 404")
+            assert json.loads(refused.value.response.body) == {
+                "error": f"There is no WebSocket at {path}: it is at /v1/ws.",
+                "code": "not_found",
+                "hint": f"Try: wscat -c '{live.socket}?to=de'",
+            }
+
+    run(main)
+
+
+def test_the_client_says_what_a_gateway_answers_to_a_wrong_path() -> None:
+    async def main() -> None:
+        async with browse() as (_, live):
+            with pytest.raises(ConnectionError) as told:
+                async with connect(live.ws + "/ws", to="de"):
+                    pass
+            says = f"There is no gateway at {live.ws}/ws: There is no WebSocket at /ws:"
+            assert str(told.value) == f"{says} it is at /v1/ws."
+
+    run(main)
+
+
+def test_a_server_that_cannot_answer_a_handshake_closes_one_for_a_wrong_path() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    scope = {"type": "websocket", "path": "/ws", "headers": [], "query_string": b""}
+    asyncio.run(http.no_socket(WebSocket(scope, receive, send)))
+    assert [message["type"] for message in sent] == ["websocket.close"]
 
 
 def test_every_answer_carries_the_security_headers() -> None:
