@@ -157,6 +157,8 @@ async def _profile(settings: Settings) -> Profile:
 def _settings(args: argparse.Namespace) -> int:
     if args.markdown:
         print(settings.markdown(), end="")
+    elif args.json:
+        print(json.dumps(settings.as_json(_loaded(args)), ensure_ascii=False, indent=2))
     else:
         print(settings.listing(_loaded(args)))
     return 0
@@ -196,6 +198,11 @@ def _key(args: argparse.Namespace) -> int:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     with open(descriptor, "r+", encoding="utf-8") as opened:
         before = opened.read()
+        if args.name in keys.Keyring.read(before).names:
+            raise keys.KeyFault(
+                f"{file} already has a key named {args.name!r}."
+                " Choose another name, or delete that key from the file first."
+            )
         gap = "\n" if before else ""
         keys.Keyring.read(before + gap + entry)  # else a mistake would lock everybody out
         opened.write(gap + entry)
@@ -275,7 +282,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(langs)
 
     show = command("settings", _settings, "Every setting, its value and where that came from.")
-    show.add_argument("--markdown", action="store_true", help="print docs/settings.md")
+    forms = show.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="value and origin of each, by its name")
+    forms.add_argument("--markdown", action="store_true", help="print docs/settings.md")
     _add_settings(show)
 
     key = command("key", _key, "Make an API key. It is printed once; the file has its hash.")

@@ -89,11 +89,13 @@ class Keyring:
         self.text = text
         self._hashes: dict[str, str] = {}
         self._grants: dict[str, Grant] = {}
-        names = set()
+        self.names: set[str] = set()
         for key in keys:
-            if key.id in self._grants or key.name in names:
-                raise KeyFault(f"There are two keys {key.name!r}, or two of the id {key.id}.")
-            names.add(key.name)
+            if key.name in self.names:
+                raise KeyFault(f"There are two keys named {key.name!r}: rename or delete one.")
+            if key.id in self._grants:
+                raise KeyFault(f"There are two keys with the id {key.id!r}: delete one.")
+            self.names.add(key.name)
             try:
                 self._grants[key.id] = key.grant
             except ClientFault as fault:

@@ -15,7 +15,7 @@ import inspect
 import ipaddress
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -362,12 +362,26 @@ def refuse_exposure(settings: Settings) -> None:
 
 def listing(loaded: Loaded) -> str:
     """Every setting with its value and origin, one a line; secrets are masked."""
-    lines = []
+    return "\n".join(f"{name:24}{shown:24}  {origin}" for name, shown, origin in _in_force(loaded))
+
+
+def as_json(loaded: Loaded) -> dict[str, dict[str, Any]]:
+    """Return ``value`` and ``origin`` of every setting by its name; secrets are masked."""
+    return {
+        name: {
+            "value": shown if shown == _MASK else msgspec.json.decode(shown or "null"),
+            "origin": origin,
+        }
+        for name, shown, origin in _in_force(loaded)
+    }
+
+
+def _in_force(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value as JSON (empty for none, masked for a secret) and origin of each."""
     for row in table().values():
         now = value(loaded.settings, row.name)
-        shown = "****" if row.secret and now else _shown(now)
-        lines.append(f"{row.name:24}{shown:24}  {loaded.origins.get(row.name, 'default')}")
-    return "\n".join(lines)
+        shown = _MASK if row.secret and now else _shown(now)
+        yield row.name, shown, loaded.origins.get(row.name, "default")
 
 
 def markdown() -> str:
@@ -396,9 +410,22 @@ In the file a prefix may be a table: `[limit]` with `text = 500` is `limit_text 
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """A sentence that suggests the name that was meant, or nothing."""
-    found = get_close_matches(name, list(names), n=1)
-    return f" Did you mean {found[0]}?" if found else ""
+    """Return a sentence that suggests the name that was meant, or nothing.
+
+    Names are compared without what they all begin with, which would make any two of them alike.
+    """
+    bare = {_COMMON.sub("", one): one for one in names}
+    found = get_close_matches(_COMMON.sub("", name), bare, n=1, cutoff=_ALIKE)
+    return f" Did you mean {bare[found[0]]}?" if found else ""
+
+
+_MASK = "****"
+
+_COMMON = re.compile(rf"^(-+|/|{PREFIX})")
+
+_ALIKE = 0.75
+"""Least similarity of a name that is suggested (`difflib`): two letters of ``port`` may be swapped,
+and ``json`` is not taken for ``store``."""
 
 
 def _rows(
@@ -475,4 +502,4 @@ def _words(kind: msgspec.inspect.Type) -> str:
 def _shown(value: object) -> str:
     """As TOML would have it, without the login that an address may carry."""
     text = "" if value is None else msgspec.json.encode(value).decode()
-    return re.sub(r"//[^/@]*@", "//****@", text)
+    return re.sub(r"//[^/@]*@", f"//{_MASK}@", text)

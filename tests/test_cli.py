@@ -71,6 +71,7 @@ def test_serve_says_so_when_its_port_is_taken(capsys: pytest.CaptureFixture[str]
     [
         (["serve", "--host", "0.0.0.0"], "lets everybody in"),
         (["serve", "--prot", "8"], "There is no --prot here. Did you mean --port?"),
+        (["settings", "--json", "--markdown"], "not allowed with argument"),
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
         (["serve", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
@@ -130,6 +131,22 @@ def test_settings_are_shown_with_their_origin(
     assert re.search(r"^port +9 +--port$", out, re.MULTILINE)
     assert "sesame" not in out + err
     assert "Did you mean GATEWAY_MODEL?" in err
+
+
+def test_settings_are_shown_as_json_with_secrets_masked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_OPENAI_API_KEY", "sesame")
+    flags = ["--port", "9", "--openai-url", "http://me:pass@there/v1", "--vllm-arg", "seed=3"]
+    assert main(["settings", "--json", *flags]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == list(settings.table())
+    assert found["port"] == {"value": 9, "origin": "--port"}
+    assert found["model"] == {"value": None, "origin": "default"}
+    assert found["vllm"] == {"value": {"seed": 3}, "origin": "--vllm-arg"}
+    assert found["openai_url"]["value"] == "http://****@there/v1"
+    assert found["openai_api_key"] == {"value": "****", "origin": "GATEWAY_OPENAI_API_KEY"}
+    assert found["jwt_key"]["value"] is None
 
 
 def test_settings_print_their_own_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def test_keys_are_added_to_those_there_are_and_nobody_else_can_read_the_file(
 @pytest.mark.parametrize(
     ("argv", "status", "says"),
     [
-        (("a",), 1, "two keys 'a'"),
+        (("a",), 1, "keys.toml already has a key named 'a'. Choose another name"),
         (("b", "--rooms", "a/b"), 2, "at `$.rooms[0]`"),
         (("b", "--langs", "klingonese"), 1, "is not a language tag"),
         (("",), 2, "at `$.name`"),

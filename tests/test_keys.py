@@ -145,8 +145,14 @@ def test_a_language_that_is_none_is_refused() -> None:
         ring(langs=("klingonese",))
 
 
-@pytest.mark.parametrize("other", [{"id": "4f1d0c2a"}, {"name": "board"}])
-def test_two_keys_of_one_name_or_one_id_are_refused(other: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"id": "4f1d0c2a"}, "two keys with the id '4f1d0c2a'"),
+        ({"name": "board"}, "two keys named 'board'"),
+    ],
+)
+def test_two_keys_of_one_name_or_one_id_are_refused(other: dict[str, str], says: str) -> None:
     more = Key(**({"id": "00000001", "name": "b", "hash": "0" * 64} | other))  # type: ignore[arg-type]
-    with pytest.raises(KeyFault, match="two"):
+    with pytest.raises(KeyFault, match=says):
         Keyring([key(), more])

@@ -176,6 +176,23 @@ def test_an_unknown_variable_is_a_warning_that_names_the_nearest() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("--prot", "--port"),
+        ("--wrokers", "--workers"),
+        ("--max-seqs", "--max-num-seqs"),
+        ("--json", None),
+        ("--source", None),
+        ("--timeout", None),
+        ("--path", None),
+    ],
+)
+def test_a_name_is_suggested_only_where_it_is_close(name: str, meant: str | None) -> None:
+    flags = [row.flag for row in settings.table().values()]
+    assert settings.near(name, flags) == (f" Did you mean {meant}?" if meant else "")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_an_address_of_this_machine_alone_needs_no_keys(host: str) -> None:
     refuse_exposure(Settings(host=host))

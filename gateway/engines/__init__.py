@@ -149,7 +149,7 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     from gateway.engines.vllm import VllmEngine
 
     if importlib.util.find_spec("vllm") is None:
-        raise EngineFault("The vllm engine needs vLLM: pip install '.[vllm]'.")
+        raise EngineFault("The vllm engine needs vLLM: pip install 'caption-gateway[vllm]'.")
     model = settings.model
     if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
         model = str(_directory(model))

@@ -206,5 +206,5 @@ def test_vllm_that_is_not_installed_is_told_with_the_command_that_installs_it(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(EngineFault, match=r"needs vLLM: pip install '\.\[vllm\]'"):
+    with pytest.raises(EngineFault, match=r"needs vLLM: pip install 'caption-gateway\[vllm\]'"):
         build(Settings(engine="vllm", model=str(model)))
