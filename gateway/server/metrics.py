@@ -52,7 +52,8 @@ class Metrics:
         )
         self._captions = Count(
             "gateway_captions",
-            "Captions that ended, by how: mt, same, the code of a failure, or cancelled.",
+            "Captions that ended. by: mt or same of a final, the code of a failure, the state of"
+            " one that was cancelled.",
             ("outcome", "by"),
             registry=self.registry,
         )
@@ -67,9 +68,9 @@ class Metrics:
                 f"gateway_caption_{name}_seconds", text, buckets=SECONDS, registry=self.registry
             )
             for name, text in (
-                ("queue", "From said to given to the engine."),
-                ("first", "From said to the first text."),
-                ("total", "From said to the finished caption."),
+                ("queue", "Time from saying a text to handing it to the engine."),
+                ("first", "Time from saying a text to the first text of its caption."),
+                ("total", "Time from saying a text to its finished caption."),
             )
         )
 
@@ -114,7 +115,7 @@ class Metrics:
 
     def expose(self) -> bytes:
         """The text format. Takes milliseconds: call it off the event loop."""
-        return generate_latest(self.registry) + generate_latest(REGISTRY)
+        return b"".join(generate_latest(_Lean(one)) for one in (self.registry, REGISTRY))
 
 
 class _Gauges:
@@ -126,54 +127,61 @@ class _Gauges:
         hub = self._hub
         sessions = list(hub.sessions.values())
         gauges = {
-            "gateway_ready": ("1 while new utterances are translated.", hub.ready),
+            "gateway_ready": ("1 while new utterances are translated, else 0.", hub.ready),
             "gateway_sessions": ("Open sockets.", len(sessions)),
             "gateway_sessions_away": (
                 "Speakers whose sockets were lost and whose captions are still made.",
                 sum(len(room.away) for room in list(hub.rooms.values())),
             ),
             "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
-            "gateway_log_bytes": ("Bytes of what was decided, over all rooms.", hub.log_bytes),
+            "gateway_log_bytes": ("Memory of the logs of all rooms.", hub.log_bytes),
             "gateway_jobs_queued": ("Jobs waiting for the engine.", hub.dispatch.queued),
-            "gateway_finals_queued": ("Finals among the jobs that wait.", hub.dispatch.finals),
+            "gateway_finals_queued": ("Jobs for finals among those waiting.", hub.dispatch.finals),
             "gateway_overloaded": (
-                "1 while the engine has more to do than it can: partials are off.",
+                "1 while the engine does not keep up and partials are left out, else 0.",
                 hub.load.overloaded,
             ),
-            "gateway_rooms_seated": ("Rooms in which something was said of late.", hub.load.seats),
+            "gateway_rooms_seated": ("Rooms in which something was said recently.", hub.load.seats),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
-            "gateway_jobs_capacity": ("Jobs the engine is given at once.", hub.dispatch.capacity),
+            "gateway_jobs_capacity": (
+                "Jobs that the engine is given at once, at most.",
+                hub.dispatch.capacity,
+            ),
             "gateway_coalesce_seconds": (
-                "That text waits for more of itself; 0 while there is time for each piece.",
+                "How long text waits to be sent together with more; 0 without load.",
                 hub.jobs.coalescing.interval,
             ),
             "gateway_fallback": (
-                "1 while another engine does the work of the one that was chosen.",
+                "1 while the fallback engine does the work, else 0.",
                 hub.degraded.engine is not None,
             ),
             "gateway_engine_unfinished": (
-                "Jobs the engine itself counts as not finished.",
+                "Jobs that the engine itself counts as unfinished.",
                 hub.engine.unfinished,
             ),
             "gateway_outbox_bytes": (
-                "Memory of what waits for readers, over all sockets.",
+                "Memory of what waits to be sent, of all sockets.",
                 sum(session.outbox.bytes for session in sessions),
             ),
             "gateway_outbox_largest_bytes": (
-                "Memory of what waits for the slowest reader.",
+                "Memory of what waits to be sent to the slowest reader.",
                 max((session.outbox.bytes for session in sessions), default=0),
             ),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=float(value))
-        health = GaugeMetricFamily("gateway_engine_health", "1 at its state.", labels=["state"])
+        health = GaugeMetricFamily(
+            "gateway_engine_health",
+            "1 for the state that the engine is in, 0 for the others.",
+            labels=["state"],
+        )
         for state in Health:
             health.add_metric([state.value], float(hub.engine.health is state))
         yield health
         yield from _late(hub.tally)
         resumed = CounterMetricFamily(
             "gateway_resumed",
-            "Sockets that said how far they had come, by whether the log reached back.",
+            "Sockets that resumed. ok: whether the log still had all that they missed.",
             labels=["ok"],
         )
         for ok in (True, False):
@@ -181,31 +189,33 @@ class _Gauges:
         yield resumed
         yield from _tenants(hub)
         refused = CounterMetricFamily(
-            "gateway_refused", "Utterances answered by busy, by what was missing.", labels=["why"]
+            "gateway_refused",
+            "Utterances refused as busy. why: queue (it is full) or seat (too many rooms).",
+            labels=["why"],
         )
         for why, count in sorted(hub.load.refused.copy().items()):
             refused.add_metric([why], count)
         yield refused
         jobs = CounterMetricFamily(
-            "gateway_jobs", "Jobs given to the engine, by what for.", labels=["priority"]
+            "gateway_jobs", "Jobs given to the engine, by priority.", labels=["priority"]
         )
         for priority in Priority:
             jobs.add_metric([priority.name.lower()], hub.dispatch.given[priority])
         yield jobs
         yield CounterMetricFamily(
-            "gateway_tokens", "Tokens the engine made.", value=hub.jobs.tokens
+            "gateway_tokens", "Tokens that the engine made.", value=hub.jobs.tokens
         )
         yield CounterMetricFamily(
-            "gateway_chunks", "Pieces of text the engine made.", value=hub.jobs.chunks
+            "gateway_chunks", "Pieces of text that the engine made.", value=hub.jobs.chunks
         )
         yield CounterMetricFamily(
             "gateway_chunks_merged",
-            "Pieces shown together with the one before, for want of time.",
+            "Pieces of text that were sent together with the one before, under load.",
             value=hub.jobs.merged,
         )
         yield from _engine(hub.engine)
         rejected = CounterMetricFamily(
-            "gateway_guard", "Outputs a guard stopped, by guard and what came of it.",
+            "gateway_guard", "Outputs that a guard stopped, by guard and what became of them.",
             labels=["guard", "outcome"],
         )  # fmt: skip
         for (guard, outcome), count in sorted(self._guards.items()):
@@ -217,7 +227,7 @@ def _late(tally: Tally) -> Iterator[Metric]:
     """What readers that are late were spared."""
     saved = CounterMetricFamily(
         "gateway_outbox_saved",
-        "Deltas not sent by themselves: merged, without their draft, dropped.",
+        "Deltas that a late reader was spared. how: merged, draft (left out) or dropped.",
         labels=["how"],
     )
     for how, count in (
@@ -225,8 +235,12 @@ def _late(tally: Tally) -> Iterator[Metric]:
     ):  # fmt: skip
         saved.add_metric([how], count)
     yield saved
-    yield CounterMetricFamily("gateway_lag", "Readers told that they lag.", tally.lags)
-    yield CounterMetricFamily("gateway_too_slow", "Sockets closed with 4008.", tally.slow)
+    yield CounterMetricFamily(
+        "gateway_lag", "Times that a reader was told that it lags.", tally.lags
+    )
+    yield CounterMetricFamily(
+        "gateway_too_slow", "Sockets closed with 4008 because they read too slowly.", tally.slow
+    )
 
 
 class _Gate:
@@ -235,13 +249,19 @@ class _Gate:
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "gateway_addresses", "Addresses that are counted.", len(self._gate.addresses)
+            "gateway_addresses",
+            "Client addresses whose use is counted now.",
+            len(self._gate.addresses),
         )
         yield GaugeMetricFamily(
-            "gateway_tickets_used", "Used tickets that are remembered.", len(self._gate.tickets)
+            "gateway_tickets_used",
+            "Used tickets that are remembered until they expire.",
+            len(self._gate.tickets),
         )
         refused = CounterMetricFamily(
-            "gateway_turned_away", "Sockets and requests not let in, by why.", labels=["code"]
+            "gateway_turned_away",
+            "Sockets and requests that were refused, by the code of the error.",
+            labels=["code"],
         )
         for code, count in sorted(self._gate.refused.items()):
             refused.add_metric([code], count)
@@ -278,10 +298,14 @@ class _Kept:
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "gateway_store_behind", "Events of rooms that are not written yet.", self._store.behind
+            "gateway_store_behind",
+            "Events that are not written to the store yet.",
+            self._store.behind,
         )
         yield CounterMetricFamily(
-            "gateway_store_lost", "Events that could not be written in time.", self._store.lost
+            "gateway_store_lost",
+            "Events that could not be written to the store in time.",
+            self._store.lost,
         )
 
 
@@ -292,17 +316,17 @@ class _Handed:
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
             "gateway_worker_starts",
-            "Starts of this worker: one more each time that it had ended.",
+            "Starts of this worker process.",
             value=self._handover.starts,
         )
         yield GaugeMetricFamily(
             "gateway_handover_held",
-            "Connections that wait for the process that has their room.",
+            "Connections that wait for the process of their room.",
             value=self._handover.held,
         )
         done = CounterMetricFamily(
             "gateway_handover",
-            "Connections given to another process or taken from one, by what came of it.",
+            "Connections passed between processes, by what became of them.",
             labels=["how"],
         )
         for how in ("sent", "taken", "refused", "lost"):
@@ -318,18 +342,57 @@ class _Pauses:
         counts = list(accumulate(self._garbage.pauses))
         yield HistogramMetricFamily(
             "gateway_gc_pause_seconds",
-            "CPU time of the garbage collector, while nothing else happened.",
+            "CPU time of each pause for garbage collection.",
             buckets=[*zip(map(str, STEPS_S), counts, strict=False), ("+Inf", counts[-1])],
             sum_value=self._garbage.seconds,
         )
         yield GaugeMetricFamily(
             "gateway_gc_pause_longest_seconds",
-            "The longest since the engine was ready, or nobody was there.",
+            "CPU time of the longest pause since the engine was ready or the gateway was idle.",
             value=self._garbage.longest,
         )
 
 
 def _engine(engine: Engine) -> Iterator[Metric]:
-    """Gauges only some engines have, e.g. KV-cache use."""
+    """Yield the gauges that only some engines have, e.g. KV-cache use."""
     for name, value in engine.stats().items():
-        yield GaugeMetricFamily(f"gateway_engine_{name}", "As the engine counts it.", value=value)
+        text = ENGINE.get(name, "As the engine counts it.")
+        yield GaugeMetricFamily(f"gateway_engine_{name}", text, value=value)
+
+
+ENGINE = {
+    "restarts": "Times that the engine was built anew.",
+    "hangs": "Times that the engine was built anew because it hung.",
+    "taken_over": "Jobs that the fallback engine took over.",
+    "running": "vLLM: requests in the batch of the last step.",
+    "waiting": "vLLM: requests waiting for the batch at the last step.",
+    "kv_cache_usage": "vLLM: part of the KV cache that is in use.",
+    "prefix_queries": "vLLM: prompt tokens looked up in the prefix cache since start.",
+    "prefix_hits": "vLLM: prompt tokens found in the prefix cache since start.",
+    "preemptions": "vLLM: requests whose work was thrown away for want of memory since start.",
+    "steps": "vLLM: steps of the model since start.",
+    "tokens": "vLLM: tokens made since start.",
+    "finished": "vLLM: requests that finished without being aborted since start.",
+    "queue_seconds": "vLLM: time that finished requests waited in vLLM, in all.",
+    "prefill_seconds": "vLLM: time of finished requests until their first token, in all.",
+    "decode_seconds": "vLLM: time of finished requests from their first token to the last, in all.",
+}
+"""Meaning of an engine's own gauges, by their names in `Engine.stats`."""
+
+
+class _Lean:
+    """A registry without the ``_created`` series of its counters and histograms.
+
+    They hold the time at which a metric was made, once for each label. Prometheus has no use for
+    them in this format. prometheus-client could switch them off for the whole process only, which
+    may be another application's.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            created = f"{metric.name}_created"
+            metric.samples = [one for one in metric.samples if one.name != created]
+            yield metric

@@ -47,6 +47,9 @@ BEAT_S = 1.0
 TELL = signal.SIGUSR1 if hasattr(signal, "SIGUSR1") else None
 """The signal that has a worker write down where each of its threads is."""
 
+UP = f"# HELP {scrape.UP} 1 for each worker that answered, else 0.\n# TYPE {scrape.UP} gauge\n"
+"""What the text of ``/metrics`` says of its first metric, where there are several workers."""
+
 Expose = Callable[[], Awaitable[bytes]]
 
 
@@ -155,10 +158,9 @@ class Worker:
             found = dict.fromkeys(self.handover.everybody) | {self.handover.member: own}
             found |= zip(others, answers, strict=True)
             texts = {str(n): text.decode() for n, text in sorted(found.items()) if text is not None}
-            up = "# HELP gateway_up 1 for each worker that answered.\n# TYPE gateway_up gauge\n"
             for number in sorted(found):
                 texts[str(number)] = (
-                    up + f"gateway_up {int(str(number) in texts)}\n" + texts.get(str(number), "")
+                    UP + f"gateway_up {int(str(number) in texts)}\n" + texts.get(str(number), "")
                 )
             return (await asyncio.to_thread(scrape.merged, texts)).encode()
 

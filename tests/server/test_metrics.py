@@ -1,0 +1,87 @@
+"""The metrics: each is documented, and what is documented is exported."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.engines import build
+from gateway.engines.api import Gauges
+from gateway.limits import Limits
+from gateway.messages import Cancelled, Failed, Final, Source, Timing
+from gateway.quota import Account
+from gateway.server.app import create_app
+from gateway.server.garbage import Garbage
+from gateway.server.handover import Handover
+from gateway.server.worker import UP
+from gateway.settings import Settings
+from gateway.sqlite import SqliteStore
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (\w+) \| (.+) \|$", re.MULTILINE)
+UNITS = {"seconds", "bytes", "characters", "tokens", "share"}
+"""Units that are the end of a name; anything else is a number of things, or 0 and 1."""
+
+
+def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the answer of a gateway with every part there is, to which everything has happened."""
+    engine = build(Settings(engine="ctranslate2", fallback="scripted"))
+    stats = {**engine.stats(), **Gauges().values}
+    monkeypatch.setattr(type(engine), "stats", lambda _: stats)
+    guards = Counter({("loop", "retried"): 1})
+    app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
+    metrics, hub = app.state.metrics, app.state.hub
+    metrics.collect(Garbage(lambda: False))
+    metrics.share(Handover(folder, 0, range(2)))
+    app.state.gate.refused["busy"] = hub.load.refused["seat"] = 1
+    hub.ledger.accounts["acme"] = Account()
+    times = Timing(queue=1, first=2, total=3)
+    common = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}
+    metrics.observe(Source(**common, ord=1, text="morning"))  # type: ignore[arg-type]
+    metrics.observe(
+        Final(**common, ord=1, text="Morgen", by="mt", ms=times, flags=("numbers",))  # type: ignore[arg-type]
+    )
+    metrics.observe(Failed(**common, ord=1, code="rejected", retry=True))  # type: ignore[arg-type]
+    metrics.observe(Cancelled(**common, was="running"))  # type: ignore[arg-type]
+    return UP + 'gateway_up{worker="0"} 1\n' + metrics.expose().decode()
+
+
+def described(metric: Metric) -> tuple[str, str, set[str]]:
+    """Return the name as it is exported, the type, and the labels of a metric."""
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    labels = {label for sample in metric.samples for label in sample.labels}
+    return name, metric.type, labels - {"le"}
+
+
+def test_every_metric_is_in_the_table_and_every_row_of_it_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = exposed(tmp_path, monkeypatch)
+    families = list(text_string_to_metric_families(text))
+    found = ROW.findall(PAGE.read_text(encoding="utf-8"))
+    rows = {row[0]: row for row in found}
+    assert len(rows) == len(found), "no metric has two rows"
+    assert rows.keys() == {described(metric)[0] for metric in families}
+    for metric in families:
+        name, kind, labels = described(metric)
+        _, said, listed, unit, meaning = rows[name]
+        assert (said, set(re.findall(r"`(\w+)`", listed))) == (kind, labels), name
+        stem = metric.name.rpartition("_")[2]
+        assert unit == (stem if stem in UNITS else unit), name
+        assert unit in UNITS or not stem.endswith(("seconds", "bytes")), name
+        if name.startswith("gateway_"):
+            assert meaning == metric.documentation, name
+
+
+def test_no_series_tells_when_a_metric_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = exposed(tmp_path, monkeypatch)
+    assert 'gateway_captions_total{by="mt",outcome="final"} 1.0' in text
+    assert "gateway_caption_first_seconds_count 1.0" in text
+    assert "_created" not in text
