@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -55,8 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except (GatewayError, Refused, NotTranslated, OSError, ValueError) as exc:
         hint = getattr(exc, "hint", None)
-        if isinstance(exc, OSError) and exc.filename is not None and exc.strerror:
-            return _complain(f"{exc.filename}: {exc.strerror}", 1)
+        if isinstance(exc, OSError) and exc.strerror:
+            where = f"{exc.filename}: " if exc.filename is not None else ""
+            return _complain(f"{where}{exc.strerror}", 1)
         if isinstance(exc, Refused) and exc.error.code == "unauthenticated":
             return _complain(f"{exc.error.msg} Set {settings.KEY} to a key that is good.", 1)
         return _complain(f"{exc} {hint}" if hint else str(exc), 1)
@@ -195,17 +197,7 @@ def _key(args: argparse.Namespace) -> int:
     except msgspec.ValidationError as exc:
         raise SettingsError(f"There cannot be such a key: {exc}.") from exc
     token, entry = keys.made(key, secrets.token_hex(keys.SECRET_BYTES))
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    with open(descriptor, "r+", encoding="utf-8") as opened:
-        before = opened.read()
-        if args.name in keys.Keyring.read(before).names:
-            raise keys.KeyFault(
-                f"{file} already has a key named {args.name!r}."
-                " Choose another name, or delete that key from the file first."
-            )
-        gap = "\n" if before else ""
-        keys.Keyring.read(before + gap + entry)  # else a mistake would lock everybody out
-        opened.write(gap + entry)
+    _add_key(file, args.name, entry)
     print(token)
     print(
         f"# The key {args.name!r} is in {file}; it is not shown again. A gateway that runs with"
@@ -213,6 +205,38 @@ def _key(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     return 0
+
+
+def _add_key(file: Path, name: str, entry: str) -> None:
+    """Append a key to a file of keys, or leave the file as it is.
+
+    Raises `OSError`, and `KeyFault` for a file that holds no keys or one of that name.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    with open(descriptor, "rb+", buffering=0) as opened:
+        before = opened.read()
+        if name in _ring(file, before).names:
+            raise keys.KeyFault(
+                f"{file} already has a key named {name!r}."
+                " Choose another name, or delete that key from the file first."
+            )
+        more = (b"\n" if before else b"") + entry.encode()
+        _ring(file, before + more)  # else a mistake would lock everybody out
+        try:
+            if opened.write(more) < len(more):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as exc:
+            opened.truncate(len(before))  # half a key would lock everybody out
+            raise OSError(exc.errno, exc.strerror, str(file)) from exc
+
+
+def _ring(file: Path, text: bytes) -> keys.Keyring:
+    try:
+        return keys.Keyring.read(text.decode())
+    except UnicodeDecodeError as exc:
+        raise keys.KeyFault(f"{file} cannot be read: it is not text in UTF-8.") from exc
+    except keys.KeyFault as exc:
+        raise keys.KeyFault(f"{file}: {exc}") from exc
 
 
 # --- command line --------------------------------------------------------------------------------

@@ -177,12 +177,18 @@ _DAMAGED = (
 
 _LOCAL = "Choose a --store on a disk of this machine."
 
+PLACE = (
+    "--store has to name a file that this user may read and write, in a directory that exists and"
+    " in which it may make others."
+)
+"""What to do where the file cannot be opened."""
+
 _ADVICE = {
     "SQLITE_FULL": "The disk is full: make room on it.",
     "SQLITE_BUSY": "Another program has locked the file: end it.",
     "SQLITE_LOCKED": "Another program has locked the file: end it.",
     "SQLITE_READONLY": "The file cannot be written: look at its owner and mode.",
-    "SQLITE_CANTOPEN": "The file cannot be opened: look at the directory's owner and mode.",
+    "SQLITE_CANTOPEN": PLACE,
     "SQLITE_PERM": "The file cannot be opened: look at its owner and mode.",
     "SQLITE_IOERR": "The disk does not work: look at the log of the system.",
     "SQLITE_CORRUPT": _DAMAGED,

@@ -29,7 +29,7 @@ from typing import Any, Final, TypeVar
 import aiosqlite
 
 from gateway import statements, tables
-from gateway.database import File, advice, locked
+from gateway.database import PLACE, File, advice, locked
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.log import Log, Point
@@ -136,7 +136,7 @@ class SqliteStore:
                 await self._wipe()
                 stack.pop_all()
         except OSError as exc:
-            raise StoreFault(f"{self.path} cannot be opened: {exc.strerror}.") from exc
+            raise StoreFault(f"{self.path} cannot be opened: {exc.strerror}.", PLACE) from exc
         except sqlite3.Error as exc:
             raise StoreFault(f"{self.path} cannot be used: {exc}.", advice(exc)) from exc
         self._sweep_at = self._clock() + self._sweep_s

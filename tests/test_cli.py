@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import signal
 import socket
@@ -63,7 +65,17 @@ def test_serve_says_so_when_its_port_is_taken(capsys: pytest.CaptureFixture[str]
         port = str(taken.getsockname()[1])
         status, err = fails(capsys, "serve", "--engine", "scripted", "--port", port)
     assert status == 1
-    assert f"Cannot listen on 127.0.0.1:{port}" in err
+    says = f"Cannot listen on 127.0.0.1:{port}: another program uses this port."
+    assert err == f"gateway: {says} End that one, or choose another --port.\n"
+
+
+def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(settings, "markdown", full)
+        assert fails(capsys, "settings", "--markdown") == (1, "gateway: No space left on device\n")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -84,6 +86,39 @@ def test_a_file_that_is_broken_is_not_written_to(
     assert main(["key", "a", "--keys", str(file)]) == 1
     assert "cannot be read" in capsys.readouterr().err
     assert file.read_text() == "not TOML"
+
+
+def test_a_file_of_keys_that_is_not_text_is_said_by_its_name(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_bytes(b"\xff\xfe")
+    assert main(["key", "a", "--keys", str(file)]) == 1
+    assert f"{file} cannot be read: it is not text in UTF-8." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("room", [0, 40])
+def test_a_key_for_which_the_disk_has_no_room_leaves_the_file_as_it_is(
+    capsys: pytest.CaptureFixture[str], file: Path, room: int
+) -> None:
+    made(capsys, file, "a")
+    before = file.read_text()
+    limit = len(before.encode()) + room
+    program = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+from gateway.cli import main
+sys.exit(main(["key", "b", "--keys", {str(file)!r}]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"gateway: {file}: ") and done.stderr.count("\n") == 1
+    assert file.read_text() == before
 
 
 def test_a_client_on_the_command_line_shows_the_key_in_its_variable(

@@ -40,6 +40,26 @@ def test_a_store_of_another_kind_is_told_at_once(name: str) -> None:
         build(Settings(store=name))
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (".", "cannot be used: unable to open database file."),
+        ("a/b.db", "cannot be opened: No such"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_told_with_what_it_needs(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    async def main() -> None:
+        store = build(Settings(store=f"sqlite:{tmp_path / name}"))
+        assert store is not None
+        with pytest.raises(StoreFault, match=says) as told:
+            await store.open()
+        assert "a file that this user may read and write" in str(told.value.hint)
+
+    run(main())
+
+
 # --- a restart ------------------------------------------------------------------------------------
 
 

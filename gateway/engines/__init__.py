@@ -96,7 +96,12 @@ def _made(make: Callable[[Settings, Profile | None], Engine], settings: Settings
     try:
         profile = profiles.load(settings.profile) if settings.profile else None
         return make(settings, profile)
-    except (profiles.UnknownProfile, ValueError, OSError) as exc:
+    except OSError as exc:
+        raise EngineFault(
+            f"{exc.filename} cannot be read: {exc.strerror or exc}. Check --model, and whether this"
+            " user may read it."
+        ) from exc
+    except (profiles.UnknownProfile, ValueError) as exc:
         raise EngineFault(str(exc)) from exc
 
 

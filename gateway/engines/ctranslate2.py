@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import errno
 import json
 import logging
 import os
@@ -335,7 +336,17 @@ class CTranslate2Engine(Pushed):
         try:
             return checkpoint.load(self._path, self._cache, self._options)
         except OSError as exc:
-            raise EngineFault(f"The model {self._path} could not be loaded: {exc}") from exc
+            # A write to a full disk names no file: the model is read, and the cache is written.
+            why = f"{exc.filename or self._cache}: {exc.strerror or exc}."
+            hint = (
+                "This user has to be able to read the model, and to write its converted copy to"
+                f" {self._cache}, which --cache-dir changes."
+            )
+            if exc.errno == errno.ENOSPC:
+                hint = "Make room there, or choose another --cache-dir."
+            raise EngineFault(
+                f"The model {self._path} could not be loaded: {why}", hint=hint
+            ) from exc
 
     def _decode(self, batch: list[Stream]) -> None:
         assert self._model is not None, "there are no streams before the model"

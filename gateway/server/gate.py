@@ -213,7 +213,7 @@ class Gate:
         try:
             self.ring = Keyring.read(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, KeyFault) as exc:
-            log.error("%s: %s The keys known before stay in force.", file, exc)
+            log.error("%s%s The keys known before stay in force.", file, _unusable(exc))
             return False
         return True
 
@@ -331,8 +331,7 @@ def build(settings: Settings, made: Keyring | None = None) -> Gate:
         ring = made if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
         if made is None:
-            why = exc.strerror if isinstance(exc, OSError) else exc
-            raise SettingsError(f"{settings.keys}: {why}") from exc
+            raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
         ring = made  # `Gate.watch` says so
     return Gate(
         settings.limits,
@@ -343,6 +342,17 @@ def build(settings: Settings, made: Keyring | None = None) -> Gate:
         names=_listed("hosts", settings.hosts, Names),
         proxies=_listed("trusted_proxies", settings.trusted_proxies, Proxies),
     )
+
+
+def _unusable(fault: Exception) -> str:
+    """Return what is wrong with a file, to follow its name."""
+    match fault:
+        case OSError():
+            return f" cannot be read: {fault.strerror or fault}."
+        case UnicodeDecodeError():
+            return " cannot be read: it is not text in UTF-8."
+        case _:
+            return f": {fault}"
 
 
 def fleeting(file: Path) -> bool:
@@ -375,8 +385,7 @@ def _issuer(settings: Settings) -> Issuer | None:
             audience=settings.jwt_audience,
         )
     except (OSError, UnicodeDecodeError, IssuerFault) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
-        raise SettingsError(f"{settings.jwks_file}: {why}") from exc
+        raise SettingsError(f"{settings.jwks_file}{_unusable(exc)} Check --jwks-file.") from exc
 
 
 def _check_url(url: str | None) -> None:

@@ -87,6 +87,10 @@ PASSED = 3
 """The first descriptor that systemd passes (sd_listen_fds(3))."""
 
 
+STRANGERS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""OpenSSL's reasons where a key is not that of the certificate: another one, or of another kind."""
+
+
 class Work(Protocol):
     """What is different in one of several processes, see `gateway.server.worker`."""
 
@@ -339,17 +343,37 @@ def _check_certificate(settings: Settings) -> None:
         if settings.keyfile is not None:
             raise SettingsError("keyfile is the key of a certificate: name that with --certfile.")
         return
+    certfile, keyfile = settings.certfile, settings.keyfile or settings.certfile
+    if b"CERTIFICATE-----" not in _pem("certfile", certfile):
+        raise SettingsError(f"{certfile} holds no certificate in PEM form. Check --certfile.")
+    key = _pem("keyfile" if settings.keyfile else "certfile", keyfile)
+    if b"PRIVATE KEY-----" not in key:
+        raise SettingsError(f"{keyfile} holds no private key in PEM form. Name one with --keyfile.")
+    if b"ENCRYPTED" in key:
+        raise SettingsError(
+            f"The private key in {keyfile} is encrypted. Write a copy without a passphrase"
+            f" (openssl pkey -in {keyfile} -out FILE) and name it with --keyfile."
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certfile = Path(settings.certfile).expanduser()
-    names = " and ".join(filter(None, (settings.certfile, settings.keyfile)))
     try:
         # With a password, which is wrong: OpenSSL would ask for one, and wait.
-        context.load_cert_chain(certfile, _path(settings.keyfile), password="-")
+        context.load_cert_chain(_path(certfile), _path(keyfile), password="-")  # type: ignore[arg-type]
     except ssl.SSLError as exc:
-        why = "no certificate with its key, which must not be encrypted"
-        raise SettingsError(f"{names}: {why} ({exc.reason}).") from exc
+        if exc.reason in STRANGERS:
+            raise SettingsError(
+                f"The key in {keyfile} is not that of the first certificate in {certfile}."
+            ) from exc
+        raise SettingsError(
+            f"OpenSSL cannot use {certfile} with {keyfile} ({exc.reason or exc})."
+        ) from exc
+
+
+def _pem(name: str, file: str) -> bytes:
+    """Read the file of the setting ``name``. Raises `SettingsError`."""
+    try:
+        return Path(file).expanduser().read_bytes()
     except OSError as exc:
-        raise SettingsError(f"{names}: {exc.strerror}") from exc
+        raise SettingsError(f"{file} cannot be read: {exc.strerror}. Check --{name}.") from exc
 
 
 def _path(name: str | None) -> Path | None:
@@ -392,9 +416,12 @@ def listen(
             listener.listen(BACKLOG)
     except OSError as exc:
         listener.close()
-        why = exc.strerror or exc
-        other = "--port" if exc.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
-        raise OSError(f"Cannot listen on {host}:{port}: {why}. Choose another {other}.") from exc
+        why, other = exc.strerror or str(exc), "Choose another --host."
+        if exc.errno == errno.EADDRINUSE:
+            why, other = "another program uses this port", "End that one, or choose another --port."
+        elif exc.errno == errno.EACCES:
+            other = "Choose a --port above 1023."
+        raise OSError(f"Cannot listen on {host}:{port}: {why}. {other}") from exc
     return listener
 
 

@@ -196,6 +196,13 @@ def test_what_is_missing_is_told_in_a_sentence(
         build(Settings(**settings))
 
 
+def test_a_model_that_cannot_be_read_is_said_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").mkdir()
+    says = f"^{tmp_path}/config.json cannot be read: Is a directory. Check --model"
+    with pytest.raises(EngineFault, match=says):
+        build(Settings(model=str(tmp_path)))
+
+
 def test_a_model_that_no_profile_fits_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(EngineFault, match="--profile"):

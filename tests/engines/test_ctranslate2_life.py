@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gateway.engines import checkpoint, ctranslate2
+from gateway.engines import checkpoint, conversion, ctranslate2
 from gateway.engines.base import Health
 from gateway.engines.ctranslate2 import CTranslate2Engine
 from gateway.errors import EngineFault, EngineGone
@@ -170,8 +171,27 @@ def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
     engine = make_llama(tmp_path)
 
     async def main() -> None:
-        with pytest.raises(EngineFault, match="could not be loaded"):
+        with pytest.raises(EngineFault, match="could not be loaded: .*/cache: File exists") as told:
             await engine.start()
+        assert f"copy to {tmp_path / 'cache'}, which --cache-dir changes" in str(told.value.hint)
+        await engine.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_at_the_first_start_is_told_with_the_directory_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(conversion, "convert", full)
+    engine = make_llama(tmp_path)
+
+    async def main() -> None:
+        with pytest.raises(EngineFault, match="/cache: No space left on device") as told:
+            await engine.start()
+        assert told.value.hint == "Make room there, or choose another --cache-dir."
         await engine.aclose()
 
     asyncio.run(main())

@@ -69,12 +69,17 @@ def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"keys": "nowhere.toml"}, "nowhere.toml: No such file"),
+        ({"keys": "nowhere.toml"}, "nowhere.toml cannot be read: No such file or directory."),
+        ({"keys": "/"}, "/ cannot be read: Is a directory. Check --keys."),
+        ({"keys": "{binary}"}, "binary cannot be read: it is not text in UTF-8. Check --keys."),
         ({"keys": "{bad}"}, "The keys cannot be read"),
         ({"jwt_key": "short"}, "jwt_key has 5 bytes; 32 is the least"),
         ({"jwks_url": "https://id.example/jwks"}, "set jwt_audience"),
         ({"jwks_url": "http://id.example/jwks", "jwt_audience": "a"}, "begin with https"),
-        ({"jwks_file": "nowhere.json", "jwt_audience": "a"}, "nowhere.json: No such file"),
+        (
+            {"jwks_file": "nowhere.json", "jwt_audience": "a"},
+            "nowhere.json cannot be read: No such",
+        ),
         ({"jwks_file": "{bad}", "jwt_audience": "a"}, "no JSON Web Key Set"),
         ({"origins": "meet.example"}, "origins cannot be used: 'meet.example' is not an origin"),
         ({"trusted_proxies": "proxy"}, "trusted_proxies cannot be used: 'proxy' does not appear"),
@@ -85,7 +90,9 @@ def test_what_cannot_be_used_is_a_sentence(
 ) -> None:
     bad = tmp_path / "bad"
     bad.write_text("bad")
-    values = {name: value.format(bad=bad) for name, value in given.items()}
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    values = {name: value.format(bad=bad, binary=binary) for name, value in given.items()}
     with pytest.raises(SettingsError) as caught:
         build(Settings(**values))  # type: ignore[arg-type]
     assert says in str(caught.value)

@@ -18,7 +18,7 @@ import pytest
 import segno
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -179,14 +179,17 @@ def certificate(tmp_path_factory: pytest.TempPathFactory, ours: str) -> tuple[Pa
     folder = tmp_path_factory.mktemp("certificate")
     files = folder / "cert.pem", folder / "key.pem"
     files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    files[1].write_bytes(private(key))
     return files
+
+
+def private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+    """Return a private key as PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def test_with_a_certificate_the_page_and_its_sockets_are_encrypted(
@@ -239,10 +242,17 @@ def test_what_is_refused_before_it_is_a_request_is_told_under_tls_too(
     ("flags", "says"),
     [
         (("--keyfile", "{key}"), "name that with --certfile"),
-        (("--certfile", "{key}"), "no certificate with its key"),
-        (("--certfile", "{cert}"), "no certificate with its key"),
-        (("--certfile", "{cert}", "--keyfile", "{locked}"), "which must not be encrypted"),
-        (("--certfile", "nowhere.pem"), "nowhere.pem: No such file"),
+        (("--certfile", "{key}"), "{key} holds no certificate in PEM form"),
+        (("--certfile", "{cert}"), "{cert} holds no private key in PEM form. Name one with"),
+        (("--certfile", "{cert}", "--keyfile", "{cert}"), "{cert} holds no private key"),
+        (("--certfile", "{cert}", "--keyfile", "{locked}"), "The private key in {locked} is encr"),
+        (("--certfile", "{cert}", "--keyfile", "{other}"), "The key in {other} is not that of"),
+        (
+            ("--certfile", "{broken}", "--keyfile", "{key}"),
+            "OpenSSL cannot use {broken} with {key}",
+        ),
+        (("--certfile", "nowhere.pem"), "nowhere.pem cannot be read: No such file or directory."),
+        (("--certfile", "{cert}", "--keyfile", "/"), "/ cannot be read: Is a directory. Check --k"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_a_sentence(
@@ -258,10 +268,14 @@ def test_a_certificate_that_cannot_be_used_is_a_sentence(
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    given = [flag.format(cert=cert, key=key, locked=locked) for flag in flags]
+    files = {"cert": cert, "key": key, "locked": locked}
+    for name, data in (("other", private(rsa.generate_private_key(65537, 2048))), ("broken", None)):
+        files[name] = tmp_path / name
+        files[name].write_bytes(data or cert.read_bytes().replace(b"\nM", b"\nX"))
+    given = [flag.format(**files) for flag in flags]
     with gateway(*SCRIPTED, *given) as process:
         assert process.popen.wait(10) == 2
-    assert says in process.text
+    assert says.format(**files) in process.text
     assert "Traceback" not in process.text
 
 
