@@ -1,8 +1,9 @@
 // Captions as a reader sees them. Pure: the page's state and one event in, the new state out.
 // Knows the events of docs/protocol.md; knows no socket and no document.
 //
-// An utterance: { key, id, era, ord, lang, text, speaker, final, retracted,
-//                 captions: { [lang]: caption } }
+// An utterance: { key, id, era, ord, lang, text, speaker, final, retracted, interrupted,
+//                 captions: { [lang]: caption } }; `interrupted` by the end of a connection: captions
+//                 that had not begun are not on their way any more
 // A caption:    { stable, draft, status, code, edited }, shown as stable text followed by its draft;
 //                 `edited` where a person wrote it
 //
@@ -76,7 +77,7 @@ export function inOrder(state) {
 
 /** Another socket. Where it goes on where the last one ended, nothing was missed. */
 function welcomed(state, { epoch, resumed }) {
-  if (resumed?.ok) return { ...state, epoch };
+  if (resumed?.ok) return { ...each(state, awaited), epoch };
   const before = interrupted(state);
   return epoch === state.epoch ? before : { ...before, epoch, era: state.era + 1 };
 }
@@ -135,11 +136,16 @@ function finished({ text, by }) {
 
 /** The connection is gone: what it left unfinished will not come any more. */
 function interrupted(state) {
-  const utterances = new Map();
-  for (const [key, utterance] of state.utterances) {
-    utterances.set(key, endGrowing(utterance, INTERRUPTED));
-  }
-  return { ...state, utterances };
+  return each(state, (u) => ({ ...endGrowing(u, INTERRUPTED), interrupted: true }));
+}
+
+function awaited(utterance) {
+  return utterance.interrupted ? { ...utterance, interrupted: false } : utterance;
+}
+
+function each(state, update) {
+  const changed = [...state.utterances].map(([key, utterance]) => [key, update(utterance)]);
+  return { ...state, utterances: new Map(changed) };
 }
 
 function cancelled(state, event) {
@@ -169,14 +175,36 @@ function endGrowing(utterance, status) {
 function change(state, { id }, update) {
   const key = `${state.era}/${id}`;
   const utterances = new Map(state.utterances);
-  utterances.set(key, update(utterances.get(key) ?? begin(key, id, state.era)));
+  let changed = awaited(update(utterances.get(key) ?? begin(key, id, state.era)));
+  for (const old of state.utterances.values()) {
+    if (old.era === state.era || !isAgain(old, changed, state)) continue;
+    utterances.delete(old.key);
+    if (!old.final && !changed.text) changed = { ...changed, text: old.text, lang: old.lang, speaker: old.speaker };
+  }
+  utterances.set(key, changed);
   if (utterances.size > LIMIT) utterances.delete(utterances.keys().next().value);
   return { ...state, utterances };
 }
 
+/**
+ * Whether `young` is the utterance `old` of an earlier history: the speaker said it again after a
+ * restart, or the gateway restored it. A finished line has to have the same text, because ids that the
+ * gateway gives are used again. A line in parts may have been cut elsewhere, so all its parts go.
+ */
+function isAgain(old, young, { utterances }) {
+  const root = rootOf(old.id);
+  if (root !== rootOf(young.id)) return false;
+  const cut = old.id !== root || utterances.has(`${old.era}/${root}.2`);
+  return cut || !old.final || old.text === young.text;
+}
+
+function rootOf(id) {
+  return id.replace(/\.\d+$/, "");
+}
+
 function begin(key, id, era) {
   return { key, id, era, ord: Number.MAX_VALUE, lang: "", text: "", speaker: null, final: false,
-           retracted: false, captions: {} };
+           retracted: false, interrupted: false, captions: {} };
 }
 
 /** Change one caption, unless it has ended: what has ended changes only when it is edited. */

@@ -223,9 +223,9 @@ function present({ members, speakers }) {
   $("#people").title = speakers?.join(", ") ?? "";
 }
 
-/** The gateway has forgotten a part of what was said while we were away. */
+/** The gateway cannot tell everything that was said while there was no connection. */
 function missed({ transcript }) {
-  tell("Something was said while there was no connection that is not shown here.");
+  tell("The connection was lost. Some of what was said meanwhile may be missing here.");
   if (!transcript) return;
   const url = new URL(transcript.replace(/json$/, "txt"), here.http);
   url.searchParams.set("lang", columns.langs[0]);

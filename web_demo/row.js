@@ -16,7 +16,7 @@ const FAILED = {
 const NOTES = {
   failed: (code) => `Not translated: ${FAILED[code] ?? "something went wrong"}`,
   cancelled: () => "Stopped",
-  interrupted: () => "The connection broke",
+  interrupted: () => "Not finished: the connection broke",
 };
 
 export class Row {
@@ -101,15 +101,16 @@ class Cell {
 
   update(utterance) {
     const found = utterance.captions[this.#lang];
-    const failed = found?.status === "failed";
-    this.growing = !found || found.status === "growing";
-    // The reader of a caption that failed gets the original, and is told that it is the original.
-    inLanguage(this.node, failed ? utterance.lang : this.#lang);
-    patch(this.#stable, failed ? utterance.text : found?.stable ?? "");
-    patch(this.#draft, failed ? "" : found?.draft ?? "");
+    const status = found?.status ?? (utterance.interrupted ? "interrupted" : "growing");
+    this.growing = status === "growing";
+    // Without a translation, the reader gets the original, and is told that it is the original.
+    const untranslated = status === "failed" || (status === "interrupted" && !found?.stable);
+    inLanguage(this.node, untranslated ? utterance.lang : this.#lang);
+    patch(this.#stable, untranslated ? utterance.text : found?.stable ?? "");
+    patch(this.#draft, untranslated ? "" : found?.draft ?? "");
     const empty = !this.#stable.length && !this.#draft.length;
-    this.node.dataset.status = this.growing && empty ? "waiting" : found?.status ?? "waiting";
-    this.#mark([NOTES[found?.status]?.(found.code), found?.edited && "Edited"].filter(Boolean));
+    this.node.dataset.status = this.growing && empty ? "waiting" : status;
+    this.#mark([NOTES[status]?.(found?.code), found?.edited && "Edited"].filter(Boolean));
   }
 
   #mark(tags) {

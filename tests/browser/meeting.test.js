@@ -232,6 +232,46 @@ test("a line that breaks comes back by itself, and nothing is read twice", async
   assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
 });
 
+for (const store of [false, true]) {
+  test(`a killed gateway comes back ${store ? "with" : "without"} a store, and every line stands once`, async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "store-")), "rooms.db");
+    const options = ["--scripted-pace", "0.2", ...(store ? ["--store", `sqlite:${file}`] : [])];
+    let killed = await gateway({ options });
+    const name = room();
+    const opened = (query, more) => open(there, `${query}room=${name}&to=de`, { at: killed.address, ...more });
+    const page = await connected(await opened("/?"));
+    const reader = await connected(await opened("/?role=view&", { phone: true }));
+    const overHttp = await connected(await opened("/?role=view&", {
+      prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
+    }));
+    const overlay = await opened("/overlay.html?");
+    await type(page, "before the restart");
+    for (const one of [page, reader, overHttp]) await reads(one, "de", "[de] before the restart");
+    await type(page, "a line whose caption is still being made when the gateway is killed");
+    for (const one of [page, reader, overHttp]) await one.locator(".row").nth(1).waitFor();
+    await killed.kill();
+    await page.locator('#state:not([data-state="open"])').waitFor();
+    await type(page, "said meanwhile");
+    killed = await gateway({ port: killed.port, options });
+    try {
+      for (const one of [page, reader, overHttp]) {
+        await reads(one, "de", "[de] said meanwhile");
+        await one.waitForFunction(() => !document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])'));
+        const texts = await one.locator(".source").allTextContents();
+        assert.deepEqual(texts, ["before the restart",
+          "a line whose caption is still being made when the gateway is killed", "said meanwhile"]);
+        assert.deepEqual(one.faults, []);
+      }
+      await overlay.locator(".window", { hasText: "[de] said meanwhile" }).waitFor();
+      assert.equal(await overlay.locator(".window p", { hasText: "said meanwhile" }).count(), 1);
+      await picture(page, `restarted-${store ? "stored" : "empty"}`);
+      await picture(reader, `restarted-telephone-${store ? "stored" : "empty"}`);
+    } finally {
+      await killed.stop();
+    }
+  });
+}
+
 test("a page that was offline comes back at once, and reads what it missed", async () => {
   const name = room();
   let cut;

@@ -127,6 +127,36 @@ test("another history of the room keeps what was read, ends what grew, and may u
   assert.notEqual(old.key, young.key);
 });
 
+test("a line that is told or said again after a restart stands once, with its new caption", () => {
+  const restarted = { ...WELCOME, epoch: "f", resumed: { ok: false, replayed: 0 } };
+  const before = after(source("a", 1), final({}), source("b", 2), { type: "broken" });
+  const told = [restarted, source("a", 1), final({}), source("b", 2), final({ id: "b" })].reduce(reduce, before);
+  assert.deepEqual(inOrder(told).map(({ id, captions }) => [id, captions.de.stable]), [["a", "hallo"], ["b", "hallo"]]);
+  const say = { type: "say", id: "c", text: "meanwhile", lang: "en", final: true };
+  const waiting = [say, restarted, { type: "ack", id: "c", rev: 1, ord: 1 }].reduce(reduce, before);
+  assert.deepEqual(inOrder(waiting).map(({ id, text }) => [id, text]),
+                   [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
+  const said = reduce(waiting, source("c", 1, "meanwhile"));
+  assert.deepEqual(inOrder(said).map(({ id, text }) => [id, text]),
+                   [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
+});
+
+test("a line in parts that is said again after a restart stands once, wherever it is cut then", () => {
+  const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
+  const before = after(say("one two three"), source("a", 1, "one two"), delta({ id: "a.2", add: "drei" }));
+  const state = [{ type: "broken" }, { ...WELCOME, epoch: "f" }, { type: "ack", id: "a", rev: 2, ord: 1 },
+                 source("a", 1, "one two three four")].reduce(reduce, before);
+  assert.deepEqual(inOrder(state).map(({ id, text }) => [id, text]), [["a", "one two three four"]]);
+});
+
+test("a caption that had not begun when the connection broke is not waited for, unless it goes on", () => {
+  const state = after(source("a", 1), final({ lang: "fr" }), { type: "broken" });
+  assert.equal(only(state).interrupted, true);
+  assert.equal(only(reduce(state, { ...WELCOME, resumed: { ok: true, replayed: 0 } })).interrupted, false);
+  assert.equal(only(reduce(state, { ...WELCOME, resumed: { ok: false, replayed: 0 } })).interrupted, true);
+  assert.equal(only(reduce(state, source("a", 1))).interrupted, false);
+});
+
 test("who comes back to the same room is shown nothing twice, and what had been missed", () => {
   const before = after(source("a", 1), delta({ add: "hal" }), source("b", 2), final({ id: "b" }));
   const growing = delta({ id: "c", add: "Wie geht", draft: " es", reset: true });
