@@ -66,7 +66,7 @@ drawer.add($("#steer"), steer.section, { onOpen: () => steer.offer(columns.langs
 drawer.add($("#insight"), insight.section, { onOpen: () => insight.open(), onClose: () => insight.close() });
 new Deeds(view, { role: () => document.body.dataset.role, send: (message) => connection.send(message) });
 new Share(here, key, () => columns.langs);
-new Paste((said, lang) => demo.play(said, lang, "Transcript"));
+const paste = new Paste((said, lang) => demo.play(said, lang, "Transcript"));
 let pairs = []; // what can be translated into what: [{ tag, targets }]
 
 function address(path, base) {
@@ -86,6 +86,7 @@ function onEvent(event) {
     case "welcome":
       welcomed = true;
       lines.welcome(event.limits);
+      paste.welcome(event.limits);
       if (!columns.offered.length) offer(event.languages);
       tell("");
       if (event.resumed?.ok === false) missed(event.resumed);

@@ -155,6 +155,85 @@ test("a transcript that is pasted is said line by line, with its names", async (
   assert.deepEqual(await page.locator(".who").allInnerTexts(), ["Ann", "Ben"]);
 });
 
+test("text in angle brackets is pasted as it stands", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+  await page.getByRole("button", { name: "Paste a transcript" }).click();
+  await page.fill("#pasted", "Ann: use List<T> if a < b\n<b>42</b>");
+  await page.getByText("2 lines, 1 speaker").waitFor();
+  await page.getByRole("button", { name: "Say it" }).click();
+  await reads(page, "de", "[de] <b>42</b>");
+  assert.deepEqual(await page.locator(".source").allInnerTexts(), ["use List<T> if a < b", "<b>42</b>"]);
+});
+
+for (const [phone, dark] of [[false, false], [true, true]]) {
+  test(`text over the limit is announced and sent in pieces, ${phone ? "telephone" : "desk"}`, async () => {
+    const page = await connected(await open(there, `/?room=${room()}&to=de`, { phone, dark }));
+    const sentence = (n) => `This is sentence number ${n} of a speech that somebody pastes into the line.`;
+    const speech = Array.from({ length: 40 }, (_, n) => sentence(n)).join(" ");
+    await page.fill("#line", speech);
+    await page.getByText("Longer than 2,000 characters: it will be sent as 2 lines.").waitFor();
+    await picture(page, `long-${phone ? "telephone" : "desk"}`);
+    await page.press("#line", "Enter");
+    await reads(page, "de", sentence(39));
+    assert.equal((await page.locator(".source").allInnerTexts()).join(" "), speech);
+    assert.equal(await page.inputValue("#line"), "");
+    assert.equal(await page.locator("#long").innerText(), "");
+    await page.getByRole("button", { name: "Paste a transcript" }).click();
+    await page.fill("#pasted", `Ann: ${speech}`);
+    await page.getByText("2 lines, 1 speaker. Text over 2,000 characters is cut into several lines.").waitFor();
+    await picture(page, `long-pasted-${phone ? "telephone" : "desk"}`);
+    await page.getByRole("button", { name: "Say it" }).click();
+    await page.waitForFunction(() => document.querySelectorAll('.caption[data-status="final"]').length === 3);
+    assert.deepEqual(page.faults, []);
+  });
+}
+
+test("a moderator is told what a glossary does, where it did not, and what cannot be saved", async () => {
+  const name = room();
+  const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de`));
+  const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`));
+  await page.getByRole("button", { name: "Steer" }).click();
+  const save = () => page.getByRole("button", { name: "Save" }).click();
+  await page.getByLabel("Term", { exact: true }).fill("standup");
+  await save();
+  await page.getByText("Every term needs a translation.").waitFor();
+  await page.getByLabel("Translation", { exact: true }).fill("ß".repeat(201));
+  await save();
+  await page.getByText("a term has at most 200 characters").waitFor();
+  await page.getByLabel("Translation", { exact: true }).fill("Stehung");
+  await page.getByLabel("What the meeting is about").fill("x".repeat(4001));
+  await save();
+  await page.getByText("has 4001 characters; 4000 are possible").waitFor();
+  await page.getByLabel("What the meeting is about").fill("Plans");
+  await save();
+  await page.getByText("Saved. The translator is told from now on. It may not use every term; captions without one are marked.").waitFor();
+  await type(page, "the standup is at nine");
+  await reads(page, "de", "[de] the standup is at nine");
+  await page.getByText("Without a glossary term").waitFor();
+  await picture(page, "glossary");
+  await reads(reader, "de", "[de] the standup is at nine");
+  assert.equal(await reader.getByText("Without a glossary term").isVisible(), false);
+  await type(page, "nothing special");
+  await reads(page, "de", "[de] nothing special");
+  assert.equal(await page.getByText("Without a glossary term").count(), 1);
+  assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
+test("the audience's view hides its bar when nobody is at the machine, wherever the pointer was left", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+  await type(page, "good morning");
+  await reads(page, "de", "[de] good morning");
+  const bar = (opacity) => page.waitForFunction((wanted) => getComputedStyle(document.querySelector(".bar")).opacity === wanted, opacity);
+  await page.click("#audience");
+  await bar("0");
+  await picture(page, "audience-alone");
+  await page.mouse.move(600, 400);
+  await bar("1");
+  await bar("0");
+  await page.keyboard.press("Tab");
+  await bar("1");
+});
+
 test("a moderator corrects, takes back, sets terms and downloads", async () => {
   const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de`));
   await type(page, "first");

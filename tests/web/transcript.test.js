@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { parse, timed } from "../../web_demo/transcript.js";
+import { fitted, parse, timed } from "../../web_demo/transcript.js";
 
 const texts = (pasted) => parse(pasted).map(({ text }) => text);
 
@@ -28,6 +28,25 @@ test("WebVTT is read without its times, and a cue of two lines is one", () => {
 test("SubRip is read with and without empty lines between its cues", () => {
   const srt = "1\n00:00:01,000 --> 00:00:02,000\nGood morning.\n2\n00:00:03,000 --> 00:00:04,000\nYes.\n";
   assert.deepEqual(texts(srt), ["Good morning.", "Yes."]);
+});
+
+test("text in angle brackets is said as it stands, and a line may be a number", () => {
+  const plain = ["if a < b and b > c", "Use <T> here.", "<b>bold</b>", "<v Ann>", "42", "R&amp;D"];
+  assert.deepEqual(texts(plain.join("\n")), plain);
+});
+
+test("of a cue only the markup goes, and what was escaped is read", () => {
+  const cue = "<v.loud Ann><c.yellow><i>Use</i></c> <00:00:01.500>List<T>, 3 < 4 &lt;b&gt; R&amp;D &copy;";
+  const vtt = `WEBVTT\n\n00:01.000 --> 00:02.000\n${cue}\n\n00:03.000 --> 00:04.000\n42\n\nNOTE made by hand`;
+  assert.deepEqual(parse(vtt), [
+    { speaker: "Ann", text: "Use List<T>, 3 < 4 <b> R&D &copy;" }, { speaker: null, text: "42" },
+  ]);
+  assert.deepEqual(texts('1\n00:00:01,000 --> 00:00:02,000\n<font color="#fff">{\\an8}Yes</font>, <I>2</I> <3\n'), ["Yes, 2 <3"]);
+});
+
+test("a line over the limit becomes several of the same speaker", () => {
+  const lines = fitted(parse("Ann: One two. Three four.\nBen: Yes."), 12);
+  assert.deepEqual(lines, [{ speaker: "Ann", text: "One two." }, { speaker: "Ann", text: "Three four." }, { speaker: "Ben", text: "Yes." }]);
 });
 
 test("nothing is nothing", () => {
