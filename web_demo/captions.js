@@ -4,8 +4,8 @@
 // An utterance: { key, id, era, ord, lang, text, speaker, final, retracted, interrupted,
 //                 captions: { [lang]: caption } }; `interrupted` by the end of a connection: captions
 //                 that had not begun are not on their way any more
-// A caption:    { stable, draft, status, code, edited }, shown as stable text followed by its draft;
-//                 `edited` where a person wrote it
+// A caption:    { stable, draft, status, code, edited, missed }, shown as stable text followed by its
+//                 draft; `edited` where a person wrote it, `missed` where it lacks a term of the glossary
 //
 // A long utterance is cut: its first part keeps the id (`u1`), the next are `u1.2`, `u1.3`, and each
 // is an utterance here.
@@ -130,8 +130,9 @@ function snapshot(state, { id, ord, lang, text, speaker, final, lines }) {
   }));
 }
 
-function finished({ text, by }) {
-  return { ...BLANK, stable: text, status: "final", ...(by === "human" && { edited: true }) };
+function finished({ text, by, flags }) {
+  const marks = { ...(by === "human" && { edited: true }), ...(flags?.includes("glossary") && { missed: true }) };
+  return { ...BLANK, stable: text, status: "final", ...marks };
 }
 
 /** The connection is gone: what it left unfinished will not come any more. */

@@ -31,7 +31,11 @@ export class Display {
     document.addEventListener("fullscreenchange", () => {
       if (!document.fullscreenElement && this.#audience) this.audience(false);
     });
-    for (const type of ["pointermove", "keydown"]) addEventListener(type, () => this.#stir());
+    for (const type of ["pointermove", "pointerdown", "keydown"]) addEventListener(type, () => this.#stir());
+    addEventListener("keydown", ({ key }) => {
+      // On the full screen the browser itself takes Escape. Elsewhere it may be meant for a dialog or a panel.
+      if (key === "Escape" && this.#audience && document.activeElement === document.body) this.audience(false);
+    });
     this.#apply();
   }
 
@@ -46,6 +50,7 @@ export class Display {
     if (on) document.documentElement.requestFullscreen?.().catch(() => {});
     else if (document.fullscreenElement) document.exitFullscreen();
     keepAwake(on);
+    if (on) this.#button.blur(); // the bar stays while something in it has the keyboard's focus
     this.#stir();
     this.#onChange();
   }

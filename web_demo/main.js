@@ -95,6 +95,7 @@ function onEvent(event) {
       $("#state").textContent = ["Connected", ...lacking(event)].join(", ");
       break;
     case "error":
+      steer.refused(event);
       if (event.code === "stale") lines.ended(event.id);
       else if (event.code === "unauthenticated") key.ask(enter); // it has expired
       else if (event.code !== "busy" || !event.id) tell([event.msg, event.hint].filter(Boolean).join(" "));

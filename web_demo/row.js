@@ -18,6 +18,7 @@ const NOTES = {
   cancelled: () => "Stopped",
   interrupted: () => "Not finished: the connection broke",
 };
+const MISSED = "Without a glossary term"; // of interest to those who speak
 
 export class Row {
   node = element("li", "row");
@@ -110,14 +111,14 @@ class Cell {
     patch(this.#draft, untranslated ? "" : found?.draft ?? "");
     const empty = !this.#stable.length && !this.#draft.length;
     this.node.dataset.status = this.growing && empty ? "waiting" : status;
-    this.#mark([NOTES[status]?.(found?.code), found?.edited && "Edited"].filter(Boolean));
+    this.#mark([NOTES[status]?.(found?.code), found?.edited && "Edited", found?.missed && MISSED].filter(Boolean));
   }
 
   #mark(tags) {
     if (tags.join() === this.#tags) return;
     this.#tags = tags.join();
     for (const old of this.node.querySelectorAll(".tag")) old.remove();
-    this.node.append(...tags.map((tag) => inLanguage(element("span", "tag", tag), "en")));
+    this.node.append(...tags.map((tag) => inLanguage(element("span", tag === MISSED ? "tag term" : "tag", tag), "en")));
   }
 }
 

@@ -3,6 +3,12 @@
 
 import { fillMenu, element, iconButton, nameOf } from "./languages.js";
 
+import { lengthOf } from "./pieces.js";
+
+const CONTEXT = 4000; // characters that the gateway takes
+const TERM = 200;
+const TERMS = 500;
+const BRIEF = "brief"; // names our `set` in what answers it
 const FORMATS = ["vtt", "srt", "txt", "json"];
 const SURE_MS = 6000; // in which the end of a meeting has to be pressed again
 
@@ -29,9 +35,12 @@ export class Steer {
     document.querySelector("#add-term").addEventListener("click", () => this.#term().focus());
     document.querySelector("#brief").addEventListener("submit", (event) => {
       event.preventDefault();
-      const sent = this.#send({ type: "set", context: this.#context.value.trim(), glossary: this.#glossary });
-      this.#saved.textContent = sent ? "Saving" : "There is no connection.";
+      const wrong = this.#wrong;
+      if (wrong) return this.#tell(wrong);
+      const set = { type: "set", context: this.#context.value.trim(), glossary: Object.fromEntries(this.#pairs) };
+      this.#tell(this.#send({ ...set, ref: BRIEF }) ? "Saving" : "There is no connection.");
     });
+    document.querySelector("#brief").addEventListener("input", () => this.#tell(""));
     const formats = document.querySelector("#formats");
     for (const format of FORMATS) {
       const button = element("button", "button", format.toUpperCase());
@@ -43,12 +52,19 @@ export class Steer {
   }
 
   /** Everybody is told what was set, whoever set it. */
-  hear({ context, glossary }) {
+  hear({ context, glossary, ref }) {
     if (context == null && glossary == null) return;
     const known = { ...this.#remembered, ...(context != null && { context }), ...(glossary && { glossary }) };
     sessionStorage.setItem(this.#name, JSON.stringify(known));
     this.#show(known);
-    this.#saved.textContent = "Saved. It holds for what is said from now on.";
+    const terms = Object.keys(known.glossary ?? {}).length > 0;
+    const use = terms ? " It may not use every term; captions without one are marked." : "";
+    this.#tell(ref === BRIEF ? `Saved. The translator is told from now on.${use}` : "");
+  }
+
+  /** The gateway did not do what was asked. */
+  refused({ ref, msg }) {
+    if (ref === BRIEF) this.#tell(`Not saved. ${msg}`);
   }
 
   /** What can be downloaded: the original, and the languages that are read. */
@@ -65,9 +81,24 @@ export class Steer {
     return JSON.parse(sessionStorage.getItem(this.#name) ?? "{}");
   }
 
-  get #glossary() {
+  get #pairs() {
     const rows = [...this.#terms.children].map((row) => [...row.querySelectorAll("input")].map(({ value }) => value.trim()));
-    return Object.fromEntries(rows.filter(([term, translation]) => term && translation));
+    return rows.filter(([term, translation]) => term || translation);
+  }
+
+  /** Why what is written cannot be saved; "" where it can. */
+  get #wrong() {
+    const length = lengthOf(this.#context.value.trim());
+    const pairs = this.#pairs;
+    const long = pairs.flat().find((text) => lengthOf(text) > TERM);
+    if (length > CONTEXT) return `What the meeting is about has ${length} characters; ${CONTEXT} are possible.`;
+    if (pairs.some(([term, translation]) => !term || !translation)) return "Every term needs a translation.";
+    if (long) return `“${long.slice(0, 20)}…” is too long: a term has at most ${TERM} characters.`;
+    return pairs.length > TERMS ? `These are ${pairs.length} terms; ${TERMS} are possible.` : "";
+  }
+
+  #tell(words) {
+    this.#saved.textContent = words;
   }
 
   #show({ context = "", glossary = {} }) {
@@ -82,7 +113,6 @@ export class Steer {
     for (const [value, label] of [[term, "Term"], [translation, "Translation"]]) {
       const input = element("input", "field");
       input.value = value;
-      input.maxLength = 200;
       input.placeholder = label;
       input.setAttribute("aria-label", label);
       row.append(input);

@@ -229,6 +229,11 @@ test("a caption that a person wrote is marked, until a model writes it again", (
   assert.equal(only(after(source("a", 1), edited("human"), edited("mt"))).captions.de.edited, undefined);
 });
 
+test("a caption that lacks a term of the glossary is marked", () => {
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "glossary"] }))).captions.de.missed, true);
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.missed, undefined);
+});
+
 test("what this page says has the name of its speaker at once", () => {
   const say = { type: "say", id: "a", text: "we", lang: "en", final: false };
   assert.equal(only(after({ ...say, speaker: "Ann" }, say)).speaker, "Ann");
