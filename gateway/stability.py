@@ -1,4 +1,4 @@
-"""What of a growing caption will not be taken back, and what of it is shown already.
+"""The part of a growing caption that is committed, and the part that is shown already.
 
 Owns: agreement of successive hypotheses, and the mask on the tail. Must not know: jobs, readers,
 the source text, time.

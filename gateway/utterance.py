@@ -15,8 +15,10 @@ What a reader sees of a caption is ``stable + draft``:
   from what was committed it is `contradicted`, and has to be made again with that as its forced
   beginning. Text that came complete, in one revision, streams as stable text.
 
-So stable text is taken back in two cases only: the source itself was changed under it, or a guard
-rejected what had been streamed of a text that came complete.
+Stable text is what two translations agree on. It is taken back when the source was changed in what
+it was made of, when a translation is made again without the stable text as its beginning (a guard
+rejected the earlier one, or the engine cannot begin with a given text), when a person corrects a
+caption that is being made, and when the source turns out to be in the reader's language.
 """
 
 from __future__ import annotations
