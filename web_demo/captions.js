@@ -32,6 +32,8 @@ export function reduce(state, event) {
       return interrupted(state);
     case "say":
       return said(state, event);
+    case "error":
+      return refused(state, event);
     case "ack":
       return acknowledged(state, event);
     case "source":
@@ -88,6 +90,15 @@ function said(state, event) {
   return change(state, { id }, (u) => ({
     ...u, text, lang: event.lang, speaker: event.speaker ?? u.speaker,
   }));
+}
+
+/** What this page said was not taken, and will not be: it is not shown any longer. */
+function refused(state, { id, retry }) {
+  const key = `${state.era}/${id}`;
+  if (retry || state.utterances.get(key)?.ord !== Number.MAX_VALUE) return state; // a part of it was taken
+  const utterances = new Map(state.utterances);
+  utterances.delete(key);
+  return { ...state, utterances };
 }
 
 /** The place of the part that grows. Where it comes late, after it was said again, all is known. */

@@ -234,6 +234,14 @@ test("a caption that lacks a term of the glossary is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.missed, undefined);
 });
 
+test("a line that the gateway refuses is not shown any longer, unless a part of it was taken", () => {
+  const say = { type: "say", id: "b", text: "\u200b", lang: "en", final: true };
+  const error = { type: "error", code: "empty_text", fatal: false, retry: false, id: "b", msg: "The text is empty." };
+  assert.deepEqual(inOrder(after(source("a", 1), say, error)).map(({ id }) => id), ["a"]);
+  assert.equal(inOrder(after(say, { ...error, code: "busy", retry: true })).length, 1);
+  assert.equal(inOrder(after(say, { type: "ack", id: "b", rev: 1, ord: 1 }, error)).length, 1);
+});
+
 test("what this page says has the name of its speaker at once", () => {
   const say = { type: "say", id: "a", text: "we", lang: "en", final: false };
   assert.equal(only(after({ ...say, speaker: "Ann" }, say)).speaker, "Ann");
