@@ -26,7 +26,6 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "dial",
         "engines.feed",
         "engines.orphan",
-        "engines.wire",
         "framing",
         "glossary",
         "load",

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 from tokenizers import Tokenizer
 
-from gateway.engines import wire
 from gateway.engines.api import Api
 from gateway.engines.feed import Feed, Receiver, unfit
 from gateway.engines.vocabulary import FILE, Vocabulary
@@ -130,8 +129,6 @@ class Loaded:
         task.result()
 
     async def _warm(self) -> None:
-        if self._short:
-            wire.shorten(self.engine)
         stream = self.engine.generate(
             self.api.tokens_input([0]), self.api.params(max_tokens=1), "warm-up"
         )
