@@ -23,7 +23,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz search soak audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs fuzz search soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -55,10 +55,10 @@ types: $(TEST)
 pure: $(TEST)
 	$(BIN)/coverage run -m pytest $(wildcard $(PURE:%=tests/test_%*.py)) \
 	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
-	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/soak/test_%.py) \
+	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/benchmarks/soak/test_%.py) \
 	  $(BENCH:%=tests/bench/test_%.py) $(LOAD:%=tests/bench/load/test_%.py) \
-	  $(JOURNEY:%=tests/bench/journey/test_%.py) $(TUNE:%=tests/tune/test_%.py)
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=gateway/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=gateway/bench/journey/%.py) $(TUNE:%=gateway/tune/%.py))'
+	  $(JOURNEY:%=tests/benchmarks/journey/test_%.py) $(TUNE:%=tests/tune/test_%.py)
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=benchmarks/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=benchmarks/journey/%.py) $(TUNE:%=gateway/tune/%.py))'
 
 # Everything that needs no GPU, Node.js or vLLM.
 suite: $(TEST)
@@ -103,7 +103,11 @@ autobahn: $(TEST)
 
 # Everybody's network breaks, the gateway is killed, and nothing may be lost: 60 s, or ARGS="--seconds 600".
 soak: $(RUN)
-	$(BIN)/gateway soak $(ARGS)
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+# The architectures that led to this gateway, side by side. See docs/benchmarks.md.
+journey: $(RUN)
+	$(BIN)/python -m benchmarks.journey $(ARGS)
 
 # A replayed meeting whose sockets are cut a thousand times.
 cuts: $(RUN)

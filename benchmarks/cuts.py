@@ -21,13 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from benchmarks.soak.child import Child
+from benchmarks.soak.guest import Guest, Tally
+from benchmarks.soak.ledger import Faults, Reader, Room, conclude
+from benchmarks.soak.proxy import End, Proxy, State, Wire
+from benchmarks.soak.proxy import Faults as Network
+from benchmarks.soak.report import Quantiles
 from gateway.replay import play, script
-from gateway.soak.child import Child
-from gateway.soak.guest import Guest, Tally
-from gateway.soak.ledger import Faults, Reader, Room, conclude
-from gateway.soak.proxy import End, Proxy, State, Wire
-from gateway.soak.proxy import Faults as Network
-from gateway.soak.report import Quantiles
 
 LANGS = ("de", "fr", "es")
 MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"

@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import host
+from benchmarks.journey.plan import invented
 from benchmarks.streams import MORE
 from gateway.bench import chart
-from gateway.bench.journey.plan import invented
 
 CLIENTS = 8
 LEAST = 192

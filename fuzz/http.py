@@ -16,7 +16,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from gateway.soak.child import Child
+from benchmarks.soak.child import Child
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKS = (

@@ -4,6 +4,9 @@ Owns: the commands, the flags of small ones and those of settings (made from `ga
 the terminal, and exit statuses: 0, 1 for a failure, 2 for a command line that cannot be understood,
 130 after Ctrl-C. Must not know: anything that a program could not do by the same calls. What can go
 wrong is a sentence on stderr; a traceback is a bug.
+
+The tools for operators (`gateway.bench`, `gateway.replay`, `gateway.tune`) are imported only when
+their command is given, so that a gateway that serves does not hold them in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ from typing import Any, NoReturn
 import msgspec
 
 from gateway import __version__, keys, languages, say, schema, settings
-from gateway.bench import command as bench
 from gateway.chat import converse
 from gateway.client import NotTranslated, Refused
 from gateway.engines import build
@@ -33,11 +35,8 @@ from gateway.errors import GatewayError
 from gateway.flags import count, positive, rooms, tags
 from gateway.member import Role
 from gateway.profiles import Profile
-from gateway.replay import command as replay
 from gateway.settings import Loaded, Settings, SettingsError
-from gateway.soak import command as soak
 from gateway.terminal import Screen, printable
-from gateway.tune import command as tune
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,26 +106,29 @@ async def _converse(args: argparse.Namespace) -> None:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    return replay.replay(args, key=_shown(), out=print, note=_note, complain=_fault)
+    from gateway.replay import command
+
+    return command.replay(args, key=_shown(), out=print, note=_note, complain=_fault)
 
 
 def _record(args: argparse.Namespace) -> int:
-    return replay.record(args, key=_shown(), out=print)
+    from gateway.replay import command
+
+    return command.record(args, key=_shown(), out=print)
 
 
-def _soak(args: argparse.Namespace) -> int:
-    _log("error")
-    return soak.run(args, print)
+def _bench_load(args: argparse.Namespace) -> int:
+    from gateway.bench.load import command
 
-
-def _bench(args: argparse.Namespace) -> int:
-    return bench.run(args, print, lambda line: print(line, file=sys.stderr))
+    return command.run(args, print, lambda line: print(line, file=sys.stderr))
 
 
 def _tune(args: argparse.Namespace) -> int:
+    from gateway.tune import command
+
     _log("error")
     loaded = _loaded(args)
-    return tune.run(args, loaded.settings, key=_shown(), out=print, note=_note)
+    return command.run(args, loaded.settings, key=_shown(), out=print, note=_note)
 
 
 def _languages(args: argparse.Namespace) -> int:
@@ -243,14 +245,26 @@ def _ring(file: Path, text: bytes) -> keys.Keyring:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Of the command or of one below it. What it does not know is refused with the names that are
-    its own, and with its own ``--help``; `argparse` would leave that to the outermost."""
+    """The parser of the command or of one below it.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    It refuses an unknown flag with its own flags and its own ``--help``; `argparse` would leave
+    that to the outermost parser.
+
+    :param fill: adds the flags when the parser is first used, so that a tool is imported only when
+        its command is given
+    """
+
+    def __init__(
+        self, *args: Any, fill: Callable[[argparse.ArgumentParser], None] | None = None, **kw: Any
+    ) -> None:
+        super().__init__(*args, **kw)
         self.set_defaults(prog=self.prog)
+        self._fill = fill
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
@@ -268,9 +282,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(
-        name: str, run: Callable[[argparse.Namespace], int], text: str
+        name: str,
+        run: Callable[[argparse.Namespace], int],
+        text: str,
+        fill: Callable[[argparse.ArgumentParser], None] | None = None,
     ) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        made = commands.add_parser(name, help=text, description=text, allow_abbrev=False, fill=fill)
         made.set_defaults(run=run)
         return made
 
@@ -289,17 +306,17 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
     chat.epilog = f"Where the gateway asks for a key, it is the one in {settings.KEY}."
 
-    replay.add_replay(
-        command("replay", _replay, "Play a timed meeting to a running gateway, and measure.")
-    )
-    replay.add_record(
-        command("record", _record, "Write down a live room, to be replayed. Ctrl-C ends.")
-    )
-    soak.add(command("soak", _soak, "Load a gateway of its own, break what can break, and count."))
-    bench.add(command("bench", _bench, "Measure what a gateway can bear, and what it costs."))
-    tuned = command("tune", _tune, "Find the settings for the load that a gateway really has.")
-    tune.add(tuned)
-    _add_settings(tuned)
+    played = "Play a timed meeting to a running gateway, and measure."
+    command("replay", _replay, played, _add_replay)
+    written = "Write down a live room, to be replayed. Ctrl-C ends."
+    command("record", _record, written, _add_record)
+    bench = commands.add_parser("bench", help="Measure how much load a gateway can take.")
+    loaded = "Load a running gateway, and measure what its readers wait."
+    bench.add_subparsers(dest="bench", metavar="load", required=True).add_parser(
+        "load", help=loaded, description=loaded, allow_abbrev=False, fill=_add_bench_load
+    ).set_defaults(run=_bench_load)
+    found = "Find the settings for the load that a gateway really has."
+    command("tune", _tune, found, _add_tune)
 
     langs = command("languages", _languages, "What the engine's model translates into what.")
     langs.add_argument("--json", action="store_true")
@@ -331,6 +348,31 @@ def _parser() -> argparse.ArgumentParser:
     wire = command("schema", _schema, "The protocol as JSON Schema.")
     wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
     return parser
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    from gateway.replay import command
+
+    command.add_replay(parser)
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    from gateway.replay import command
+
+    command.add_record(parser)
+
+
+def _add_bench_load(parser: argparse.ArgumentParser) -> None:
+    from gateway.bench.load import command
+
+    command.add(parser)
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    from gateway.tune import command
+
+    command.add(parser)
+    _add_settings(parser)
 
 
 def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from gateway.soak.proxy import NONE, End, Faults, Lane, Proxy, Wire
+from benchmarks.soak.proxy import NONE, End, Faults, Lane, Proxy, Wire
 from tests.live import Live
 
 __all__ = ["NONE", "End", "Faults", "Lane", "Proxy", "Wire", "behind"]

@@ -89,14 +89,10 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         (["serve", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["srve"], "invalid choice: 'srve'"),
         (["--prot"], "There is no --prot here."),
-        (["bench"], "load|journey"),
-        (["bench", "lod"], "(choose from 'load', 'journey')"),
+        (["bench"], "required: load"),
+        (["bench", "lod"], "(choose from 'load')"),
         (["bench", "load", "--rat=3", "ws://x"], "There is no --rat here. Did you mean --rate?"),
         (["bench", "load", "ws://x", "more"], "There is no more here."),
-        (["bench", "journey", "--client", "3"], "There is no --client here. Did you mean --client"),
-        (["bench", "journey", "--", "--prot"], "There is no --prot here. Did you mean --port?"),
-        (["bench", "journey", "--", "--port=80"], "--port=80 is not for (f)"),
-        (["bench", "journey", "--rates", "1e9"], "more than 10,000 cannot be sent"),
         (["tune", "--descrbe", "4 a second"], "Did you mean --describe?"),
         (["say", "hello"], "--to"),
         (["say", "hello", "--to", ","], "it names no language"),
@@ -118,7 +114,6 @@ def test_a_command_line_that_cannot_be_understood_is_status_2_and_a_sentence(
         (["bench", "lod"], "gateway bench"),
         (["bench", "load", "--rat", "3"], "gateway bench load"),
         (["bench", "load", "ws://x", "--rate", "0"], "gateway bench load"),
-        (["bench", "journey", "embedded", "--rates", "3"], "gateway bench journey"),
         (["tune"], "gateway tune"),
     ],
 )
@@ -126,6 +121,23 @@ def test_the_help_that_is_named_is_that_of_the_command_itself(
     capsys: pytest.CaptureFixture[str], argv: list[str], help: str
 ) -> None:
     assert fails(capsys, *argv)[1].splitlines()[-1] == f"See: {help} --help"
+
+
+def test_a_gateway_that_serves_does_not_import_the_tools_for_operators() -> None:
+    script = """
+import sys
+from gateway import cli
+from gateway.server import process, worker, workers
+
+process.serve = lambda settings: 0
+assert cli.main(["serve", "--engine", "scripted"]) == 0
+tools = ("gateway.bench", "gateway.replay", "gateway.tune", "sacrebleu")
+print([name for name in sys.modules if name.startswith(tools)])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_a_file_that_is_not_there_is_said_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

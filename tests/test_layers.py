@@ -81,17 +81,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
     ("replay", "replay.recogniser", "replay.score", "tune", "tune.history", "tune.steps"),
-    ("replay.script", "soak", "soak.child", "soak.ledger", "soak.proxy", "soak.report"),
-    ("replay.measure", "replay.watch", "soak.guest", "tune.load"),
-    ("replay.play", "replay.plot", "soak.run", "tune.report"),
-    ("replay.record", "replay.report", "soak.command"),
+    ("replay.script",),
+    ("replay.measure", "replay.watch", "tune.load"),
+    ("replay.play", "replay.plot", "tune.report"),
+    ("replay.record", "replay.report"),
     ("replay.command",),
     ("bench.load", "bench.load.exposition", "bench.load.frames", "bench.load.plan", "bench.text"),
-    ("bench.journey", "bench.journey.plan", "bench.journey.published", "bench.journey.texts"),
     ("bench.load.script", "bench.load.scrape", "bench.load.socket", "bench.load.tally"),
-    ("bench.journey.cell", "bench.load.guest", "bench.load.pipe", "bench.load.report"),
-    ("bench.journey.client", "bench.journey.device", "bench.journey.report"),
-    ("bench.journey.process",),
+    ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
     ("bench.load.child", "bench.load.run"),
     ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
@@ -106,15 +103,12 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ),
     # `tune.probe` is a gateway without sockets, and what is measured of it.
     ("engines.fallback", "engines.lent", "tune.probe"),
-    ("bench.journey.models", "bench.journey.run"),
-    ("bench.journey.continuous", "bench.journey.worker"),
-    ("bench.journey.front",),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
-    ("bench.journey.command", "tune.sweep"),
+    ("tune.sweep",),
     ("server.http",),
     ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
-    ("bench.command", "chat", "say", "server.process"),
+    ("chat", "say", "server.process"),
     ("server.worker", "tune.command"),
     ("server.plugin", "server.workers"),
     ("cli",),
@@ -146,15 +140,18 @@ PURE = (
     *("captions", "intake", "pace", "recovery", "store", "tables"),
     *("address", "claims", "keys", "origin", "pin", "scrape", "seat", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
-    *("soak.ledger", "soak.report"),
     *("tune", "tune.history", "tune.load", "tune.steps", "tune.report"),
     *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
     *("bench.load.exposition", "bench.load.frames", "bench.load.guest", "bench.load.plan"),
     *("bench.load.report", "bench.load.script", "bench.load.tally"),
-    *("bench.journey", "bench.journey.cell", "bench.journey.plan", "bench.journey.published"),
-    *("bench.journey.report", "bench.journey.texts"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""
+
+PURE_BENCHMARKS = (
+    *("journey", "journey.cell", "journey.plan", "journey.published", "journey.report"),
+    *("journey.texts", "soak.ledger", "soak.report"),
+)
+"""The same, of the packages in ``benchmarks/``."""
 
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
@@ -180,7 +177,7 @@ MODULES = sorted(
 
 @cache
 def tree(name: str) -> ast.Module:
-    base = ROOT / name.replace(".", "/")
+    base = (ROOT.parent if name.startswith("benchmarks.") else ROOT) / name.replace(".", "/")
     path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
@@ -230,6 +227,21 @@ def test_the_pure_core_knows_nothing_of_the_world(name: str) -> None:
 @pytest.mark.parametrize("name", PURE)
 def test_the_pure_core_stands_on_itself_alone(name: str) -> None:
     assert ours(name) <= {"", *PURE}
+
+
+@pytest.mark.parametrize("name", PURE_BENCHMARKS)
+def test_the_pure_parts_of_the_benchmarks_know_nothing_of_the_world(name: str) -> None:
+    known = imported(f"benchmarks.{name}")
+    assert {other.partition(".")[0] for other in known} & WORLD == set()
+    assert ours(f"benchmarks.{name}") <= {"", *PURE}
+    beside = {other.removeprefix("benchmarks.") for other in known if other.startswith("benchm")}
+    assert beside <= set(PURE_BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_product_imports_nothing_from_the_rest_of_the_checkout(name: str) -> None:
+    roots = {other.partition(".")[0] for other in imported(name)}
+    assert roots & {"benchmarks", "fuzz", "tests", "training"} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("engines")])

@@ -1,1 +1,1 @@
-"""Proof of speed: load on a gateway, and the architectures that it is compared with."""
+"""Load on a running gateway, and the percentiles, charts and pages that reports share."""

@@ -132,7 +132,7 @@ def table(report: Report) -> str:
             text += f", {report.tokens_ratio:.2f} for each of the final texts alone"
         lines.append(text)
     if not score.available():
-        lines.append("BLEU and chrF need sacrebleu: pip install 'caption-gateway[replay]'")
+        lines.append("BLEU and chrF need sacrebleu: pip install 'caption-gateway[tools]'")
     lines += [
         "  ".join(
             cell.ljust(width) if number < 2 else cell.rjust(width)

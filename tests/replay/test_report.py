@@ -75,7 +75,7 @@ def test_without_sacrebleu_the_rest_is_measured(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(score, "find_spec", lambda name: None)
     found = row([reading("1", "Guten Morgen.")], "de", "live")
     assert (found.captions, found.chrf) == (1, None)
-    assert "pip install 'caption-gateway[replay]'" in table(whole(found))
+    assert "pip install 'caption-gateway[tools]'" in table(whole(found))
 
 
 def test_the_table_has_a_row_for_each_language_and_view() -> None:

@@ -16,9 +16,9 @@ from urllib.parse import quote
 import httpx2 as httpx
 from websockets.asyncio.client import connect
 
+from benchmarks.soak.child import Child
 from gateway.engines.base import Health
 from gateway.engines.openai import OpenAIEngine
-from gateway.soak.child import Child
 from tests.live import running, until
 from tests.talk import Talk, run, talk
 

@@ -26,7 +26,6 @@ from gateway.terminal import Screen, columns
 KEY = "GATEWAY_KEY"
 MOST_PROCESSES = 4
 """Client processes, unless more are asked for."""
-TEXT = "Load a running gateway, and measure what its readers wait."
 UNTIL = {
     "ack": "until a text was taken",
     "first": "from an utterance to its first text",

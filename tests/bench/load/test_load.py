@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks.soak.child import Child
 from gateway.bench.load.child import Client
 from gateway.bench.load.pipe import Sample, Start, pack
 from gateway.bench.load.plan import Plan
@@ -29,7 +30,6 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.keys import Keyring
 from gateway.limits import Limits
 from gateway.server.gate import Gate
-from gateway.soak.child import Child
 from tests.live import in_thread, running, until
 
 

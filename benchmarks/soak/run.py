@@ -1,0 +1,376 @@
+"""A soak: many people in many rooms, a bad network, a gateway that is killed, and what was lost.
+
+Owns: the guests and what they say, the faults and when they come, the samples of memory. Must not
+know: the gateway from the inside. It runs one as a process of its own and speaks to it as any
+client does.
+
+Everybody but one witness in each room comes through a `benchmarks.soak.proxy.Proxy`. Chance has a
+seed; what it meets, the clock and two event loops, has not: a run cannot be had again exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from benchmarks.soak.child import Child
+from benchmarks.soak.guest import Guest, Tally
+from benchmarks.soak.ledger import Faults, Reader, Room, conclude, unended
+from benchmarks.soak.proxy import End, Proxy, Wire
+from benchmarks.soak.proxy import Faults as Network
+from benchmarks.soak.report import Quantiles, Report, growth, warm
+
+LANGS = ("de", "fr", "es")
+UTTERANCE_S = 5.0
+"""Seconds between two utterances of a room: twelve words at 150 a minute."""
+WORDS = (8, 14)
+REVISIONS = 3
+VOCABULARY = (
+    "we the meeting again minutes open budget next week because nobody had asked whether that "
+    "could be done before lunch and so it was put off until somebody finds the paper which says"
+).split()
+QUIET_S = 30.0
+"""Seconds, at the end, in which everybody has to be told everything."""
+SAMPLE_S = 1.0
+UNHEARD = 8
+"""Utterances without a caption beyond which a speaker pauses."""
+SLOW_S = (2.0, 8.0)
+"""How long a reader reads nothing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of a soak.
+
+    :param seconds: how long people speak
+    :param sessions: people, readers and speakers together
+    :param rooms: each has one speaker and one witness
+    :param speed: simulated seconds a second: how fast people speak
+    :param cut: mean seconds between two faults of one person's network; 0: none
+    :param stay: mean seconds until a reader leaves and another comes; 0: they stay
+    :param kill: seconds between two ends of the gateway, in turn by signal 9 and 15; 0: none. Where
+        it has workers, each time after one of those
+    :param faults: share of translations that fail
+    :param flags: more flags of ``gateway serve``
+    """
+
+    seconds: float = 60.0
+    sessions: int = 200
+    rooms: int = 8
+    speed: float = 1.0
+    cut: float = 20.0
+    stay: float = 60.0
+    kill: float = 20.0
+    faults: float = 0.01
+    seed: int = 0
+    flags: tuple[str, ...] = ()
+
+
+@dataclass
+class Place:
+    """One room of the soak."""
+
+    room: Room
+    readers: list[Reader] = field(default_factory=list)
+    here: dict[Guest, asyncio.Task[None]] = field(default_factory=dict)
+
+
+class Soak:
+    """One run. ``folder`` is where the gateway's store and log are put."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan = plan
+        self.tally = Tally()
+        self.faults = Faults()
+        self.network: Counter[str] = Counter()
+        self.kills = self.restarts = self.workers = 0
+        self._chance = Random(plan.seed)
+        self._folder = folder
+        self._child = Child(
+            (
+                *("--engine", "scripted", "--scripted-pace", "0.01", "--max-num-seqs", "64"),
+                *("--scripted-faults", str(plan.faults), "--log-level", "warning"),
+                *("--store", f"sqlite:{folder / 'rooms.db'}", "--drain-s", "5"),
+                *plan.flags,
+            ),
+            folder / "gateway.log",
+        )
+        self._places = [Place(Room(f"soak{n}", self.faults)) for n in range(plan.rooms)]
+        self._memory: list[list[tuple[float, float]]] = []
+        self._count = 0
+        self._status: int | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> Report:
+        """Do it all. Raises `ChildProcessError` where the gateway does not start."""
+        loop = asyncio.get_running_loop()
+        await self._child.start()
+        self._memory.append([])
+        try:
+            async with Proxy("127.0.0.1", self._child.port, seed=self.plan.seed) as proxy:
+                begun = loop.time()
+                tasks = [
+                    asyncio.create_task(self._sample()),
+                    *(asyncio.create_task(self._life(place, proxy)) for place in self._places),
+                ]
+                if self.plan.cut:
+                    tasks.append(asyncio.create_task(self._harm(proxy)))
+                if self.plan.kill:
+                    tasks.append(asyncio.create_task(self._kill()))
+                try:
+                    await asyncio.wait(
+                        tasks, timeout=self.plan.seconds, return_when=asyncio.FIRST_EXCEPTION
+                    )
+                    self._over.set()
+                    for task in tasks:
+                        if task.done():
+                            task.result()
+                    await asyncio.gather(*tasks)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                seconds = loop.time() - begun
+                await self._calm(proxy)
+                await self._end()
+        finally:
+            self._status = await self._child.stop()
+        return self._report(seconds)
+
+    # --- people ---------------------------------------------------------------------------------
+
+    async def _life(self, place: Place, proxy: Proxy) -> None:
+        """One room: its witness, its speaker, and readers who come and go."""
+        plan = self.plan
+        self._come(place, LANGS, self._direct)
+        speaker = self._come(place, LANGS[:1], _address(proxy), role="speak")
+        readers = max(0, plan.sessions // plan.rooms - 2)
+        for _ in range(readers):
+            self._come(place, self._langs(), _address(proxy), view=self._view())
+        speaking = asyncio.create_task(self._speak(speaker, place.room.name))
+        try:
+            while plan.stay and readers:
+                if await self._pause(self._chance.expovariate(readers / plan.stay)):
+                    break
+                leaving = self._chance.choice(list(place.here)[2:])
+                await leaving.leave()
+                await asyncio.wait([place.here.pop(leaving)])
+                self._come(place, self._langs(), _address(proxy), view=self._view())
+            await speaking
+        finally:
+            speaking.cancel()
+
+    @property
+    def _made(self) -> tuple[str, ...]:
+        """The languages in which everything is made: after a restart the speaker's own alone,
+        until others have come back."""
+        return LANGS[:1] if self.plan.kill else LANGS
+
+    @property
+    def _direct(self) -> str:
+        return f"ws://127.0.0.1:{self._child.port}"
+
+    def _come(
+        self,
+        place: Place,
+        langs: tuple[str, ...],
+        address: str,
+        *,
+        role: str = "view",
+        view: str = "live",
+    ) -> Guest:
+        self._count += 1
+        reader = Reader(f"guest{self._count}", place.room, langs, self.faults)
+        place.readers.append(reader)
+        guest = Guest(
+            reader,
+            place.room.name,
+            langs,
+            self.tally,
+            Random(f"{self.plan.seed}/{self._count}"),
+            address,
+            role=role,
+            view=view,
+        )
+        place.here[guest] = asyncio.create_task(guest.stay())
+        return guest
+
+    def _langs(self) -> tuple[str, ...]:
+        return tuple(self._chance.sample(LANGS, self._chance.randint(1, 2)))
+
+    def _view(self) -> str:
+        return self._chance.choice(("live", "live", "stable", "final"))
+
+    async def _speak(self, guest: Guest, room: str) -> None:
+        """Say one utterance after the other, each growing, until it is over."""
+        chance = Random(f"{self.plan.seed}/{room}")
+        pause = UTTERANCE_S / self.plan.speed / REVISIONS
+        number = 0
+        while not self._over.is_set():
+            if guest.unheard >= UNHEARD or not guest.connected:
+                await self._pause(pause)
+                continue
+            number += 1
+            words = chance.choices(VOCABULARY, k=chance.randint(*WORDS))
+            for rev in range(1, REVISIONS + 1):
+                text = " ".join(words[: max(1, len(words) * rev // REVISIONS)])
+                await guest.say(f"{room}-{number}", rev, text, final=rev == REVISIONS)
+                await asyncio.sleep(pause * chance.uniform(0.5, 1.5))
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    async def _harm(self, proxy: Proxy) -> None:
+        """Do something to somebody's network, again and again."""
+        kinds = (self._reset, self._finish, self._lift, self._inside, self._slow, self._crumble)
+        while not await self._pause(self._chance.expovariate(self.plan.sessions / self.plan.cut)):
+            wires = list(proxy.wires.values())
+            if wires:
+                kind = self._chance.choice(kinds)
+                kind(self._chance.choice(wires))
+                self.network[kind.__name__.removeprefix("_")] += 1
+
+    def _reset(self, wire: Wire) -> None:
+        wire.cut()
+
+    def _finish(self, wire: Wire) -> None:
+        wire.cut(reset=False)
+
+    def _lift(self, wire: Wire) -> None:
+        """The client knows, and the server does not."""
+        wire.cut(end=End.CLIENT)
+
+    def _inside(self, wire: Wire) -> None:
+        """Soon, and in the middle of a frame as likely as not."""
+        wire.down.faults = Network(cut_at=wire.down.passed + self._chance.randint(1, 2_000))
+
+    def _slow(self, wire: Wire) -> None:
+        wire.down.stall()
+        wait = self._chance.uniform(*SLOW_S)
+        asyncio.get_running_loop().call_later(wait, wire.down.flow)
+
+    def _crumble(self, wire: Wire) -> None:
+        wire.up.faults = wire.down.faults = Network(split=7)
+
+    async def _kill(self) -> None:
+        """End the gateway, in turn as a power cut and as a deployment would; start it again. Of its
+        workers one is ended so before, which the gateway itself starts again."""
+        while not await self._pause(self.plan.kill):
+            self._memory.append([])
+            sign = (signal.SIGKILL, signal.SIGTERM)[(self.kills + self.restarts) % 2]
+            if workers := self._child.workers():
+                self.workers += 1
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(self._chance.choice(workers), sign)
+                if await self._pause(self.plan.kill):
+                    return
+                self._memory.append([])
+            if sign is signal.SIGKILL:
+                self.kills += 1
+                await self._child.kill()
+            else:
+                self.restarts += 1
+                status = await self._child.stop()
+                if status != 0:
+                    self.tally.unexpected[f"status {status} after SIGTERM"] += 1
+            await self._child.start()
+
+    async def _sample(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not await self._pause(SAMPLE_S):
+            rss = self._child.rss() if self._child.up else 0
+            if rss:
+                self._memory[-1].append((loop.time(), rss))
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait, but not beyond the end of the meeting; whether that has come."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+        return self._over.is_set()
+
+    # --- the end --------------------------------------------------------------------------------
+
+    async def _calm(self, proxy: Proxy) -> None:
+        """The network is good again; wait until everybody has been told everything."""
+        proxy.cut()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + QUIET_S
+        while loop.time() < deadline:
+            guests = [guest for place in self._places for guest in place.here]
+            late = [g for g in guests if not g.connected or g.unheard or g.reader.behind]
+            open_ = [one for place in self._places for one in unended(self._made, place.readers[0])]
+            if not late and not open_:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            waiting = {
+                "guests who are outside": sum(not guest.connected for guest in guests),
+                "speakers who hear nothing": sum(bool(guest.unheard) for guest in guests),
+                "readers who are behind": sum(bool(guest.reader.behind) for guest in guests),
+                "captions under way": len(open_),
+            }
+            self.tally.unexpected.update({what: n for what, n in waiting.items() if n})
+
+    async def _end(self) -> None:
+        """Everybody goes, and what each lacks is counted."""
+        for place in self._places:
+            for guest in place.here:
+                if guest.connected:
+                    guest.reader.catch_up()
+        guests = {guest: task for place in self._places for guest, task in place.here.items()}
+        await asyncio.gather(*(guest.leave() for guest in guests))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_S):
+                await asyncio.gather(*guests.values())
+        for place in self._places:
+            conclude(self._made, place.readers[0], place.readers)
+
+    def _report(self, seconds: float) -> Report:
+        plan, tally, faults = self.plan, self.tally, self.faults
+        log = self._child.text
+        if "Traceback" in log:
+            tally.unexpected["tracebacks in the gateway's log"] = log.count("Traceback")
+        lives = [points for points in self._memory if points] or [[(0.0, 0.0)]]
+        last = warm(lives[-1]) or lives[-1]
+        return Report(
+            seed=plan.seed,
+            seconds=round(seconds, 1),
+            hours=round(seconds * plan.speed / 3600, 3),
+            sessions=plan.sessions,
+            rooms=plan.rooms,
+            sockets=tally.opened,
+            resumed=tally.resumed,
+            gaps_told=tally.told,
+            afresh=tally.afresh,
+            cuts=dict(self.network),
+            kills=self.kills,
+            restarts=self.restarts,
+            workers=self.workers,
+            said=tally.said,
+            void=tally.void,
+            events=tally.events,
+            lost=faults.lost,
+            duplicated=faults.duplicated,
+            contradicted=faults.contradicted,
+            ended_twice=faults.ended_twice,
+            unended=faults.unended,
+            unexpected=dict(tally.unexpected),
+            errors=dict(tally.errors),
+            closes={str(code): count for code, count in tally.closes.items()},
+            caught_up_ms=Quantiles.of(tally.caught_up),
+            final_ms=Quantiles.of(tally.final),
+            rss_mb=(round(last[0][1], 1), round(last[-1][1], 1)),
+            slope_mb_h=growth(self._memory, plan.speed),
+            exit_status=self._status,
+            examples=faults.examples,
+        )
+
+
+def _address(proxy: Proxy) -> str:
+    return f"ws://127.0.0.1:{proxy.port}"
