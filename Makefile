@@ -8,13 +8,13 @@ PURE   := errors job messages codec limits languages profiles outbox dispatch ut
           glossary room session guards phrases sentences schema units admission segment \
           cues transcript formats stability flow speech memory history audience booth \
           floor minutes recall grant token address claims keys origin ticket \
-          captions recovery load quota intake circle framing pace pin scrape \
+          captions recovery load quota intake circle framing pace pin \
           pending reader seat lexis verdict
 REPLAY := recogniser script measure plot
 SOAK   := ledger report
 TUNE   := history load steps report
 BENCH  := stats table chart page schedule
-LOAD   := exposition frames guest plan report script tally
+LOAD   := frames guest plan report script tally
 JOURNEY := cell plan published report texts
 comma  := ,
 space  := $(subst ,, )

@@ -1,84 +1,49 @@
-"""Metrics as text: what it says, and that of several processes as one answer.
+"""The metrics of several processes as one answer.
 
-Owns: reading the Prometheus format; putting texts of it together, each sample marked with its
-worker. Must not know: what is measured, how the texts were fetched.
+Owns: putting texts in the Prometheus format together, each sample marked with its worker. Must not
+know: what is measured, how the texts were fetched.
 
-Those of several processes are marked and not added up: what can be added can be added by whoever
-asks (``sum without (worker)``), a counter that begins again with its process is seen to do so, and
-of some gauges, such as the slowest reader's, the sum would mean nothing.
+Samples are marked and not added up. Whoever asks can add what can be added (``sum without
+(worker)``), a counter that starts again with its process is seen to do so, and of some gauges, such
+as the slowest reader's, a sum would mean nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 LABEL = "worker"
 UP = "gateway_up"
 """1 for each worker that answered."""
 
-_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(\{)?(.*)")
-_READ = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_ABOUT = re.compile(r"# (?:HELP|TYPE) (\S+).*")
-
-
-class Sample(NamedTuple):
-    """One line. Values of labels stand as they are written, with their backslashes."""
-
-    name: str
-    labels: frozenset[tuple[str, str]]
-    value: float
-
-
-def sample(line: str) -> Sample | None:
-    """What a line says; None for a comment, and for what is none of the format."""
-    found = _READ.fullmatch(line)
-    if found is None:
-        return None
-    try:
-        value = float(found[3])
-    except ValueError:
-        return None
-    return Sample(found[1], frozenset(_LABEL.findall(found[2] or "")), value)
-
-
-def samples(text: str) -> Iterator[Sample]:
-    """All that a text says."""
-    return (one for one in map(sample, text.splitlines()) if one is not None)
-
 
 def merged(texts: Mapping[str, str]) -> str:
-    """One text out of those of several workers, by the value of their label.
+    """Return one text made of those of several workers, by the value of their label.
 
-    The lines of one metric stay together, as the format wants it.
+    Raises `ValueError` for a text that is not in the Prometheus format.
     """
-    families: dict[str, tuple[list[str], list[str]]] = {}
+    families: dict[str, Metric] = {}
     for worker, text in texts.items():
-        about: list[str] = []
-        samples: list[str] = []
-        known = ""
-        for line in text.splitlines():
-            found = _ABOUT.fullmatch(line)
-            if found is not None and found[1] != known:
-                known = found[1]
-                about, samples = families.setdefault(known, ([], []))
-            if found is not None:
-                if line not in about:
-                    about.append(line)
-            elif line.strip() and not line.startswith("#"):
-                samples.append(_marked(line, worker))
-    return "".join(
-        f"{line}\n" for about, samples in families.values() for line in (*about, *samples)
-    )
+        for family in text_string_to_metric_families(text):
+            whole = families.setdefault(
+                family.name, Metric(family.name, family.documentation, family.type)
+            )
+            for sample in family.samples:
+                whole.add_sample(sample.name, {LABEL: worker, **sample.labels}, sample.value)
+    registry = CollectorRegistry()
+    registry.register(_Families(families.values()))
+    return generate_latest(registry).decode()
 
 
-def _marked(line: str, worker: str) -> str:
-    found = _SAMPLE.fullmatch(line)
-    assert found is not None, "a line that is no comment is a sample"
-    name, labels, rest = found.groups()
-    if labels is None:
-        return f'{name}{{{LABEL}="{worker}"}}{rest}'
-    comma = "" if rest.startswith("}") else ","
-    return f'{name}{{{LABEL}="{worker}"{comma}{rest}'
+class _Families(Collector):
+    """A collector of metrics that are known already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families

@@ -86,7 +86,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("replay.play", "replay.plot", "tune.report"),
     ("replay.record", "replay.report"),
     ("replay.command",),
-    ("bench.load", "bench.load.exposition", "bench.load.frames", "bench.load.plan", "bench.text"),
+    ("bench.load", "bench.load.frames", "bench.load.plan", "bench.text"),
     ("bench.load.script", "bench.load.scrape", "bench.load.socket", "bench.load.tally"),
     ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
     ("bench.load.child", "bench.load.run"),
@@ -138,11 +138,11 @@ PURE = (
     ),
     *("cues", "transcript", "formats"),
     *("captions", "intake", "pace", "recovery", "store", "tables"),
-    *("address", "claims", "keys", "origin", "pin", "scrape", "seat", "ticket"),
+    *("address", "claims", "keys", "origin", "pin", "seat", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("tune", "tune.history", "tune.load", "tune.steps", "tune.report"),
     *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
-    *("bench.load.exposition", "bench.load.frames", "bench.load.guest", "bench.load.plan"),
+    *("bench.load.frames", "bench.load.guest", "bench.load.plan"),
     *("bench.load.report", "bench.load.script", "bench.load.tally"),
 )
 """Modules without a clock, a socket, a task, a model or chance."""

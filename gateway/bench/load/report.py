@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gateway.bench import chart, page, table
-from gateway.bench.load import exposition
 from gateway.bench.load.plan import KINDS, Goal, Plan
 from gateway.bench.load.tally import FLOWS, Tally
 from gateway.bench.page import Section, Table
@@ -215,7 +214,7 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
         seconds = at - begun
         if seconds <= 0:
             continue
-        step = exposition.step(dict(before), dict(after), seconds)
+        step = _step(dict(before), dict(after), seconds)
         if step is not None:
             steps.append((at, step))
         for name in GROWING:
@@ -225,6 +224,16 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
     if steps:
         found[STEP] = steps
     return found
+
+
+def _step(before: dict[str, float], after: dict[str, float], seconds: float) -> float | None:
+    """Return the seconds that a job waited for each token between two scrapes: jobs at work, over
+    tokens a second. Return None where there were no tokens."""
+    name, running = "gateway_tokens_total", "gateway_jobs_running"
+    tokens = after.get(name, 0.0) - before.get(name, 0.0)
+    if tokens <= 0:
+        return None
+    return (after.get(running, 0.0) + before.get(running, 0.0)) / 2 * seconds / tokens
 
 
 # --- for people ----------------------------------------------------------------------------------

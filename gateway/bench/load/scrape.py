@@ -1,6 +1,6 @@
 """The gateway's own figures while it is under load.
 
-Owns: fetching ``/metrics``. Must not know: what the numbers are for.
+Owns: fetching ``/metrics``, and its numbers by name. Must not know: what the numbers are for.
 """
 
 from __future__ import annotations
@@ -10,13 +10,38 @@ import ssl
 import time
 from urllib.parse import urlsplit
 
-from gateway.bench.load import exposition
+from prometheus_client.parser import text_string_to_metric_families
+
 from gateway.dial import address
+from gateway.scrape import UP
+from gateway.settings import KEY
 
 ANSWER_S = 5.0
 """Seconds for one answer."""
 MOST = 8_388_608
 """Bytes of one."""
+
+
+LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
+"""Ends of names of which several workers have a largest and no sum."""
+
+
+def parse(text: str) -> dict[str, float] | None:
+    """Return the numbers by name, summed over labels, without the buckets of histograms.
+
+    Return None where a worker gave no answer: its counters would be seen to fall, and then to leap.
+    Raises `ValueError` for a text that is not in the Prometheus format.
+    """
+    found: dict[str, float] = {}
+    samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
+    for name, _, value, *_ in samples:
+        if name == UP and not value:
+            return None
+        if name.endswith("_bucket"):
+            continue
+        before = found.get(name, 0.0)
+        found[name] = max(before, value) if name.endswith(LARGEST) else before + value
+    return found
 
 
 class Scraper:
@@ -32,22 +57,16 @@ class Scraper:
         self._key = key
 
     async def look(self, zero: float) -> bool:
-        """One scrape, timed from ``zero`` (of `time.monotonic`); whether it told anything."""
+        """Scrape once, timed from ``zero`` (of `time.monotonic`); return whether it succeeded."""
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(ANSWER_S):
-                status, text = await self._get()
-        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as exc:
-            self.why = f"/metrics could not be read: {exc or type(exc).__name__}."
+            found = parse(await self.fetch())
+        except ValueError as exc:
+            self.why = f"/metrics could not be read: {exc}."
             return False
-        if status != 200:
-            self.why = f"/metrics answered {status}" + (
-                ": where keys are configured, it takes one that may moderate."
-                if status in (401, 403)
-                else "."
-            )
+        except OSError as exc:
+            self.why = str(exc)
             return False
-        found = exposition.parse(text)
         if found is not None and len(self.samples) < self.CAP:
             self.samples.append((round(max(0.0, begun - zero), 3), found))
         return True
@@ -56,6 +75,22 @@ class Scraper:
         """Look every so many seconds, until it is cancelled or nobody answers."""
         while await self.look(zero):  # noqa: ASYNC110  # no event tells of another process
             await asyncio.sleep(every)
+
+    async def fetch(self) -> str:
+        """Return the text of ``/metrics``. Raises `OSError` with a sentence."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                status, text = await self._get()
+        except (OSError, ValueError, asyncio.IncompleteReadError) as exc:
+            raise OSError(f"/metrics could not be read: {exc or type(exc).__name__}.") from exc
+        if status in (401, 403):
+            raise OSError(
+                f"/metrics answered {status}: where keys are configured, it takes one that may"
+                f" moderate, from {KEY}."
+            )
+        if status != 200:
+            raise OSError(f"/metrics answered {status}.")
+        return text
 
     async def _get(self) -> tuple[int, str]:
         url = self._url

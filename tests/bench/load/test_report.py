@@ -9,7 +9,7 @@ import pytest
 
 from gateway.bench.load import report
 from gateway.bench.load.plan import Goal, Plan
-from gateway.bench.load.report import Report, errors_share, html, lines, made
+from gateway.bench.load.report import Report, _step, errors_share, html, lines, made
 from gateway.bench.load.tally import Tally, second
 
 PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2, slow=1)
@@ -260,3 +260,11 @@ def test_why_a_run_is_not_whole_is_told_as_far_as_it_is_known() -> None:
     lost.closes = {"1006": 1}
     (told,) = [line for line in lines(reported(tally=lost, whole=False)) if "NOT WHOLE" in line]
     assert "sockets that had to speak were lost" in told
+
+
+def test_the_time_of_a_token_is_told_from_the_jobs_at_work() -> None:
+    before = {"gateway_tokens_total": 100.0, "gateway_jobs_running": 2.0}
+    after = {"gateway_tokens_total": 300.0, "gateway_jobs_running": 6.0}
+    assert _step(before, after, 1.0) == pytest.approx(4 / 200)
+    assert _step(before, before, 1.0) is None
+    assert _step({}, {}, 1.0) is None

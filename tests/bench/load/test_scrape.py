@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from gateway.bench.load.exposition import parse, step
+from gateway.bench.load.scrape import parse
 
 
 def test_names_and_numbers_are_read_and_labels_added_up() -> None:
@@ -22,8 +22,14 @@ def test_names_and_numbers_are_read_and_labels_added_up() -> None:
     assert "wait_bucket" not in found
 
 
-def test_what_is_no_sample_is_left_out() -> None:
-    assert parse("# a comment\n\nname\nname x\n<html>\n") == {}
+def test_comments_and_empty_lines_are_left_out() -> None:
+    assert parse("# a comment\n\nname 1\n") == {"name": 1}
+
+
+@pytest.mark.parametrize("text", ["name x\n", "<html>\n"])
+def test_a_text_in_another_format_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
 
 
 def test_of_some_figures_several_workers_have_a_largest_and_no_sum() -> None:
@@ -48,11 +54,3 @@ def test_a_scrape_that_a_worker_is_missing_from_is_none() -> None:
     )
     assert parse(text) is None
     assert parse(text.replace("} 0", "} 1")) is not None
-
-
-def test_the_time_of_a_token_is_told_from_the_jobs_at_work() -> None:
-    before = {"gateway_tokens_total": 100.0, "gateway_jobs_running": 2.0}
-    after = {"gateway_tokens_total": 300.0, "gateway_jobs_running": 6.0}
-    assert step(before, after, 1.0) == pytest.approx(4 / 200)
-    assert step(before, before, 1.0) is None
-    assert step({}, {}, 1.0) is None
