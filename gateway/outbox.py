@@ -51,9 +51,9 @@ ENTRY_BYTES = 256
 """Memory of a waiting frame beside its bytes (``tests/test_outbox.py`` measures it)."""
 DELTA_BYTES = 160
 """What a delta takes beside, so that a later one can be merged with it."""
-HOLE_BYTES = 1_024
-"""Memory of a caption that has a hole, whose id may be 80 emoji. A reader who is slow and changes
-languages for ever misses the ends of captions."""
+HOLE_BYTES = 200
+"""Memory of a caption that has a hole, beside its id. A reader who is slow and changes languages
+for ever misses the ends of captions."""
 LAG_S = 1.0
 """Seconds between two ``lag``."""
 
@@ -117,6 +117,7 @@ class Outbox:
         "_dropped",
         "_frames",
         "_held",
+        "_holes",
         "_limits",
         "_lost",
         "_next",
@@ -147,6 +148,7 @@ class Outbox:
         self._queue: dict[int, Waiting] = {}
         self._slots: dict[tuple[str, str], int] = {}  # of what a newer frame takes the place of
         self._lost: set[tuple[str, str]] | frozenset[tuple[str, str]] = _NOTHING
+        self._holes = 0  # bytes of them
         self._next = 0
         self._now = 0.0
         self._since: float | None = None  # the oldest that must not be lost
@@ -396,12 +398,15 @@ class Outbox:
         self._tally.deltas += 1
         if isinstance(self._lost, frozenset):
             self._lost = set()
-        self._lost.add(key)
+        if key not in self._lost:
+            self._lost.add(key)
+            self._holes += HOLE_BYTES + memory(key[0])
 
     def _find(self, key: tuple[str, str]) -> None:
         """Its text is whole again."""
-        if isinstance(self._lost, set):
+        if isinstance(self._lost, set) and key in self._lost:
             self._lost.discard(key)
+            self._holes -= HOLE_BYTES + memory(key[0])
             self._lost = self._lost or _NOTHING
 
     def _fence(self, event: Final | Failed | Cancelled | Retracted | Snapshot) -> None:
@@ -452,7 +457,7 @@ class Outbox:
         limits = self._limits
         if self._since is not None and now - self._since > limits.outbox_s:
             return True
-        return 8 * (self.bytes + HOLE_BYTES * len(self._lost)) > 7 * limits.outbox_bytes
+        return 8 * (self.bytes + self._holes) > 7 * limits.outbox_bytes
 
     def _lag(self) -> list[bytes]:
         oldest = next(iter(self._queue.values()))[3]

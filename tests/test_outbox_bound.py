@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from sys import getsizeof
 
 import pytest
 
@@ -152,6 +153,17 @@ def test_captions_with_holes_are_not_remembered_without_bound() -> None:
         push(box, delta("a", id=f"u{len(box._lost)}"))
     assert box.closing is CloseCode.TOO_SLOW
     assert len(box._lost) < BOUND / HOLE_BYTES
+
+
+def test_the_ids_of_captions_with_holes_are_counted_and_counted_off_again() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    fill(box, 1 / 2)
+    ids = ["😀" * 70 + str(n) for n in range(10)]
+    push(box, *(delta("a", id=id) for id in ids), *(delta("b", 2, id=id) for id in ids))
+    assert len(box._lost) == 10
+    assert box._holes > sum(map(getsizeof, ids))
+    push(box, *(final("ab", id=id) for id in ids))
+    assert box._holes == len(box._lost) == 0
 
 
 def test_a_reader_that_does_not_take_what_was_decided_for_too_long_is_too_slow() -> None:
