@@ -8,7 +8,8 @@ Must not know: messages, sockets, engines. Raising and catching is everybody's, 
     └── EngineFault              the model side failed; the caller did nothing wrong
         ├── EngineGone           the engine died or was closed under the job
         ├── Overloaded           the engine refused the job because it is full
-        └── Rejected             the output was not a translation (see guards.py)
+        └── JobFault             this one job cannot be done; the engine is well
+            └── Rejected         the output was not a translation (see guards.py)
 """
 
 from __future__ import annotations
@@ -118,15 +119,31 @@ class ClientFault(GatewayError):
 
 
 class EngineFault(GatewayError):
-    """The model side failed. Ends the caption in ``failed``, never the session."""
+    """The model side failed. Ends the caption in ``failed``, never the session.
+
+    ``status`` is the HTTP status of a model server that refused the job. The fault of a job says
+    nothing in the words of a library or a server: these may quote the text, which is private.
+    """
 
     def __init__(
         self,
         message: str,
         code: ErrorCode = ErrorCode.ENGINE_UNAVAILABLE,
         hint: str | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(code, message, hint)
+        self.status = status
+
+    @property
+    def brief(self) -> str:
+        """Type, code and status, for the log of a job.
+
+        >>> EngineFault("It is broken.", status=500).brief
+        'EngineFault engine_unavailable 500'
+        """
+        words = [type(self).__name__, self.code.value]
+        return " ".join(words if self.status is None else [*words, str(self.status)])
 
 
 class EngineGone(EngineFault):
@@ -136,11 +153,19 @@ class EngineGone(EngineFault):
 class Overloaded(EngineFault):
     """The engine refused the job because its own queue is full."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, ErrorCode.BUSY)
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message, ErrorCode.BUSY, status=status)
 
 
-class Rejected(EngineFault):
+class JobFault(EngineFault):
+    """The engine cannot do this one job, and is well: the text is too long for it, say.
+
+    Every other `EngineFault` of a job counts as a failure of the engine
+    (`gateway.engines.supervisor`).
+    """
+
+
+class Rejected(JobFault):
     """A guard found that the output is not a translation.
 
     ``guard`` is the guard's name, as counted in ``gateway_guard_total``.
@@ -149,3 +174,18 @@ class Rejected(EngineFault):
     def __init__(self, guard: str, message: str) -> None:
         super().__init__(message, ErrorCode.REJECTED)
         self.guard = guard
+
+
+def wordless(exc: BaseException) -> BaseException:
+    """Copy an exception and its causes without their messages, for ``exc_info`` of a log.
+
+    Types and the lines of code are left. Messages of libraries and of Python itself quote what they
+    were given, and texts of meetings are private.
+    """
+    kind = type(exc)
+    copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})()
+    if exc.__cause__ is not None:
+        copy.__cause__ = wordless(exc.__cause__)
+    elif exc.__context__ is not None and not exc.__suppress_context__:
+        copy.__context__ = wordless(exc.__context__)
+    return copy.with_traceback(exc.__traceback__)

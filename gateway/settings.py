@@ -133,7 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fallback_model: str | None = None
     """Model of ``fallback``, as ``model`` is of the engine. Default: the one inside the package."""
     hang_s: Annotated[float, Meta(gt=0, le=86_400)] = 20.0
-    """Seconds in which jobs run and none says a word, after which the engine counts as dead."""
+    """Seconds in which jobs run and none says a word, after which the engine counts as dead. So it
+    does after three failures in a row over a quarter of it. Holds for every engine; a model server
+    must send something of each job within it, too."""
     guards: bool = True
     """Try again, then fail, where an output is no translation. Off only to measure a bare model."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from gateway.errors import (
@@ -11,8 +13,10 @@ from gateway.errors import (
     EngineGone,
     ErrorCode,
     GatewayError,
+    JobFault,
     Overloaded,
     Rejected,
+    wordless,
 )
 
 PROMISED = {
@@ -69,6 +73,47 @@ def test_engine_faults_are_named_and_never_the_clients() -> None:
     ]
     assert all(isinstance(fault, GatewayError) for fault in faults)
     assert not any(isinstance(fault, ClientFault) for fault in faults)
+
+
+def test_a_fault_of_a_job_is_logged_by_type_code_and_status_alone() -> None:
+    assert EngineFault("private").brief == "EngineFault engine_unavailable"
+    assert Overloaded("private", 429).brief == "Overloaded busy 429"
+    fault = JobFault("private", ErrorCode.TOO_LONG, "private", 400)
+    assert fault.brief == "JobFault too_long 400"
+    assert isinstance(Rejected("loop", "private"), JobFault)
+
+
+def chained(*, hidden: bool) -> Exception:
+    """An exception with all that Python prints of one."""
+    try:
+        try:
+            raise KeyError("private")
+        except KeyError as first:
+            try:
+                raise ValueError("private") from first
+            except ValueError:
+                if hidden:
+                    raise OSError("private") from None
+                raise OSError("private")  # noqa: B904
+    except OSError as last:
+        last.add_note("private")
+        return last
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_exception_without_words_keeps_its_types_and_lines(hidden: bool) -> None:
+    printed = "".join(traceback.format_exception(wordless(chained(hidden=hidden))))
+    lines = [line for line in printed.splitlines() if not line.startswith(" ")]
+    assert not [line for line in lines if "private" in line]
+    assert ("KeyError" in lines and "ValueError" in lines) is not hidden
+    assert "OSError" in lines
+    assert "in chained" in printed
+
+
+def test_types_of_libraries_are_named_with_their_module() -> None:
+    kind = type("Odd", (Exception,), {"__module__": "library"})
+    copy = wordless(kind("private"))
+    assert traceback.format_exception_only(copy) == ["library.Odd\n"]
 
 
 def test_a_rejection_names_its_guard() -> None:

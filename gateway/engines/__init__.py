@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -21,10 +21,13 @@ from gateway.errors import EngineFault
 
 if TYPE_CHECKING:
     from gateway.engines.base import Engine
-    from gateway.engines.openai import OpenAIEngine
     from gateway.engines.supervisor import Supervisor
     from gateway.profiles import Profile
     from gateway.settings import Settings
+
+SERVER_MOST = 8.0
+"""Seconds after which a model server is asked again at the latest. To ask costs a few tokens; to
+build an engine in this process can take minutes, so that waits longer."""
 
 EMBEDDED = Path(__file__).resolve().parent.parent / "model"
 """Where a wheel has its own model, which is called that and not by its directory."""
@@ -63,15 +66,13 @@ def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, st
     return _whole(_made(lambda _, profile: LentEngine(engine, profile), settings), settings, guards)
 
 
-def _living(settings: Settings, *, insist: bool) -> Supervisor | OpenAIEngine:
-    """An engine that comes back by itself."""
-    from gateway.engines.supervisor import Supervisor
+def _living(settings: Settings, *, insist: bool) -> Supervisor:
+    """Construct an engine that comes back by itself."""
+    from gateway.engines.supervisor import BACKOFF_MOST, Supervisor
 
     make = partial(_made, _MAKERS[settings.engine], settings)
-    # The server behind `openai` is not ours to restart: that engine waits for it by itself.
-    if settings.engine == "openai":
-        return cast("OpenAIEngine", make())
-    return Supervisor(make, insist=insist, hang=settings.hang_s)
+    most = SERVER_MOST if settings.engine == "openai" else BACKOFF_MOST
+    return Supervisor(make, insist=insist, hang=settings.hang_s, most=most)
 
 
 def _whole(
@@ -147,6 +148,7 @@ def _openai(settings: Settings, profile: Profile | None) -> Engine:
         api=settings.openai_api,
         capacity=settings.max_num_seqs,
         vllm_extras=settings.openai_extras,
+        read_timeout=settings.hang_s,
     )
 
 

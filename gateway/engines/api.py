@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
 
 SELDOM_S = 0.25
 """Seconds between two times that Prometheus is told of vLLM's steps, while there are any."""
@@ -79,14 +79,19 @@ class Api:
         return self.vllm.SamplingParams(output_kind=self.delta, skip_clone=True, **params)
 
     def fault(self, exc: Exception, name: str) -> EngineFault:
-        """What ``exc``, raised for a request, is to us."""
+        """Make a fault of ours of ``exc``, raised for a request, without its words."""
         if isinstance(exc, EngineFault):
             return exc
         if isinstance(exc, self.gone):
             return EngineGone(f"{name} died.")
         if isinstance(exc, self.full):
             return Overloaded(f"{name} is full.")
-        return EngineFault(f"{name} failed: {exc.__cause__ or exc}", ErrorCode.INTERNAL)
+        if isinstance(exc, ClientFault):
+            return JobFault(str(exc), exc.code, exc.hint)
+        kind = type(exc.__cause__ or exc).__name__
+        if isinstance(exc, ValueError):  # how vLLM refuses one request
+            return JobFault(f"{name} refused the job ({kind}).", ErrorCode.INTERNAL)
+        return EngineFault(f"{name} failed ({kind}).", ErrorCode.INTERNAL)
 
 
 class Gauges:

@@ -33,9 +33,9 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Chunk, Job, merged
 from gateway.profiles import Profile
 
@@ -59,6 +59,11 @@ class Aborted(EngineFault):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id} was aborted.", ErrorCode.INTERNAL)
+
+
+def failure(fault: EngineFault | None) -> TypeGuard[EngineFault]:
+    """Say whether the end of a job is a failure of its engine, and not of the job alone."""
+    return fault is not None and not isinstance(fault, (Aborted, JobFault))
 
 
 class Sink(Protocol):
@@ -232,8 +237,9 @@ class Pulled:
                     pull.sink.chunk(chunk)
         except EngineFault as exc:
             fault = exc
-        except Exception:
-            logger.exception("job %s failed by a fault of the engine's own code", job.id)
+        except Exception as exc:
+            bare = wordless(exc)
+            logger.error("job %s failed by a fault of the engine's own code", job.id, exc_info=bare)
             fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         self._finish(job.id, pull, fault)
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from gateway.engines import conversion
 from gateway.engines.vocabulary import Pieces, Vocabulary, sentencepiece
-from gateway.errors import EngineFault, ErrorCode, GatewayError
+from gateway.errors import EngineFault, ErrorCode, GatewayError, JobFault
 from gateway.job import Job
 from gateway.profiles import Profile
 
@@ -257,7 +257,7 @@ def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
     """How many tokens may come, given the tokens of source, whole prompt and forced prefix."""
     room = profile.max_input - prompt
     if room < 1:
-        raise EngineFault(
+        raise JobFault(
             f"The text takes {prompt} tokens and the model has room for {profile.max_input}.",
             ErrorCode.TOO_LONG,
             hint="Send it sentence by sentence.",

@@ -11,15 +11,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gateway.errors import EngineFault
+from gateway.errors import JobFault
 from gateway.job import Job
 from gateway.profiles import Profile
 
 EVENT_LIMIT = 1 << 20
 """Bytes of one event. A delta takes a few hundred; more is not an event stream."""
-
-QUOTE_LIMIT = 200
-"""Characters of the server's own words that go into one of our messages."""
 
 STOPS = 4
 """Stop strings that OpenAI's API takes; some servers refuse a fifth."""
@@ -99,7 +96,8 @@ class Usage(msgspec.Struct):
 
 
 class Complaint(msgspec.Struct):
-    message: str | None = None
+    """An error. Its message is not read: servers like to quote what they got."""
+
     code: int | str | None = None
 
 
@@ -109,14 +107,6 @@ class Event(msgspec.Struct):
     choices: list[Choice] = []
     usage: Usage | None = None
     error: Complaint | str | None = None
-
-
-class Refusal(msgspec.Struct):
-    """Body of an answer that is not 200: OpenAI's, old vLLM's and FastAPI's shapes."""
-
-    error: Complaint | str | None = None
-    message: str | None = None
-    detail: str | None = None
 
 
 class Model(msgspec.Struct):
@@ -160,26 +150,10 @@ class EventStream:
             raise ValueError(f"an event of more than {EVENT_LIMIT} bytes")
 
 
-def complaint(error: Complaint | str) -> tuple[int, str]:
-    """HTTP status (0 if there is none) and words of an error object."""
-    if isinstance(error, str):
-        return 0, error
-    return error.code if isinstance(error.code, int) else 0, error.message or ""
-
-
-def refusal(body: bytes) -> str:
-    """The server's words in an answer that is not 200; empty when there are none for people."""
-    try:
-        told = msgspec.json.decode(body, type=Refusal)
-    except ValueError:  # a proxy's page
-        return ""
-    return complaint(told.error)[1] if told.error is not None else told.message or told.detail or ""
-
-
-def quote(said: str) -> str:
-    """``said`` on one line and no longer than `QUOTE_LIMIT`."""
-    said = " ".join(said.split())
-    return said if len(said) <= QUOTE_LIMIT else f"{said[:QUOTE_LIMIT]}…"
+def error_status(error: Complaint | str) -> int:
+    """Return the HTTP status of an error inside a stream: 500 where it names none."""
+    code = None if isinstance(error, str) else error.code
+    return code if isinstance(code, int) else 500
 
 
 class Restart:
@@ -193,7 +167,7 @@ class Restart:
         self.held = ""
 
     def feed(self, text: str) -> str:
-        """What of ``text`` continues the prefix. Raises `EngineFault` where it departs from it."""
+        """Return what of ``text`` continues the prefix. Raises `JobFault` where it departs."""
         if not self.prefix:
             return text
         self.held = (self.held + text).lstrip()
@@ -205,12 +179,12 @@ class Restart:
         return rest
 
     def end(self) -> None:
-        """The output is complete. Raises `EngineFault` if it never got past the prefix."""
+        """End the output. Raises `JobFault` if it never got past the prefix."""
         if self.prefix:
             self.depart()
 
     def depart(self) -> None:
-        raise EngineFault(
+        raise JobFault(
             "The model did not keep the text it had to continue, and its server cannot be made to."
             " If the server is vLLM behind a router, say so with vllm_extras."
         )

@@ -29,7 +29,7 @@ from weakref import WeakMethod
 from gateway import profiles
 from gateway.engines import conversion
 from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
-from gateway.errors import EngineFault, EngineGone, GatewayError, Overloaded
+from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, wordless
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
 
@@ -55,7 +55,8 @@ CLOSING = 10.0
 
 LOST = ("memory", "bad_alloc", "cuda", "cublas", "cudnn")
 """Words in errors after which only a new engine, with its memory freed, is of use: CTranslate2 has
-no types of its own for them. Any other error is the jobs' and not the engine's."""
+no types of its own for them. Any other error may be of one text: it is a failure, and several in a
+row are the supervisor's business."""
 
 
 class Mail:
@@ -275,7 +276,7 @@ class CTranslate2Engine(Pushed):
                 sink.chunk(chunk)
             if ended:
                 if fault is not None and not isinstance(fault, EngineFault):
-                    fault = EngineFault(str(fault), fault.code, fault.hint)
+                    fault = JobFault(str(fault), fault.code, fault.hint)
                 self._end(stream, fault)
 
     def _end(self, stream: Stream, fault: EngineFault | None) -> None:
@@ -355,13 +356,16 @@ class CTranslate2Engine(Pushed):
             # The others were stopped before a thread came to them.
             self._model.decode([each for each in batch if not each.stopped], self._profile)
         except Exception as exc:
-            logger.exception("%s failed at a batch of %d", self.name, len(batch))
-            said = f"CTranslate2 failed: {type(exc).__name__}: {exc}"
-            if isinstance(exc, MemoryError) or any(word in str(exc).lower() for word in LOST):
+            kind = type(exc).__name__
+            words = [word for word in LOST if word in str(exc).lower()]
+            if isinstance(exc, MemoryError) or words:
                 self._lost = True  # before the jobs end: whoever sees one end looks at the health
-                fault = EngineGone(said)
+                fault = EngineGone(f"CTranslate2 failed ({', '.join([kind, *words])}).")
             else:
-                fault = EngineFault(said)
+                fault = EngineFault(f"CTranslate2 failed ({kind}).")
+            # The fault is in our own words, since the text may be in those of the library.
+            bare = wordless(exc)
+            logger.error("%s: a batch of %d. %s", self.name, len(batch), fault, exc_info=bare)
         for stream in batch:
             stream.end(fault=fault)
 

@@ -1,7 +1,7 @@
 """An engine around two: while the first is not there, the second does its work.
 
-Owns: which of the two a job is given to, and doing a job again that was lost with the first. Must
-not know: any particular engine, why one is gone, how it comes back (`gateway.engines.supervisor`).
+Owns: which of the two a job is given to, and doing a job again at which the first failed. Must not
+know: any particular engine, why one is gone, how it comes back (`gateway.engines.supervisor`).
 
 Both are whole: guarded and cut into pieces as each needs it. The second is loaded from the start,
 so that it is there at once, and has to be small for that. What is made of a growing text goes over
@@ -20,9 +20,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway import languages
-from gateway.engines.base import Aborted, Engine, Health, Pushed, Relay, Sink, refuse
+from gateway.engines.base import Aborted, Engine, Health, Pushed, Relay, Sink, failure, refuse
 from gateway.engines.supervisor import backoff
-from gateway.errors import EngineFault, EngineGone
+from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
 
@@ -54,7 +54,7 @@ class FallbackEngine(Pushed):
         self.changed: Callable[[], None] = lambda: None
         """Called when `substitute` has changed."""
         self.taken = 0
-        """Jobs that the second took over when the first was lost under them."""
+        """Jobs that the second took over when the first had failed at them."""
         self._told: str | None = None
         self._closed = False
         self._relays: dict[str, Relay] = {}
@@ -141,14 +141,14 @@ class FallbackEngine(Pushed):
             )
             refuse(sink, fault)
 
-    def rescue(self, lent: Lent, gone: EngineGone) -> bool:
-        """Have the second do a job that was lost with the first; whether it can."""
+    def rescue(self, lent: Lent, fault: EngineFault) -> bool:
+        """Have the second do a job at which the first failed; return whether it can."""
         if self._closed or self.second.health is not Health.READY:
             return False
         own = self._adapted(lent.job)
         if own is None:
             return False
-        logger.info("job %s is done again by %s: %s", own.id, self.second.name, gone)
+        logger.info("job %s is done again by %s: %s", own.id, self.second.name, fault.brief)
         self.taken += 1
         self.second.submit(own, lent)
         return True
@@ -206,7 +206,7 @@ class Lent(Relay):
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:
             return
-        if isinstance(fault, EngineGone) and not self.rescued:
+        if failure(fault) and not self.rescued:
             self.rescued, self.void = True, self.shown
             if self.engine.rescue(self, fault):
                 return

@@ -18,6 +18,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from gateway.errors import wordless
+
 logger = logging.getLogger(__name__)
 
 TAIL = 16
@@ -203,7 +205,8 @@ class Feed:
                     decode = state.detokenizer.decode_next
                     tap.receiver.take("".join([decode(id) for id in spelt]), ids)
             except Exception as exc:  # one request's bad luck must not end the output task
-                logger.exception("an output of vLLM's could not be passed on")
+                bare = wordless(exc)
+                logger.error("an output of vLLM's could not be passed on", exc_info=bare)
                 if output.request_id in states:
                     self._processor._finish_request(state)
                     lost.append(output.request_id)

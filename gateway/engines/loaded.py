@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from gateway.engines.api import Api
 from gateway.engines.feed import Feed, Receiver, unfit
 from gateway.engines.vocabulary import FILE, Vocabulary
-from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Job
 from gateway.profiles import Profile, Prompt
 
@@ -174,7 +174,8 @@ class Loaded:
             else:
                 self._keep(request, self._begin_apart, job, prompt, request)
         except Exception as exc:
-            logger.debug("a request could not be made of job %s", job.id, exc_info=True)
+            bare = wordless(exc)
+            logger.debug("a request could not be made of job %s", job.id, exc_info=bare)
             asyncio.get_running_loop().call_soon(request.failed, exc)
 
     def halt(self, name: str) -> None:
@@ -268,7 +269,8 @@ class Loaded:
             try:
                 await work(*args)
             except Exception as exc:
-                logger.debug("vLLM failed the request %s", request.name, exc_info=True)
+                bare = wordless(exc)
+                logger.debug("vLLM failed the request %s", request.name, exc_info=bare)
                 request.failed(exc)
 
         task = asyncio.create_task(run(), name=f"vllm {request.name}")
@@ -278,7 +280,8 @@ class Loaded:
     def _halted(self, rest: asyncio.Task[None]) -> None:
         self._tasks.discard(rest)
         if not rest.cancelled() and (exc := rest.exception()) is not None:
-            logger.warning("vLLM could not be told to abort a request", exc_info=exc)
+            bare = wordless(exc)
+            logger.warning("vLLM could not be told to abort a request", exc_info=bare)
 
     # A prompt.
 
@@ -291,7 +294,7 @@ class Loaded:
             ids = self._templated(prompt)
         room = self.room - len(ids)
         if room < 1:
-            raise EngineFault(
+            raise JobFault(
                 f"The text takes {len(ids)} tokens and the model has room for {self.room}.",
                 ErrorCode.TOO_LONG,
                 hint="Send it sentence by sentence.",

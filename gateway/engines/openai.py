@@ -1,9 +1,10 @@
 """Any OpenAI-compatible server as an engine: streaming HTTP, one connection per job.
 
-Owns: connections, the task of each job, what every way of ending it means, and the server's health.
-Must not know: how requests and events are written (`completions`), clients, rooms, or which of the
-servers it talks to (``vllm serve``, vllm-router, Ray Serve LLM, llm-d, llama.cpp, Ollama), but for
-one thing: whether it takes vLLM's own fields.
+Owns: connections, the task of each job, and what every way of ending it means. Must not know: how
+requests and events are written (`completions`), whether the server is well (the supervisor tells by
+what becomes of jobs), clients, rooms, or which of the servers it talks to (``vllm serve``,
+vllm-router, Ray Serve LLM, llm-d, llama.cpp, Ollama), but for one thing: whether it takes the
+fields that only vLLM has.
 
 Each job has one task that reads its response. That task alone touches the response, and it is
 cancelled at most once: closing the response is what makes the server abort, and a second cancel
@@ -15,9 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from itertools import chain
 from typing import Literal
 
 import httpx2
@@ -31,16 +31,16 @@ from gateway.engines.completions import (
     Models,
     Restart,
     Usage,
-    complaint,
-    quote,
-    refusal,
+    error_status,
     request,
 )
-from gateway.errors import EngineFault, EngineGone, Overloaded
+from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile, match
 
 logger = logging.getLogger(__name__)
+# At DEBUG it logs the headers of answers, in which a server may quote the text.
+logging.getLogger("httpcore2").setLevel(logging.WARNING)
 
 CAPACITY = 16
 """Jobs at once: the ``max_num_seqs`` this project gives vLLM. More would only share its time."""
@@ -61,15 +61,18 @@ KEEPALIVE = 3.0
 """Seconds an idle connection is kept. Less than the 5 s of uvicorn, which runs most servers: the
 side that sends the next request must be the one that gives up first."""
 
-PROBE_EVERY = 2.0
-"""Seconds between two looks at a server that was unreachable."""
-
 OUTPUT_LIMIT = 1 << 16
 """Characters of one translation that wait to be read or were read: a bound on memory. What is too
 long to be a translation is for the guards, and far below this."""
 
-REFUSAL_LIMIT = 1 << 16
-"""Bytes read of the body of a refusal."""
+REFUSED = (400, 413, 422)
+"""Statuses with which a server refuses one text, such as one that is too long for its model."""
+
+ENDS = ("abort", "error", "function_call", "tool_calls")
+"""Reasons for an end that may be named in a message; any other could be anything."""
+
+NAMES_LIMIT = 200
+"""Characters of the names of a server's models that go into a message."""
 
 
 class Reply:
@@ -86,10 +89,10 @@ class Reply:
         self.stopped = False
 
     def add(self, text: str) -> None:
-        """Keep ``text`` for the caller. Raises `EngineFault` beyond `OUTPUT_LIMIT`."""
+        """Keep ``text`` for the caller. Raises `JobFault` beyond `OUTPUT_LIMIT`."""
         self.size += len(text)
         if self.size > OUTPUT_LIMIT:
-            raise EngineFault("The model server sent far more text than it was asked for.")
+            raise JobFault("The model server sent far more text than it was asked for.")
         self.pieces.append(text)
         self.news.set()
 
@@ -127,7 +130,6 @@ class OpenAIEngine(Pulled):
     :param vllm_extras: send the fields only vLLM has; None does so when the server says it is vLLM
     :param connect_timeout: seconds, see `CONNECT_TIMEOUT`
     :param read_timeout: seconds, see `READ_TIMEOUT`
-    :param probe_every: seconds, see `PROBE_EVERY`
 
     Raises `EngineFault` for a url or key that cannot be one.
     """
@@ -144,7 +146,6 @@ class OpenAIEngine(Pulled):
         vllm_extras: bool | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         read_timeout: float = READ_TIMEOUT,
-        probe_every: float = PROBE_EVERY,
     ) -> None:
         super().__init__()
         base = address(url)
@@ -158,15 +159,10 @@ class OpenAIEngine(Pulled):
         self._capacity = capacity
         self._extras = vllm_extras
         self._vllm = bool(vllm_extras)
-        self._probe_every = probe_every
         self._read_timeout = read_timeout
         self._health = Health.STARTING
-        self.changed: Callable[[], None] = lambda: None
-        """Called when `health` has changed."""
         self._replies: dict[str, Reply] = {}
         self._open: set[asyncio.Task[None]] = set()
-        self.revival: asyncio.Task[None] | None = None
-        """Looks for the server while it is DEAD, and ends when it is READY again."""
         headers = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
@@ -175,7 +171,7 @@ class OpenAIEngine(Pulled):
             headers=headers,
             timeout=httpx2.Timeout(read_timeout, connect=connect_timeout, pool=connect_timeout),
             limits=httpx2.Limits(
-                max_connections=CROWD * capacity + 1,  # one for the probe: nobody waits in the pool
+                max_connections=CROWD * capacity + 1,  # one for the start: nobody waits in the pool
                 max_keepalive_connections=capacity,
                 keepalive_expiry=KEEPALIVE,
             ),
@@ -220,7 +216,7 @@ class OpenAIEngine(Pulled):
                 f"The profile {self._profile.name} is not one of a chat model:"
                 " set api to completions, or choose another profile."
             )
-        self._become(Health.READY)
+        self._health = Health.READY
         logger.info(
             "%s at %s, profile %s, %s, vLLM's fields %s",
             self.name,
@@ -260,16 +256,12 @@ class OpenAIEngine(Pulled):
         super().abort(job_id)
 
     async def aclose(self) -> None:
-        self._become(Health.CLOSED)
+        self._health = Health.CLOSED
         for reply in self._replies.values():
             reply.stop(EngineGone("The engine was closed while the job ran."))
-        tasks = set(self._open)
-        if self.revival is not None:
-            self.revival.cancel()
-            tasks.add(self.revival)
         try:
-            if tasks:
-                await asyncio.wait(tasks)
+            if self._open:
+                await asyncio.wait(set(self._open))
         finally:
             await self._client.aclose()
         await super().aclose()
@@ -306,16 +298,15 @@ class OpenAIEngine(Pulled):
                 headers={"Content-Type": "application/json"},
             ) as response:
                 if response.status_code != 200:
-                    raise self._fault(response.status_code, refusal(await head(response)), job)
-                kind = response.headers.get("Content-Type", "nothing")
+                    raise self._fault(response.status_code)
+                kind = response.headers.get("Content-Type", "")
                 if not kind.startswith("text/event-stream"):
                     raise EngineFault(
-                        f"{self._where} answered with {kind} instead of a stream."
+                        f"{self._where} did not answer with a stream of events."
                         " Check that the url is that of an OpenAI-compatible API."
                     )
-                await self._collect(response, reply, Restart(repeats), job)
+                await self._collect(response, reply, Restart(repeats))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            self._lose()
             raise EngineGone(f"The model server at {self._where} cannot be reached.") from error
         except httpx2.ReadTimeout as error:
             raise EngineGone(
@@ -325,9 +316,7 @@ class OpenAIEngine(Pulled):
         except httpx2.HTTPError as error:
             raise EngineGone("The connection to the model server broke.") from error
 
-    async def _collect(
-        self, response: httpx2.Response, reply: Reply, restart: Restart, job: Job
-    ) -> None:
+    async def _collect(self, response: httpx2.Response, reply: Reply, restart: Restart) -> None:
         stream = EventStream()
         finished = False
         try:
@@ -339,7 +328,7 @@ class OpenAIEngine(Pulled):
                     for data in stream.feed(chunk):
                         if finished or data == b"[DONE]":
                             continue
-                        if self._take(data, reply, restart, job):
+                        if self._take(data, reply, restart):
                             restart.end()
                             finished = True
                             loop = asyncio.get_running_loop()
@@ -353,12 +342,11 @@ class OpenAIEngine(Pulled):
         if not finished:
             raise EngineGone("The model server ended the stream before the end of the text.")
 
-    def _take(self, data: bytes, reply: Reply, restart: Restart, job: Job) -> bool:
+    def _take(self, data: bytes, reply: Reply, restart: Restart) -> bool:
         """Read one event; True when the model ended the text with it."""
         event = msgspec.json.decode(data, type=Event)
         if event.error is not None:
-            code, said = complaint(event.error)
-            raise self._fault(code or 500, said, job)
+            raise self._fault(error_status(event.error))
         reply.count(event.usage)
         for choice in event.choices[:1]:
             piece = choice.text or (choice.delta and choice.delta.content)
@@ -367,41 +355,39 @@ class OpenAIEngine(Pulled):
             if choice.finish_reason in ("stop", "length"):
                 return True
             if choice.finish_reason == "content_filter":
-                raise EngineFault("The content filter of the model server stopped the text.")
+                raise JobFault("The content filter of the model server stopped the text.")
             if choice.finish_reason:
+                why = choice.finish_reason if choice.finish_reason in ENDS else "another reason"
                 raise EngineGone(
-                    f"The model server ended the text with {quote(choice.finish_reason)!r},"
-                    " which was not asked for."
+                    f"The model server ended the text with {why}, which was not asked for."
                 )
         return False
 
-    def _fault(self, status: int, said: str, job: Job) -> EngineFault:
-        """What an HTTP status and the server's words about it mean."""
-        # Texts of meetings are private and keys secret, but servers like to quote what they got.
-        texts = (job.text, job.prefix, *chain(*job.context, *job.glossary))
-        for secret in (self._key, *texts, *(ascii(text)[1:-1] for text in texts)):
-            if len(secret) > 3:
-                said = said.replace(secret, "…")
-        said = f": {quote(said)}" if said else "."
+    def _fault(self, status: int) -> EngineFault:
+        """Return what the HTTP status of a refusal means.
+
+        The server's words are not read. They may quote the text, cut or in another spelling, and
+        texts of meetings are private.
+        """
+        hint = "The log of the model server may say why."
         if status in (401, 403):
             return self._unwelcome(status)
         if status in (429, 503):
-            return Overloaded(f"The model server is full ({status}){said}")
+            return Overloaded(f"The model server is full ({status}).", status)
         if status in (502, 504):
-            return EngineGone(f"There is no model behind {self._where} now ({status}){said}")
-        return EngineFault(f"The model server refused the job ({status}){said}")
+            said = f"There is no model behind {self._where} now ({status})."
+            return EngineGone(said, hint=hint, status=status)
+        kind = JobFault if status in REFUSED else EngineFault
+        return kind(f"The model server refused the job ({status}).", hint=hint, status=status)
 
     def _unwelcome(self, status: int) -> EngineFault:
         wrong = "does not accept the API key" if self._key else "wants an API key"
         return EngineFault(
-            f"The model server at {self._where} {wrong} ({status}): set openai_api_key."
+            f"The model server at {self._where} {wrong} ({status}): set openai_api_key.",
+            status=status,
         )
 
-    # Health
-
-    def _become(self, health: Health) -> None:
-        self._health = health
-        self.changed()
+    # The start
 
     async def _discover(self) -> None:
         """Ask the server for its models; choose model and profile. Raises `EngineFault`."""
@@ -433,7 +419,8 @@ class OpenAIEngine(Pulled):
         self._choose(models)
 
     def _choose(self, models: list[Model]) -> None:
-        names = quote(", ".join(model.id for model in models))
+        names = ", ".join(" ".join(model.id.split()) for model in models)
+        names = names if len(names) <= NAMES_LIMIT else f"{names[:NAMES_LIMIT]}…"
         if self._model is None:
             if len(models) > 1:
                 raise EngineFault(f"Name the model: the server at {self._where} has {names}.")
@@ -446,24 +433,6 @@ class OpenAIEngine(Pulled):
             self._vllm = found[0].owned_by == "vllm"
         if self._chosen is None:
             self._profile = match(self._model)
-
-    def _lose(self) -> None:
-        """The server cannot be reached: take no jobs until it can."""
-        if self._health is Health.READY:
-            self._become(Health.DEAD)
-            logger.warning("%s is unreachable at %s", self.name, self._where)
-            self.revival = asyncio.create_task(self._revive())
-
-    async def _revive(self) -> None:
-        while self._health is Health.DEAD:
-            await asyncio.sleep(self._probe_every)
-            try:
-                await self._discover()
-            except EngineFault as fault:
-                logger.debug("%s is not back: %s", self.name, fault)
-            else:
-                self._become(Health.READY)
-                logger.info("%s is back at %s", self.name, self._where)
 
 
 def address(url: str) -> httpx2.URL:
@@ -492,14 +461,3 @@ def key(api_key: str | None) -> str:
     if not (key.isascii() and key.isprintable()):
         raise EngineFault("The API key has characters that no key has: check where it comes from.")
     return key
-
-
-async def head(response: httpx2.Response) -> bytes:
-    """The body of ``response``, up to the piece that exceeds `REFUSAL_LIMIT`."""
-    body = b""
-    async with aclosing(response.aiter_bytes()) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > REFUSAL_LIMIT:
-                break
-    return body

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
-from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Chunk, Job
 from gateway.profiles import Profile
 
@@ -210,8 +210,11 @@ class ScriptedEngine(Pushed):
             self.fault(run.job, run.n)
         except EngineFault as fault:
             return fault
-        except Exception:
-            logger.exception("job %s failed by a fault of the engine's own code", run.job.id)
+        except Exception as exc:
+            bare = wordless(exc)
+            logger.error(
+                "job %s failed by a fault of the engine's own code", run.job.id, exc_info=bare
+            )
             return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         return None
 
@@ -268,7 +271,7 @@ class ScriptedEngine(Pushed):
             if count % DEATHS == 0:
                 self.die()
                 raise EngineGone("The scripted engine died, as it was told to.")
-            raise EngineFault("The scripted engine failed, as it was told to.", ErrorCode.REJECTED)
+            raise JobFault("The scripted engine failed, as it was told to.", ErrorCode.REJECTED)
 
         return fault
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway import engines
-from gateway.engines import build
+from gateway.engines import SERVER_MOST, build
 from gateway.engines.base import Health
 from gateway.engines.ctranslate2 import BATCH
 from gateway.engines.fallback import FallbackEngine
@@ -153,12 +153,16 @@ def test_a_profile_can_be_named(model: Path) -> None:
     close(engine)
 
 
-def test_the_openai_engine_waits_for_its_server_by_itself() -> None:
+def test_a_model_server_is_supervised_as_every_engine_is_and_asked_again_sooner() -> None:
     url = "http://127.0.0.1:1/v1"
-    engine = build(Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5))
+    settings = Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5, hang_s=7)
+    engine = build(settings)
     assert isinstance(engine, PiecewiseEngine)
     assert isinstance(engine.engine, GuardedEngine)
-    assert isinstance(engine.engine.engine, OpenAIEngine)
+    living = engine.engine.engine
+    assert isinstance(living, Supervisor)
+    assert isinstance(living._engine, OpenAIEngine)
+    assert (living.hang, living._engine._read_timeout, living.most) == (7, 7, SERVER_MOST)
     assert (engine.name, engine.capacity) == ("openai:qwen3", 5)
     close(engine)
 

@@ -181,7 +181,7 @@ def test_what_the_model_raises_is_a_fault_and_the_next_job_works(dir: Path) -> N
     engine = make_marian(dir, msgspec.structs.replace(make_marian(dir).profile, max_input=10_000))
 
     async def test() -> None:
-        with pytest.raises(EngineFault, match="No position encodings"):
+        with pytest.raises(EngineFault, match=r"CTranslate2 failed .RuntimeError.\.$"):
             await read(engine, job(text=TEXT * 50))
         assert engine.unfinished == 0
         assert await read(engine, job())

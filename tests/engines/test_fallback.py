@@ -11,7 +11,7 @@ from gateway.engines.base import Aborted, Health
 from gateway.engines.fallback import FallbackEngine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.supervisor import Supervisor
-from gateway.errors import EngineFault, EngineGone
+from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Job
 from tests.engines.reading import chunks as read
 from tests.engines.reading import run
@@ -174,13 +174,48 @@ def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() -> Non
     run(work)
 
 
-def test_a_job_that_failed_otherwise_is_not_done_again() -> None:
+def test_a_job_that_the_first_refuses_for_its_text_is_not_done_again() -> None:
     async def work() -> None:
-        fault = failing(EngineFault("Such a text is refused."))
+        fault = failing(JobFault("Such a text is refused."))
         engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
         await engine.start()
         await settle()
-        with pytest.raises(EngineFault, match="refused"):
+        with pytest.raises(JobFault, match="refused"):
+            await read(engine, job())
+        await engine.aclose()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "fault", [EngineFault("It is broken."), EngineGone("It died."), Overloaded("It is full.")]
+)
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_job_at_which_the_first_fails_is_done_by_the_second_without_doubled_text(
+    fault: EngineFault, at: int
+) -> None:
+    async def work() -> None:
+        engine = FallbackEngine(ScriptedEngine(fault=failing(fault, at=at)), Second())
+        await engine.start()
+        await settle()
+        chunks = await read(engine, job())
+        assert [chunk.reset for chunk in chunks] == ([False, True, False] if at else [False] * 2)
+        assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Tag"
+        assert engine.taken == 1
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_job_at_which_both_fail_fails_once() -> None:
+    async def work() -> None:
+        second = Second()
+        second.fault = failing(EngineFault("The second is broken, too."))
+        first = ScriptedEngine(fault=failing(EngineFault("It is broken.")))
+        engine = FallbackEngine(first, second)
+        await engine.start()
+        await settle()
+        with pytest.raises(EngineFault, match="too"):
             await read(engine, job())
         await engine.aclose()
 

@@ -15,7 +15,7 @@ import pytest
 from gateway.engines.base import Aborted, Health
 from gateway.engines.completions import EVENT_LIMIT
 from gateway.engines.openai import OUTPUT_LIMIT, OpenAIEngine
-from gateway.errors import EngineFault, EngineGone, Overloaded
+from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import load
 from tests.engines import reading
@@ -147,28 +147,31 @@ TOO_LONG = {"message": "This model's maximum context length is 512 tokens.", "co
 @pytest.mark.parametrize(
     ("script", "kind", "says"),
     [
-        (Script(finish="abort"), EngineGone, "'abort', which was not asked for"),
-        (Script(finish="tool_calls"), EngineGone, "'tool_calls'"),
+        (Script(finish="abort"), EngineGone, "with abort, which was not asked for"),
+        (Script(finish="tool_calls"), EngineGone, "with tool_calls"),
+        (Script(finish="Guten Morgen"), EngineGone, "with another reason, which was not"),
         (Script(finish=None), EngineGone, "before the end of the text"),
         (Script(finish=None, done=False), EngineGone, "before the end of the text"),
         (Script(pieces=()), None, ""),
         (Script(pieces=["Gut", "en"], cut=1), EngineGone, "connection to the model server broke"),
-        (Script(finish="content_filter"), EngineFault, "content filter"),
-        (oops({"message": "out of memory", "code": 500}), EngineFault, "500.: out of memory"),
-        (oops({"message": "queue", "code": 503}), Overloaded, "full .503.: queue"),
-        (oops("model runner has stopped"), EngineFault, "model runner has stopped"),
+        (Script(finish="content_filter"), JobFault, "content filter"),
+        (oops({"message": "out of memory", "code": 500}), EngineFault, "the job .500..$"),
+        (oops({"message": "queue", "code": 503}), Overloaded, "full .503..$"),
+        (oops({"message": "too long", "code": 400}), JobFault, "the job .400..$"),
+        (oops("model runner has stopped"), EngineFault, "the job .500..$"),
         (GARBAGE, EngineFault, "could not be read"),
         (BROKEN, EngineFault, "could not be read"),
         (HUGE, EngineFault, "could not be read"),
-        (ENDLESS, EngineFault, "far more text"),
-        (Script(type="text/html"), EngineFault, "text/html instead of a stream"),
-        (refused(429, {"error": "slow down"}), Overloaded, "full .429.: slow down"),
-        (refused(503, {"message": "queue"}), Overloaded, "full .503.: queue"),
-        (refused(500, {"detail": "oops"}), EngineFault, "500.: oops"),
+        (ENDLESS, JobFault, "far more text"),
+        (Script(type="text/html"), EngineFault, "did not answer with a stream"),
+        (refused(429, {"error": "slow down"}), Overloaded, "full .429..$"),
+        (refused(503, {"message": "queue"}), Overloaded, "full .503..$"),
+        (refused(500, {"detail": "oops"}), EngineFault, "the job .500..$"),
+        (refused(404, {"detail": "no such model"}), EngineFault, "the job .404..$"),
         (refused(502, b"<html>nginx"), EngineGone, "no model behind .* .502..$"),
-        (refused(400, {"error": TOO_LONG}), EngineFault, "maximum context length is 512"),
-        (refused(400, {"error": {"message": "x" * 999}}), EngineFault, "x{200}…$"),
-        (refused(400, b"x" * 200_000), EngineFault, "refused the job .400..$"),
+        (refused(400, {"error": TOO_LONG}), JobFault, "refused the job .400..$"),
+        (refused(413, b"x" * 200_000), JobFault, "refused the job .413..$"),
+        (refused(422, {"detail": "no such field"}), JobFault, "refused the job .422..$"),
         (refused(401, {"error": "no"}), EngineFault, "wants an API key .401."),
     ],
 )

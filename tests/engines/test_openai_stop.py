@@ -1,5 +1,4 @@
-"""The OpenAI-compatible engine ends requests that nobody waits for, and lives while its server
-does."""
+"""The OpenAI-compatible engine ends requests that nobody waits for."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from starlette.responses import PlainTextResponse
 
 from gateway.engines.base import Aborted, Health
 from gateway.engines.openai import CROWD, OpenAIEngine
@@ -179,53 +177,6 @@ def test_far_more_jobs_than_its_capacity_are_refused_as_overloaded() -> None:
 
 
 # --- life -----------------------------------------------------------------------------------------
-
-
-def test_it_is_dead_while_the_server_is_unreachable_and_ready_when_it_is_back() -> None:
-    seen: list[Health] = []
-
-    async def main() -> None:
-        with Server() as server:
-            engine = OpenAIEngine(server.url, profile=CHAT, probe_every=0.01)
-            await engine.start()
-        both = await asyncio.gather(
-            read(engine, job("a")), read(engine, job("b")), return_exceptions=True
-        )
-        for fault in both:
-            assert isinstance(fault, EngineGone)
-            assert "cannot be reached" in str(fault)
-        seen.append(engine.health)
-        with pytest.raises(EngineGone, match="dead"):
-            await read(engine, job())
-        assert engine.revival is not None
-        server = Server(port=server.port)
-        server.listing = PlainTextResponse("still loading", 503)
-        with server:
-            await server.wait(lambda server: server.listed > 1)
-            seen.append(engine.health)
-            server.listing = None
-            await engine.revival
-            seen.append(engine.health)
-            assert await read(engine, job()) == "Guten Morgen!"
-            await engine.aclose()
-
-    run(main)
-    assert seen == [Health.DEAD, Health.DEAD, Health.READY]
-
-
-def test_closing_it_while_dead_ends_the_search_for_the_server() -> None:
-    async def main() -> None:
-        with Server() as server:
-            engine = OpenAIEngine(server.url, profile=CHAT, probe_every=0.01)
-            await engine.start()
-        with pytest.raises(EngineGone):
-            await read(engine, job())
-        await engine.aclose()
-        assert engine.revival is not None
-        assert engine.revival.cancelled()
-        assert engine.health is Health.CLOSED
-
-    run(main)
 
 
 def test_a_job_before_start_is_refused() -> None:

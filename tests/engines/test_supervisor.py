@@ -13,14 +13,18 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.supervisor import (
     BACKOFF,
     BACKOFF_MOST,
+    FAILING_PART,
+    FAILURES,
     HANG,
     POLL,
     STABLE,
     Supervisor,
     backoff,
+    probing,
 )
-from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
 from gateway.job import Job
+from gateway.profiles import Profile, load
 from tests.engines import reading
 from tests.engines.reading import run, texts
 from tests.engines.workshop import Broken, Loading, Time, Workshop, settle, supervised
@@ -251,6 +255,257 @@ def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> None:
         await engine.aclose()
 
     run(work)
+
+
+WINDOW = HANG * FAILING_PART
+"""Seconds over which jobs fail at least before their engine counts as failing."""
+
+EVERY = 1_000
+"""More jobs than a test has."""
+
+
+def sick(error: Exception, times: int = EVERY) -> ScriptedEngine:
+    """An engine at which so many jobs fail."""
+    return ScriptedEngine(fault=failing(error, times=times))
+
+
+async def fail(engine: Supervisor, times: int = 1) -> None:
+    """Have so many jobs fail, in no time."""
+    for _ in range(times):
+        with pytest.raises(EngineFault):
+            await texts(engine, job())
+    await settle()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [EngineFault("It is broken."), EngineGone("It broke."), Overloaded("Full."), KeyError("a")],
+)
+def test_an_engine_at_which_several_jobs_in_a_row_fail_is_dead_and_built_anew(
+    error: Exception,
+) -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop(sick(error))
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        await fail(engine, FAILURES - 1)
+        await time.pass_(WINDOW)
+        assert engine.health is Health.READY
+        await fail(engine)
+        assert engine.health is Health.DEAD
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.READY
+        assert await texts(engine, job()) == ["[de]", " good", " morning"]
+        assert (engine.restarts, engine.hangs) == (1, 0)
+        await engine.aclose()
+
+    run(work)
+
+
+def test_many_failures_in_one_moment_are_no_death_nor_is_the_time_after_them() -> None:
+    async def work() -> None:
+        time = Time()
+        engine = supervised(Workshop(sick(EngineFault("It is broken."))), time)
+        await engine.start()
+        await settle()
+        await fail(engine, FAILURES * 5)
+        await time.pass_(WINDOW)
+        await time.pass_(HANG * 5)
+        assert engine.health is Health.READY
+        await fail(engine)
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_translation_between_two_failures_begins_the_count_anew() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop(sick(EngineFault("It is broken."), FAILURES - 1))
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        await fail(engine, FAILURES - 1)
+        assert await texts(engine, job())
+        workshop.built[0].fault = failing(EngineFault("It is broken."), times=FAILURES - 1)
+        await time.pass_(WINDOW)
+        await fail(engine, FAILURES - 1)
+        await time.pass_(WINDOW)
+        assert engine.health is Health.READY
+        await engine.aclose()
+
+    run(work)
+
+
+def test_texts_that_an_engine_refuses_are_no_failures_of_it_however_many() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop(sick(JobFault("Too long.", ErrorCode.TOO_LONG)))
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        for _ in range(FAILURES * 3):
+            await time.pass_(WINDOW)
+            await fail(engine)
+        assert engine.health is Health.READY
+        workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
+        await fail(engine, FAILURES - 1)
+        await time.pass_(WINDOW)
+        workshop.built[0].fault = failing(JobFault("Too long."), times=1)
+        await fail(engine)
+        assert engine.health is Health.READY
+        workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
+        await fail(engine)
+        assert engine.health is Health.DEAD, "a refusal between them did not hide the failures"
+        await engine.aclose()
+
+    run(work)
+
+
+def test_an_engine_that_refuses_a_text_does_not_hang() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        first = workshop.built[0]
+        for n in range(4):
+            first.hold()
+            reading = asyncio.create_task(texts(engine, job(f"j{n}")))
+            await settle()
+            await time.pass_(HANG - 1)
+            first.fault = failing(JobFault("Too long."))
+            first.release()
+            with pytest.raises(JobFault):
+                await reading
+        assert engine.silence == 0
+        await engine.aclose()
+
+    run(work)
+
+
+def test_jobs_that_are_stopped_from_outside_are_no_failures() -> None:
+    async def work() -> None:
+        time, workshop = Time(), Workshop()
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].hold()
+        for n in range(FAILURES * 2):
+            reading = asyncio.create_task(texts(engine, job(f"j{n}")))
+            await settle()
+            await time.pass_(HANG / 10)
+            engine.abort(f"j{n}")
+            with pytest.raises(EngineFault):
+                await reading
+        assert engine.health is Health.READY
+        assert not engine.failing
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() -> None:
+    async def work() -> None:
+        time = Time()
+        sick_too = sick(EngineFault("It is broken."))
+        workshop = Workshop(ScriptedEngine(), sick_too, sick(Overloaded("It is full.")))
+        engine = supervised(workshop, time)
+        engine.most = BACKOFF * 2
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        assert len(workshop.built) == 2
+        assert (engine.health, sick_too.health) == (Health.DEAD, Health.CLOSED)
+        await time.pass_(BACKOFF * 2)
+        assert len(workshop.built) == 3
+        assert engine.health is Health.DEAD
+        await time.pass_(BACKOFF * 2)  # and no longer, as it was told
+        assert engine.health is Health.READY
+        assert engine.restarts == 1
+        await engine.aclose()
+
+    run(work)
+
+
+def test_a_new_engine_that_says_nothing_for_as_long_as_a_hang_is_given_up() -> None:
+    async def work() -> None:
+        time, silent = Time(), ScriptedEngine()
+        silent.hold()
+        engine = supervised(Workshop(ScriptedEngine(), silent), time)
+        await engine.start()
+        await settle()
+        engine._engine.die()  # type: ignore[attr-defined]
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        await time.pass_(HANG - 1)
+        assert engine.health is Health.STARTING
+        await time.pass_(1)
+        assert (engine.health, silent.health) == (Health.DEAD, Health.CLOSED)
+        await time.pass_(BACKOFF * 2)
+        assert engine.health is Health.READY
+        await engine.aclose()
+
+    run(work)
+
+
+def test_closing_while_a_new_engine_is_tried_closes_that_too() -> None:
+    async def work() -> None:
+        time, silent = Time(), ScriptedEngine()
+        silent.hold()
+        workshop = Workshop(ScriptedEngine(), silent)
+        engine = supervised(workshop, time)
+        await engine.start()
+        await settle()
+        workshop.built[0].die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        assert silent.unfinished == 1
+        await engine.aclose()
+        assert engine.health is silent.health is Health.CLOSED
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(work)
+
+
+def test_what_was_learnt_of_a_model_is_known_while_the_next_one_is_tried() -> None:
+    class Learning(ScriptedEngine):
+        """Knows its model's profile when it has started."""
+
+        @property
+        def profile(self) -> Profile:
+            return load("seed-x" if self.health is Health.STARTING else "nllb")
+
+    async def work() -> None:
+        time, first, second = Time(), Learning(), Learning()
+        second.hold()
+        engine = supervised(Workshop(first, second), time)
+        await engine.start()
+        await settle()
+        assert engine.profile.name == "nllb"
+        first.die()
+        await time.pass_(POLL)
+        await time.pass_(BACKOFF)
+        assert engine.health is Health.STARTING
+        assert engine.profile.name == "nllb"
+        await engine.aclose()
+
+    run(work)
+
+
+@pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
+def test_the_word_to_translate_is_in_languages_that_the_model_has(profile: str) -> None:
+    known = load(profile)
+    probe = probing(known)
+    assert known.supports(probe.source, probe.target)
+    assert probe.source != probe.target
+
+
+def test_a_model_without_english_is_tried_with_what_it_has() -> None:
+    profile = Profile(name="pair", kind="chat", pairs=[("fr", "fr"), ("ja", "zh")])
+    assert (probing(profile).source, probing(profile).target) == ("ja", "zh")
 
 
 def test_a_start_that_never_ends_is_given_up_and_told() -> None:
