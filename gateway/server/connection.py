@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway import framing
 from gateway.codec import Codec, negotiate
-from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.grant import EVERYTHING, Grant
 from gateway.log import Point
 from gateway.member import Role
@@ -157,8 +157,8 @@ class Connection:
                 await self._read()
         except OSError as exc:  # the client has gone, or it is time to end
             log.debug("%s: %s", self._session.id, exc)
-        except Exception:
-            log.exception("%s ended by a fault", self._session.id)
+        except Exception as exc:
+            log.error("%s ended by a fault", self._session.id, exc_info=wordless(exc))
             code = CloseCode.SERVER_ERROR
         finally:
             self._over = True
@@ -213,7 +213,7 @@ class Connection:
         except (Exception, asyncio.CancelledError) as fault:
             # Cancelled is what it waited for: the engine that is speaking here is not.
             if not isinstance(fault, GONE):
-                log.exception("%s cannot be written to", self._session.id)
+                log.error("%s cannot be written to", self._session.id, exc_info=wordless(fault))
             self._broke(fault)
         else:
             if rest is not None:
@@ -263,7 +263,7 @@ class Connection:
             self._wake()  # there may be more, or a reason to close
             return
         if not isinstance(fault, GONE):
-            log.error("%s cannot be written to", self._session.id, exc_info=fault)
+            log.error("%s cannot be written to", self._session.id, exc_info=wordless(fault))
         self._broke(fault)
 
     def _broke(self, fault: BaseException) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.codec import Codec
-from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.log import Point
 from gateway.member import Role
 from gateway.messages import DURABLE
@@ -103,7 +103,7 @@ class Events:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 # OSError is how a server says that the client has gone.
                 if isinstance(result, Exception) and not isinstance(result, OSError):
-                    log.error("%s ended by a fault", self._session.id, exc_info=result)
+                    log.error("%s ended by a fault", self._session.id, exc_info=wordless(result))
 
     def _wake(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:

@@ -21,7 +21,7 @@ from functools import partial
 from gateway.detect import Detector
 from gateway.dispatch import Dispatch
 from gateway.engines.base import Engine, Health, Substituted
-from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.flow import Flow
 from gateway.grant import Grant
 from gateway.intake import AUTO, speakable
@@ -435,8 +435,9 @@ class Hub:
             await asyncio.sleep(HOUSEKEEPING_S)
             try:
                 self.sweep()
-            except Exception:
-                log.exception("housekeeping failed; it goes on in %g s", HOUSEKEEPING_S)
+            except Exception as exc:
+                bare = wordless(exc)
+                log.error("housekeeping failed; it goes on in %g s", HOUSEKEEPING_S, exc_info=bare)
 
     def sweep(self) -> None:
         """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from gateway.booth import Line
 from gateway.dispatch import Dispatch, Start
 from gateway.engines.base import Aborted, Engine
-from gateway.errors import EngineFault, ErrorCode
+from gateway.errors import EngineFault, ErrorCode, wordless
 from gateway.job import Chunk, Job, merged
 from gateway.pace import Coalescing
 from gateway.room import Room
@@ -73,7 +73,7 @@ class Run:
             self._close(None)
             return
         if not isinstance(fault, Aborted):
-            log.warning("job %s failed: %s", self.job.id, fault)
+            log.warning("job %s failed: %s", self.job.id, fault.brief)
         self._close(fault.code)
 
     def stop(self) -> None:
@@ -109,8 +109,9 @@ class Run:
                 line.fed(chunk, jobs.now())
             if jobs.dispatch.due:  # it may be stopped by what it says
                 jobs.act()
-        except Exception:
-            log.exception("job %s failed by a fault of the gateway", self.job.id)
+        except Exception as exc:
+            bare = wordless(exc)
+            log.error("job %s failed by a fault of the gateway", self.job.id, exc_info=bare)
             self.quit(ErrorCode.INTERNAL)
 
     def _close(self, code: ErrorCode | None) -> None:
@@ -126,8 +127,8 @@ class Run:
                 self.room.finished(job_id, now)
             else:
                 self.room.failed(job_id, code, now)
-        except Exception:
-            log.exception("job %s broke the room", job_id)
+        except Exception as exc:
+            log.error("job %s broke the room", job_id, exc_info=wordless(exc))
         jobs.dispatch.done(job_id)
         jobs.act()
 
@@ -193,8 +194,8 @@ class Jobs:
             self._alarm = asyncio.get_running_loop().call_later(self._patience, self.look)
         try:
             self.engine.submit(job, run)
-        except Exception:
-            log.exception("the engine did not take job %s", job.id)
+        except Exception as exc:
+            log.error("the engine did not take job %s", job.id, exc_info=wordless(exc))
             run.quit(ErrorCode.INTERNAL)
 
     def look(self) -> None:

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -41,7 +41,7 @@ from starlette.applications import Starlette
 from gateway import sqlite
 from gateway.engines import build
 from gateway.engines.base import Engine, Substituted
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, wordless
 from gateway.intake import usual
 from gateway.keys import Keyring
 from gateway.limits import Limits
@@ -464,6 +464,18 @@ def _give_up() -> None:
     os._exit(1)
 
 
+def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a callback or a task raised, where nobody waits for it, without its words.
+
+    The event loop's own message has the arguments of the callback in it.
+    """
+    fault = context.get("exception")
+    if fault is None:
+        log.error("event loop: %s", context["message"])
+    else:
+        log.error("nobody waits for what failed", exc_info=wordless(fault))
+
+
 async def _serve(
     server: Server,
     engine: Engine,
@@ -477,6 +489,7 @@ async def _serve(
 ) -> int:
     ready, quiet = ready or say, ready is not None
     collector = collector or Garbage(lambda: False)
+    asyncio.get_running_loop().set_exception_handler(unhandled)
     async with contextlib.AsyncExitStack() as stack:
         if joined is not None:
             await stack.enter_async_context(joined)

@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from gateway.errors import CloseCode
+from gateway.errors import CloseCode, wordless
 from gateway.limits import Limits
 from gateway.server.inbound import reset
 
@@ -256,5 +256,11 @@ _TRIFLES = (
 
 
 def quiet(record: logging.LogRecord) -> bool:
-    """Whether a record of uvicorn's is worth a line: a client's mistake is no fault of ours."""
+    """Say whether a record of uvicorn's is worth a line: a client's mistake is no fault of ours.
+
+    What an exception says is left out of the record, see `gateway.errors.wordless`.
+    """
+    if record.exc_info and record.exc_info[1] is not None:
+        bare = wordless(record.exc_info[1])
+        record.exc_info = (type(bare), bare, bare.__traceback__)
     return record.msg not in _TRIFLES

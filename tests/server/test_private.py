@@ -1,0 +1,349 @@
+"""No part of a spoken text is in the log, whatever fails and whatever the failure quotes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import unicodedata
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from gateway.engines import ctranslate2
+from gateway.engines.api import Api
+from gateway.engines.base import Engine, Health, Pulled
+from gateway.engines.fallback import FallbackEngine
+from gateway.engines.guarded import GuardedEngine
+from gateway.engines.loaded import Loaded
+from gateway.engines.openai import OpenAIEngine
+from gateway.engines.piecewise import PiecewiseEngine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.supervisor import Supervisor
+from gateway.errors import EngineFault
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
+from gateway.profiles import load
+from gateway.room import Room
+from gateway.seat import Seat
+from gateway.server import hub as hubs
+from gateway.server.hub import Hub
+from gateway.server.process import unhandled
+from gateway.server.upgrade import quiet
+from tests.engines.openai_server import Script, Server, event
+from tests.live import running, until
+from tests.talk import run, talk
+
+SAID = {
+    "Latin": "Wir entlassen Frau Müller-Lüdenscheidt am Donnerstag",
+    "Cyrillic": "Мы увольняем Ивана Петровича Сидорова в четверг",
+    "Greek": "Απολύουμε τον κύριο Παπαδόπουλο την Πέμπτη",
+    "Arabic": "سنفصل السيد عبد الرحمن الفاروقي يوم الخميس",
+    "Devanagari": "हम गुरुवार को श्री राजेश्वर शर्मा को निकाल देंगे",
+    "Thai": "เราจะเลิกจ้างคุณสมชายใจดีในวันพฤหัสบดี",
+    "Chinese": "我们星期四要解雇王小明先生和他的所有同事",
+    "Japanese": "木曜日に田中さくらさんとそのチームを解雇します",
+    "emoji": "🔥👩🏽‍🚀🎉🧨🚒🍕🪐🐙🦑🥁🎻🛸🗿🧿",
+}
+
+PART = 9
+"""Characters of a text in a row that may not be in the log."""
+
+
+@pytest.fixture(params=SAID.values(), ids=SAID)
+def said(request: pytest.FixtureRequest) -> str:
+    """A text that must not be found."""
+    text: str = request.param
+    return text
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture, said: str) -> Iterator[pytest.LogCaptureFixture]:
+    """Everything that is logged, at every level; in the end no part of the text is in it."""
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+    form = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+    lines = [form.format(record) for record in caplog.get_records("call")]
+    assert lines, "nothing was logged at all"
+    assert [line for line in lines if leaked(line, said)] == []
+
+
+def leaked(log: str, text: str) -> set[str]:
+    """Return the parts of ``text`` that are in ``log``, in any case and any escape."""
+    found = set()
+    log = unicodedata.normalize("NFC", log).casefold()
+    for spelt in (text, ascii(text)[1:-1], json.dumps(text)[1:-1]):
+        spelt = spelt.casefold()
+        parts = {spelt[at : at + PART] for at in range(len(spelt) - PART + 1)}
+        found |= {part for part in parts if part in log}
+    return found
+
+
+@pytest.mark.parametrize("text", SAID.values(), ids=SAID)
+def test_parts_of_a_text_are_found_in_any_case_and_escape(text: str) -> None:
+    assert leaked(f"failed: {text}", text)
+    assert leaked(f"failed: {text.upper()[4:14]}…", text)
+    assert leaked(f"failed: {text!a}", text)
+    assert leaked(json.dumps({"failed": text[2:]}), text)
+    assert not leaked("job j1 failed: EngineFault engine_unavailable 500", text)
+
+
+def quotes(text: str) -> list[str]:
+    """What servers and libraries make of a text when they quote it."""
+    middle = len(text) // 2
+    return [
+        text,
+        f"bad input: '{text[2:-2]}'",
+        f"{text[: middle + 5]}...",
+        text.upper(),
+        text.swapcase(),
+        ascii(text),
+        "\n".join(text),
+        text.encode().decode("latin-1"),
+    ]
+
+
+def replies(text: str) -> Iterator[Script]:
+    """All that a server can say instead of a translation, with the text in it."""
+    for quote in quotes(text):
+        for status in (400, 401, 404, 413, 422, 429, 500, 502, 503):
+            yield Script(status=status, body={"error": {"message": quote, "code": status}})
+        yield Script(status=500, body={"detail": [{"input": quote}]})
+        yield Script(status=500, body=quote.encode())
+        yield Script(pieces=[event({"error": {"message": quote, "code": 400}})])
+        yield Script(pieces=[event({"error": quote})])
+        yield Script(pieces=[event({"choices": quote})])
+        yield Script(pieces=[event({"choices": [{"finish_reason": quote}]})])
+        yield Script(finish=quote)
+        yield Script(type=f"text/x; q={ascii(quote)}")
+        yield Script(pieces=[f"data: {quote}\n\n".encode()])
+        yield Script(pieces=[quote.encode()], finish=None)
+        yield Script(pieces=[quote, quote], cut=1)
+
+
+def faults(text: str) -> Iterator[Exception]:
+    """All that code can raise, with the text in it."""
+    for quote in quotes(text):
+        yield RuntimeError(quote)
+        yield KeyError(quote)
+        yield ValueError({"text": quote})
+        yield UnicodeEncodeError("ascii", quote, 0, 1, quote)
+        yield LookupError(EngineFault(quote))
+        chained = RuntimeError(quote)
+        chained.__cause__ = KeyError(quote)
+        chained.__cause__.__context__ = ValueError(quote)
+        chained.add_note(quote)
+        yield chained
+
+
+def raiser(fault: Exception) -> Callable[..., Any]:
+    def fail(*args: Any, **options: Any) -> Any:
+        raise fault.with_traceback(None)
+
+    return fail
+
+
+async def speak(engine: Engine, texts: list[str]) -> Hub:
+    """Have a gateway translate texts one after the other; return it when all have ended."""
+    await engine.start()
+    asyncio.get_running_loop().set_exception_handler(unhandled)
+    hub = Hub(engine, Limits(rate=1e6, burst=10**6))
+    session = hub.open(Seat(room="r", source="en", targets=("de",)))
+    for number, text in enumerate(texts):
+        hub.receive(session, json.dumps({"type": "say", "id": f"u{number}", "text": text}))
+        await until(lambda: not hub.jobs.runs and not hub.dispatch.queued)
+        session.outbox.take()
+    return hub
+
+
+def wrapped(engine: Engine, *, other: Engine | None = None) -> Engine:
+    """An engine in what every engine has around it, with a fallback that fails as well."""
+    living = Supervisor(lambda: engine)
+    whole = PiecewiseEngine(GuardedEngine(living, Counter()))
+    return whole if other is None else FallbackEngine(whole, other)
+
+
+def test_a_model_server_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        scripts = list(replies(said))
+        with Server(api_key="key") as server:
+            server.script(*scripts)
+            first = OpenAIEngine(server.url, profile=load("chat"), api_key="key")
+            second = ScriptedEngine(fault=raiser(RuntimeError(said)))
+            engine = wrapped(first, other=second)
+            await speak(engine, [f"{said} {number}" for number in range(len(scripts))])
+            await engine.aclose()
+
+    run(main)
+    assert " failed: EngineFault engine_unavailable 500" in log.text or "is done again" in log.text
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_model_server_that_quotes_the_text_to_a_probe(
+    status: int, said: str, log: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        script = Script(status=status, body={"error": {"message": said}})
+        with Server(default=lambda body: script) as server:
+            failing = Supervisor(
+                lambda: OpenAIEngine(server.url, profile=load("chat")), hang=0.01, chance=lambda: 0
+            )
+            await speak(failing, [said] * 3)
+            failing._failures, failing._span = 99, 99.0
+            failing._alarm.set()
+            await server.wait(lambda server: len(server.received) >= 5)
+            await failing.aclose()
+
+    run(main)
+    assert "did not translate a word: EngineFault engine_unavailable" in log.text
+
+
+class Raising(Pulled):
+    """An engine that is pulled, with a fault in its own code."""
+
+    name = "raising"
+    profile = ScriptedEngine().profile
+    capacity = 1
+    unfinished = 0
+
+    def __init__(self, faults: list[Exception]) -> None:
+        super().__init__()
+        self.faults = faults
+        self.health = Health.STARTING
+
+    def stats(self) -> dict[str, float]:
+        return {}
+
+    async def start(self) -> None:
+        self.health = Health.READY
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        raise self.faults.pop()
+        yield Chunk("")  # type: ignore[unreachable]
+
+
+def test_an_engine_with_a_fault_in_its_own_code(said: str, log: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        found = list(faults(said))
+        engine = Raising(found)
+        await speak(wrapped(engine), [said] * len(found))
+        await engine.aclose()
+        for fault in faults(said):
+            scripted = ScriptedEngine(fault=raiser(fault))
+            await speak(wrapped(scripted, other=ScriptedEngine(fault=raiser(fault))), [said])
+            await scripted.aclose()
+
+    run(main)
+    assert "engine's own code" in log.text and "Traceback" in log.text
+
+
+def test_ctranslate2_that_quotes_the_text(
+    said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("ctranslate2")
+    found = [*faults(said), MemoryError(said), RuntimeError(f"CUDA: {said}")]
+
+    async def main() -> None:
+        for fault in found:
+            engine = ctranslate2.CTranslate2Engine(tmp_path, load("embedded"), inter_threads=1)
+            monkeypatch.setattr(engine, "_load", lambda: SimpleNamespace(decode=raiser(fault)))  # noqa: B023
+            await speak(wrapped(engine), [f"a {said}"])
+            await engine.aclose()
+
+    run(main)
+    assert "CTranslate2 failed (RuntimeError, cuda)." in log.text
+
+
+def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
+    """Without vLLM: only what the gateway makes of what it raises."""
+
+    class Request:
+        name = "j1/1"
+        ended = False
+
+        def failed(self, exc: Exception) -> None:
+            told.append(exc)
+
+    async def main() -> None:
+        loaded = Loaded.__new__(Loaded)
+        loaded._tasks = set()
+        request: Any = Request()
+        for fault in faults(said):
+            loaded.profile = SimpleNamespace(prompt=raiser(fault))  # type: ignore[assignment]
+            loaded.begin(Job(id="j1", text=said, source="en", target="de"), request)
+
+            async def fail(fault: Exception = fault) -> None:
+                raise fault.with_traceback(None)
+
+            loaded._keep(request, fail)
+            halted = asyncio.ensure_future(fail())
+            await asyncio.wait([halted, *loaded._tasks])
+            loaded._halted(halted)
+        await until(lambda: len(told) == 2 * len(list(faults(said))))
+
+    told: list[Exception] = []
+    run(main)
+    api = Api.__new__(Api)
+    api.gone, api.full = ConnectionError, (InterruptedError,)
+    for fault in told:
+        found = api.fault(fault, "vllm:model")
+        assert leaked(f"{found} {found.hint}", said) == set()
+
+
+def test_a_gateway_with_a_fault_in_its_own_code(
+    said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        for fault in faults(said):
+            for name in ("started", "finished", "failed"):
+                with monkeypatch.context() as patch:
+                    patch.setattr(Room, name, raiser(fault))
+                    with suppress(type(fault)):  # the caller's
+                        await speak(ScriptedEngine(), [said])
+            with monkeypatch.context() as patch:
+                patch.setattr(ScriptedEngine, "submit", raiser(fault))
+                await speak(ScriptedEngine(), [said])
+            with monkeypatch.context() as patch:
+                patch.setattr(Hub, "sweep", raiser(fault))
+                patch.setattr(hubs, "HOUSEKEEPING_S", 0)
+                keeping = asyncio.create_task(Hub(ScriptedEngine(), Limits()).keep())
+                for _ in range(9):
+                    await asyncio.sleep(0)
+                keeping.cancel()
+            asyncio.get_running_loop().call_soon(raiser(fault), said)
+            await asyncio.sleep(0)
+
+    run(main)
+    for words in ("broke the room", "did not take job", "housekeeping", "nobody waits"):
+        assert words in log.text
+
+
+def test_a_socket_and_a_request_that_end_by_a_fault(
+    said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.set_level(logging.WARNING, "uvicorn.error")  # as `serve` does
+    logging.getLogger("uvicorn.error").addFilter(quiet)
+    log.set_level(logging.WARNING, "websockets.client")  # the test's own end
+
+    async def main() -> None:
+        async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
+            for fault in list(faults(said))[:6]:
+                async with talk(live, "?from=en&to=de") as peer:
+                    await peer.until("welcome")
+                    with monkeypatch.context() as patch:
+                        patch.setattr(Hub, "receive", raiser(fault))
+                        await peer.send(said)
+                        assert (await peer.closed())[0] == 4000
+                        body = {"text": said, "source_lang": "en", "target_lang": "de"}
+                        answer = await client.post("/v1/translate", json=body)
+                        assert answer.status_code == 500
+                        assert leaked(answer.text, said) == set()
+
+    run(main)
+    assert "ended by a fault" in log.text and "ASGI" in log.text
