@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -23,7 +22,7 @@ from websockets.asyncio.client import ClientConnection
 
 from gateway.dial import Line, Lost, Refused, Route
 from gateway.messages import DURABLE, PRIVATE, ClientMessage, Goaway, ServerMessage, Welcome
-from gateway.recovery import STABLE_S, Backoff, Position, goes_on, own
+from gateway.recovery import STABLE_S, Backoff, Position, goes_on
 
 log = logging.getLogger("gateway.link")
 
@@ -96,7 +95,7 @@ class Link:
         self._token = line.welcome.resume
         self._position = Position(line.welcome)
         self._backoff = Backoff(random.random)
-        self._gave_up = -math.inf  # when an attempt came to nothing
+        self._attempts = 0  # to come back, however they ended
         self._since: float | None = None  # there has been no connection
         self._turn = asyncio.Lock()  # one socket's events at a time
         self._changed = asyncio.Event()
@@ -201,8 +200,7 @@ class Link:
         if self._stable is not None:
             self._stable.cancel()
         now = asyncio.get_running_loop().time()
-        again = lost.reconnect or own(lost.code, now - self._gave_up)
-        if self._closing or not self._resume or not again:
+        if self._closing or not self._resume or not lost.reconnect:
             self._end(lost)
             return
         log.info("no connection: %s", lost)
@@ -241,9 +239,7 @@ class Link:
                     if not exc.reconnect:
                         self._turned_away(exc)
                         return
-                    self._gave_up = asyncio.get_running_loop().time()
                 except OSError as exc:
-                    self._gave_up = asyncio.get_running_loop().time()
                     log.debug("no connection yet: %s", exc)
                 else:
                     await self._switch(line)
@@ -254,7 +250,10 @@ class Link:
     def _where(self) -> dict[str, str | None]:
         """What the query of the next socket says, beside that of the first."""
         room = None if self.welcome.room.startswith(PRIVATE) else self.welcome.room
+        # One that was given up may be read by the gateway after a later one.
+        self._attempts += 1
         more: dict[str, str | None] = {"room": room, "resume": self._token}
+        more["attempt"] = str(self._attempts)
         if room is not None or self._token is not None:
             seq = self._position.since(several="," in (self._route.query["to"] or ""))
             more |= {"epoch": self._position.epoch, "seq": str(seq)}

@@ -32,10 +32,6 @@ CAP_S = 15.0
 """Most seconds before any attempt."""
 STABLE_S = 5.0
 """Seconds that a connection has to last for the next attempt to count as the first again."""
-REPLACED = 4409
-ABANDONED_S = 30.0
-"""Seconds in which an attempt that was given up may still reach the gateway: it can lie in a queue
-with a later one, and be read after it."""
 MOST = 1000
 """Requests remembered; a gateway has far fewer in flight. The oldest is forgotten."""
 
@@ -61,12 +57,6 @@ class Backoff:
     def reset(self) -> None:
         """There was a connection that lasted."""
         self._tries = 0
-
-
-def own(code: int, ago: float) -> bool:
-    """Whether a socket was closed because an attempt of the same client, given up so many seconds
-    ago, took its place: then nobody else has it, and the client comes again."""
-    return code == REPLACED and ago < ABANDONED_S
 
 
 class Position:

@@ -113,6 +113,12 @@ QUERY: dict[str, Json] = {
         "description": "`welcome.resume` of a socket whose place this one takes: its session, its "
         "room, and what the query does not say.",
     },
+    "attempt": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Together with `resume`: which attempt of this client to come back this is. "
+        "A socket does not take the place of one with a higher number.",
+    },
     "epoch": {
         "type": "string",
         "maxLength": 64,

@@ -22,7 +22,10 @@ RESUME = "resume"
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """What a resume token states: whose place a socket may take. ``grant`` None: everything."""
+    """What a resume token states: whose place a socket may take.
+
+    ``grant`` None: everything. ``attempt`` is that of the socket that was given the token.
+    """
 
     session: str
     room: str
@@ -32,16 +35,20 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     view: View
     speaker: str | None
     grant: Grant | None = None
+    attempt: int = 0
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asked for when it connected. Languages are as they were typed.
 
-    ``session`` is the one whose place it takes, ``since`` how far that had come. ``once`` is for a
+    ``session`` is the one whose place it takes, ``since`` how far that had come. ``attempt`` counts
+    the client's attempts to come back, where it is ``numbered`` by the client. ``once`` is for a
     request that nobody will come back for.
     """
 
     session: str | None = None
+    attempt: int = 0
+    numbered: bool = False
     since: Point | None = None
     once: bool = False
     room: str | None = None
@@ -75,6 +82,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
             self.view,
             self.speaker,
             None if self.grant is EVERYTHING else self.grant,
+            self.attempt,
         )
         return signer.sign(RESUME, place, until)
 

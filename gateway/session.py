@@ -92,6 +92,7 @@ class Session(Reader):
         "_profile",
         "_released",
         "account",
+        "attempt",
         "errors",
         "frames_in",
         "grant",
@@ -124,6 +125,8 @@ class Session(Reader):
         self.grant = grant
         self.account: Account | None = None
         """What its tenant uses, where that is counted."""
+        self.attempt = 0
+        """Which attempt of its client to come back opened its socket."""
         self.renew = renew
         self.lang = lang
         self.speaker = intake.clean(speaker or "") or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
@@ -14,7 +15,7 @@ from gateway.messages import (
     Delta,
     Source,
 )
-from tests.live import running, until
+from tests.live import Live, running, until
 from tests.proxy import End, behind
 from tests.returning import Notes, decided, originals, reader, texts
 from tests.talk import run
@@ -46,6 +47,70 @@ def test_a_connection_that_breaks_in_mid_caption_goes_on_and_every_event_comes_o
             assert isinstance(notes[0], Broken) and notes[0].code == 1006
             assert notes.resumed == [True]
             assert len(live.hub.sessions) == 3
+
+    run(test)
+
+
+class Queue:
+    """A way to a gateway on which a connection may lie in a queue until its client has given up."""
+
+    def __init__(self, live: Live) -> None:
+        self.hold = False
+        """Whether the next connection lies in the queue."""
+        self.held: list[bytes] = []
+        """What came on those that did."""
+        self.place = live.ws.removeprefix("ws://").split(":")
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __call__(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await near.readuntil(b"\r\n\r\n")
+        if self.hold:
+            self.hold = False
+            self.held.append(head)
+            writer.close()
+            return
+        far, other = await asyncio.open_connection(*self.place)
+        self._writers += (writer, other)
+        other.write(head)
+        await asyncio.gather(self._pass(near, other), self._pass(far, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def read(self) -> bytes:
+        """Let the gateway read what lay in the queue; its answer."""
+        reader, writer = await asyncio.open_connection(*self.place)
+        writer.write(self.held.pop())
+        answer = await reader.readuntil(b'"fatal":true')
+        writer.close()
+        return answer
+
+
+def test_an_attempt_that_is_read_after_the_next_one_does_not_take_the_place_of_the_client() -> None:
+    async def test() -> None:
+        notes = Notes()
+        async with running() as live:
+            queue = Queue(live)
+            server = await asyncio.start_server(queue, "127.0.0.1", 0)
+            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with server, reader(url, room="r", to=("de",), notice=notes.append) as client:
+                queue.hold = True
+                queue.cut()
+                await until(lambda: notes.resumed == [True])
+                told = len(notes)
+                assert b'"code":"busy"' in await queue.read()
+                async with connect(live.ws, room="r", source="en", to=("de",)) as speaker:
+                    await speaker.caption(await speaker.say("one"), "de")
+                await until(lambda: len(texts(client)) == 1)
+                assert len(notes) == told, "no connection was lost"
 
     run(test)
 

@@ -21,7 +21,7 @@ from gateway.messages import (
     Tick,
     Timing,
 )
-from gateway.recovery import ABANDONED_S, CAP_S, Backoff, Ledger, Position, goes_on, own
+from gateway.recovery import CAP_S, Backoff, Ledger, Position, goes_on
 from tests.fake import welcome
 
 
@@ -255,9 +255,3 @@ def test_the_oldest_request_is_forgotten() -> None:
     for n in range(recovery.MOST + 1):
         asked.note(str(n), Retract(ref=str(n), id="x"))
     assert len(asked) == recovery.MOST and refs(asked)[0] == "1"
-
-
-def test_an_attempt_that_was_given_up_and_read_late_is_no_other_client() -> None:
-    assert own(4409, ABANDONED_S - 1)
-    assert not own(4409, ABANDONED_S)
-    assert not own(4410, 0.0)

@@ -27,7 +27,6 @@ export class Connection {
   #ledger = new Ledger();
   #going = false; // the server is about to stop
   #attempts = 0;
-  #gaveUp = -Infinity; // when an attempt came to nothing
   #stable = 0;
   #retry = 0;
 
@@ -146,7 +145,6 @@ export class Connection {
     if (line === this.#next) {
       this.#next = null;
       // A token that is good no more is no reason to stay away: come as somebody new.
-      if (worthRetrying(code)) this.#gaveUp = Date.now();
       const stale = !worthRetrying(code) && "resume" in this.#position.query();
       if (stale) this.#position.forget();
       if (stale || worthRetrying(code)) this.#wait(backoff(this.#attempts++));
@@ -155,7 +153,7 @@ export class Connection {
       this.#line = null;
       this.#going = false;
       clearTimeout(this.#stable);
-      if (!worthRetrying(code, (Date.now() - this.#gaveUp) / 1000)) this.#stop(reason || `code ${code}`);
+      if (!worthRetrying(code)) this.#stop(reason || `code ${code}`);
       else if (this.#next?.welcome) this.#settle();
       else if (this.#next) this.#onState("connecting");
       else this.#wait(backoff(this.#attempts++));

@@ -7,15 +7,8 @@ const MOST = 100; // utterances kept while there is no connection
 
 const DURABLE = ["source", "final", "failed", "cancelled", "edited", "retracted", "settings"];
 
-const REPLACED = 4409;
-const ABANDONED_S = 30; // an attempt that was given up may be read by the gateway so much later
-
-/**
- * Whether a close is worth a new socket (docs/codes.md). 1006: broken without a close frame. `ago` is
- * how many seconds ago an attempt was given up: that one may have taken the place of this socket.
- */
-export function worthRetrying(code, ago = Infinity) {
-  if (code === REPLACED) return ago < ABANDONED_S;
+/** Whether a close is worth a new socket (docs/codes.md). 1006: broken without a close frame. */
+export function worthRetrying(code) {
   return ![1000, 1003, 1007, 1008, 1009, 1010].includes(code) && !(code >= 4400 && code < 4500);
 }
 
@@ -29,6 +22,7 @@ export class Position {
   #token = null;
   #epoch = null;
   #seq = 0;
+  #attempts = 0; // to come back, however they ended
   #under = new Set(); // the tags under which the last number was told; empty: all of them
 
   /**
@@ -41,11 +35,15 @@ export class Position {
     return this.#token ? { resume: this.#token, ...place } : place;
   }
 
-  /** The address of the next socket: this one, with how far the page has come. */
+  /**
+   * The address of the next socket: this one, with how far the page has come. Attempts are numbered:
+   * one that was given up may be read by the gateway after a later one.
+   */
   address(base) {
     const url = new URL(base);
     const several = (url.searchParams.get("to") ?? "").includes(",");
     for (const [name, value] of Object.entries(this.query(several))) url.searchParams.set(name, value);
+    if (this.#token) url.searchParams.set("attempt", ++this.#attempts);
     return url;
   }
 

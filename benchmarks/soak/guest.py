@@ -38,10 +38,6 @@ BENIGN = frozenset(("busy", "rate", "engine_unavailable", "stale"))
 """Errors that a guest must expect: it was too fast, too many, or away for too long."""
 FINAL = range(4400, 4500)
 """Close codes after which nobody should come again."""
-REPLACED = 4409
-ABANDONED_S = 30.0
-"""Seconds in which an attempt that was given up may still reach the gateway, and take the place of
-a later one: both can lie in the same queue, and need not be read in their order."""
 SERVER_ERROR = 4000
 
 log = logging.getLogger("benchmarks.soak")
@@ -128,7 +124,7 @@ class Guest:
         self._socket: ClientConnection | None = None
         self._unheard: dict[str, Saying] = {}  # whoever says looks at `unheard`
         self._ending: dict[str, float] = {}  # when it was said to its end; as many again
-        self._broke: float | None = None  # when a wire broke that this one did not close
+        self._attempts = 0  # to come back, however they ended
         self._moment: Callable[[], float] = asyncio.get_running_loop().time
 
     @property
@@ -148,7 +144,6 @@ class Guest:
             try:
                 await self._visit(begun)
             except (OSError, TimeoutError, WebSocketException) as exc:
-                self._broke = self._moment()
                 log.debug("%s: %s", self.reader.name, exc)
             finally:
                 self._socket = None
@@ -184,7 +179,9 @@ class Guest:
         query = dict(self._query)
         cursor = self.reader.cursor
         if self._token is not None and cursor is not None:
-            query |= {"resume": self._token, "epoch": cursor[0], "seq": str(cursor[1])}
+            self._attempts += 1  # one that was given up may be read after a later one
+            query |= {"resume": self._token, "attempt": str(self._attempts)}
+            query |= {"epoch": cursor[0], "seq": str(cursor[1])}
         async with connect(
             f"{self._place}/v1/ws?{urlencode(query)}",
             compression=None,
@@ -288,12 +285,6 @@ class Guest:
         if code is None:
             return
         self.tally.closes[code] += 1
-        if code == REPLACED and self._broke is not None:
-            if self._moment() - self._broke < ABANDONED_S:
-                return  # by itself
-        # 1006 and 1011 are this end's own words for a wire that broke.
-        if code in (1006, 1011):
-            self._broke = self._moment()
-        elif code in FINAL or code in (1002, 1007, 1009, SERVER_ERROR):
+        if code in FINAL or code in (1002, 1007, 1009, SERVER_ERROR):
             self.tally.unexpected[f"close {code}"] += 1
             self.leaving = self.leaving or code in FINAL

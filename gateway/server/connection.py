@@ -365,8 +365,14 @@ def read_query(
     if speaker is not None and len(speaker) > 128:
         raise _bad("speaker", speaker, "at most 128 characters")
     to = query.get("to")
+    attempt = query.get("attempt")
+    if attempt is not None and not re.fullmatch(r"[0-9]{1,15}", attempt):
+        raise _bad("attempt", attempt, "a number that grows with each attempt to come back")
     seat = Seat(
         session=place.session if place is not None else None,
+        # A client that shows the token of a socket comes after it, however it counts.
+        attempt=0 if place is None else max(int(attempt or 0), place.attempt + 1),
+        numbered=attempt is not None,
         since=_since(query),
         room=place.room if place is not None else grant.home if room is None else room,
         role=Role(role),

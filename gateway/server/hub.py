@@ -146,16 +146,20 @@ class Hub:
     def open(self, seat: Seat) -> Session:
         """Seat a client in its room; ``welcome`` lies in its outbox.
 
-        A socket that is still there under the same id is closed: this one takes its place.
+        A socket that is still there under the same id is closed: this one takes its place, unless
+        its client numbers its attempts and a later one has the place. Attempts need not be read in
+        the order in which they were made.
 
         Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``forbidden`` for what the grant
-        does not reach, ``busy`` where the gateway is full or draining, ``not_found`` for a private
-        room that is gone.
+        does not reach, ``busy`` where the gateway is full or draining or a later attempt was
+        faster, ``not_found`` for a private room that is gone.
         """
         seat.check()
         if self.stopping():
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
         before = self.sessions.get(seat.session or "")
+        if before is not None and seat.numbered and seat.attempt < before.attempt:
+            raise ClientFault(ErrorCode.BUSY, "A later attempt of this client has its place.")
         if before is None and len(self.sessions) >= self.limits.sessions:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
@@ -188,6 +192,7 @@ class Hub:
             grant=seat.grant,
             renew=seat.renew,
         )
+        session.attempt = seat.attempt
         self.sessions[session.id] = session
         session.account = self.ledger.enter(session, seat.grant)
         token = None

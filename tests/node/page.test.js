@@ -21,6 +21,31 @@ globalThis.document = { addEventListener() {} };
 const { Connection } = await import("../../web_demo/connection.js");
 const { EMPTY, inOrder, reduce } = await import("../../web_demo/captions.js");
 
+test("an attempt that is read late does not take the place of the page", async () => {
+  const events = [];
+  let arrived = () => {};
+  const connection = new Connection(
+    () => `${process.env.GATEWAY_URL}/v1/ws?room=${room}-late&from=en&to=de`,
+    { onEvent: (event) => { events.push(event); arrived(); }, onState: () => arrived() },
+  );
+  const until = async (done) => {
+    while (!done()) await new Promise((resolve) => (arrived = resolve));
+  };
+  const before = sockets.length;
+  connection.open();
+  for (let n = 1; n <= 3; n++) {
+    await until(() => sockets.length === before + n && connection.isOpen);
+    if (n < 3) sockets.at(-1).terminate();
+  }
+  const late = new WebSocket(sockets.at(-2).url, "gw.v1.json"); // the second, once more
+  const code = await new Promise((resolve) => late.on("close", resolve));
+  assert.equal(code, 4029);
+  connection.send({ type: "say", id: "u1", text: "line", final: true });
+  await until(() => events.some(({ type }) => type === "final"));
+  assert.equal(sockets.length, before + 3);
+  connection.close();
+});
+
 test("through any number of cuts the page reads each caption once", async () => {
   const events = [];
   let arrived = () => {};

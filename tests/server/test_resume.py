@@ -144,6 +144,52 @@ def test_of_two_sockets_with_one_token_the_second_one_stays() -> None:
     run(main)
 
 
+def test_an_attempt_that_is_read_after_a_later_one_does_not_take_its_place() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?room=a&to=de") as first:
+            welcome = await first.next()
+            async with talk(live, back(welcome, 0, "attempt=2")) as newest:
+                renewed = await newest.next()
+                assert (await first.closed())[0] == CloseCode.REPLACED
+                async with talk(live, back(welcome, 0, "attempt=1")) as late:
+                    error = await late.next()
+                    assert (error["code"], error["retry"]) == ("busy", True)
+                    assert (await late.closed())[0] == CloseCode.TOO_MANY
+                await newest.send("one")
+                await newest.until("final")
+                # A program that was started again counts anew, and shows the newest token.
+                async with talk(live, back(renewed, 0, "attempt=1")) as again:
+                    assert (await again.next())["session"] == welcome["session"]
+                    assert (await newest.closed())[0] == CloseCode.REPLACED
+
+    run(main)
+
+
+def test_of_attempts_without_a_number_the_one_that_is_read_last_has_the_place() -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, "?room=a&to=de") as first:
+            welcome = await first.next()
+            async with talk(live, back(welcome, 0, "attempt=7")) as second:
+                token = await second.next()
+                async with talk(live, back(token, 0)) as third:
+                    await third.next()
+                    async with talk(live, back(welcome, 0)) as fourth:
+                        assert (await fourth.next())["type"] == "welcome"
+                        assert (await third.closed())[0] == CloseCode.REPLACED
+
+    run(main)
+
+
+@pytest.mark.parametrize("attempt", ["-1", "x", "1" * 16, ""])
+def test_an_attempt_that_is_no_number_is_explained(attempt: str) -> None:
+    async def main() -> None:
+        async with running() as live, talk(live, f"?room=a&attempt={attempt}") as client:
+            error = await client.next()
+            assert error["code"] == "bad_frame" and "attempt" in error["msg"]
+
+    run(main)
+
+
 def test_where_the_log_is_too_short_it_says_so_and_where_to_look() -> None:
     async def main() -> None:
         async with running(limits=Limits(log=4)) as live, talk(live, "?room=a&to=de") as speaker:

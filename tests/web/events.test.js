@@ -63,7 +63,7 @@ test("a stream that breaks is opened again, and says how far it had come", () =>
   streams[0].onerror();
   assert.deepEqual(states, [["connecting"], ["open"], ["waiting", 0.25]]);
   mock.timers.tick(250);
-  assert.deepEqual(asked(streams[1]), { to: "de", resume: "t", epoch: "e", seq: "1" });
+  assert.deepEqual(asked(streams[1]), { to: "de", resume: "t", attempt: "1", epoch: "e", seq: "1" });
   assert.equal(streams[0].closed, true);
 });
 

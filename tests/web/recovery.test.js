@@ -17,12 +17,6 @@ test("a finished talk and what would only happen again are not", () => {
   }
 });
 
-test("an attempt that was given up and read late is no other page", () => {
-  assert.equal(worthRetrying(4409, 29), true);
-  assert.equal(worthRetrying(4409, 30), false);
-  assert.equal(worthRetrying(4410, 0), false);
-});
-
 test("waits grow, with jitter from nothing, to a longest one", () => {
   assert.deepEqual([0, 1, 2, 3].map((n) => backoff(n, () => 1)), [0.25, 0.5, 1, 2]);
   assert.equal(backoff(50, () => 1), 15);
@@ -31,6 +25,16 @@ test("waits grow, with jitter from nothing, to a longest one", () => {
 
 const welcome = (fields) => ({ type: "welcome", resume: "t", epoch: "e", seq: 3, ...fields });
 const source = (seq, id = "a", ord = seq) => ({ type: "source", seq, id, ord });
+
+test("attempts to come back are numbered, and the first visit is none", () => {
+  const position = new Position();
+  const attempt = () => new URL(position.address("ws://here/v1/ws")).searchParams.get("attempt");
+  assert.equal(attempt(), null);
+  position.welcome(welcome());
+  assert.deepEqual([attempt(), attempt()], ["1", "2"]);
+  position.welcome(welcome({ resume: "u" }));
+  assert.equal(attempt(), "3", "a new token does not begin anew");
+});
 
 test("a page says how far it has come, and takes no event twice", () => {
   const position = new Position();
