@@ -2,6 +2,7 @@
 
 const NEAR_PX = 32; // so near the end counts as at the end
 const EASE = 0.28; // of the way left, each frame: a new line glides in
+const SETTLED_MS = 300; // after which content that was laid out anew stays where it is
 
 export class Follow {
   #scroller;
@@ -9,6 +10,7 @@ export class Follow {
   #following = true;
   #top = 0;
   #missed = 0;
+  #rearranged = -Infinity; // when
   #gliding = 0;
   #calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -27,6 +29,12 @@ export class Follow {
       this.#missed += rows;
       this.#offer();
     }
+  }
+
+  /** The page is laid out anew: that its content moves does not mean that the reader went back. */
+  rearranged() {
+    this.#rearranged = performance.now();
+    this.grew(0);
   }
 
   /** To the newest caption, at once. */
@@ -57,7 +65,9 @@ export class Follow {
       this.#following = true;
       this.#missed = 0;
     } else if (top < this.#top - 2) {
-      this.#following = false; // only a reader goes back: what grows never does
+      // What grows never goes back, so it was the reader, or a new layout.
+      if (performance.now() - this.#rearranged > SETTLED_MS) this.#following = false;
+      else this.grew(0);
     }
     this.#top = top;
     this.#offer();

@@ -33,6 +33,7 @@ export class View {
       this.#langs = [...langs];
       this.#rows.clear();
       this.#list.replaceChildren();
+      this.#follow.rearranged();
     }
     if (this.#rows.size > 0) this.#forget(new Set(utterances.map(({ key }) => key)));
     let place = this.#list.firstElementChild;
@@ -62,7 +63,7 @@ export class View {
   /** Sizes or columns changed. */
   relax() {
     for (const row of this.#rows.values()) row.release();
-    this.#follow.grew(0);
+    this.#follow.rearranged();
   }
 
   /** The utterance whose row contains `node`. */

@@ -87,6 +87,22 @@ test("whoever scrolls back stays there, and is offered the way to what is new", 
   await page.locator("#live").waitFor({ state: "hidden" });
 });
 
+test("a page at the newest caption stays there when a language is added", async () => {
+  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+  const long = Array(200).fill("no").join(" ");
+  for (const text of [..."abcdefghij", long, "the last one"]) {
+    await type(page, text);
+    await reads(page, "fr", `[fr] ${text}`);
+  }
+  await page.getByRole("button", { name: "Read another language" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".row:last-child .caption").length === 3);
+  await page.waitForFunction(() => {
+    const { scrollHeight, scrollTop, clientHeight } = document.querySelector("#reader");
+    return scrollHeight > clientHeight && scrollHeight - scrollTop - clientHeight < 32;
+  });
+  assert.equal(await page.locator("#live").isVisible(), false);
+});
+
 test("a telephone joins by the code's page, chooses a language, and only reads", async () => {
   const name = room();
   const page = await connected(await open(there, `/?room=${name}`));
