@@ -74,7 +74,8 @@ export function reduce(state, event) {
 /** The utterances in the order of the room; those whose place is not known yet come last. */
 export function inOrder(state) {
   const there = [...state.utterances.values()].filter((utterance) => !utterance.retracted);
-  return there.sort((a, b) => a.era - b.era || a.ord - b.ord);
+  const place = (u) => u.place ?? u;
+  return there.sort((a, b) => place(a).era - place(b).era || place(a).ord - place(b).ord);
 }
 
 /** Another socket. Where it goes on where the last one ended, nothing was missed. */
@@ -191,6 +192,9 @@ function change(state, { id }, update) {
   for (const old of state.utterances.values()) {
     if (old.era === state.era || !isAgain(old, changed, state)) continue;
     utterances.delete(old.key);
+    if (old.ord < Number.MAX_VALUE && old.id === id) {
+      changed = { ...changed, place: old.place ?? { era: old.era, ord: old.ord } }; // it stays where it was read
+    }
     if (!old.final && !changed.text) changed = { ...changed, text: old.text, lang: old.lang, speaker: old.speaker };
   }
   utterances.set(key, changed);
@@ -201,13 +205,16 @@ function change(state, { id }, update) {
 /**
  * Whether `young` is the utterance `old` of an earlier history: the speaker said it again after a
  * restart, or the gateway restored it. A finished line has to have the same text, because ids that the
- * gateway gives are used again. A line in parts may have been cut elsewhere, so all its parts go.
+ * gateway gives are used again. Where a line in parts has been cut elsewhere, all its parts go.
  */
 function isAgain(old, young, { utterances }) {
   const root = rootOf(old.id);
   if (root !== rootOf(young.id)) return false;
+  if (!old.final) return old.id === young.id || young.final;
+  if (old.id === young.id && old.text === young.text) return true;
   const cut = old.id !== root || utterances.has(`${old.era}/${root}.2`);
-  return cut || !old.final || old.text === young.text;
+  const twin = utterances.get(`${old.era}/${young.id}`);
+  return cut && young.final && Boolean(twin) && twin.text !== young.text;
 }
 
 function rootOf(id) {

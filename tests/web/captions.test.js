@@ -141,6 +141,18 @@ test("a line that is told or said again after a restart stands once, with its ne
                    [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
 });
 
+test("after a restart restored lines stay where they stood, beside those that were lost", () => {
+  const before = after(source("a", 1), source("b", 2, "lost"), source("c", 3), { type: "broken" });
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1), source("c", 2), source("d", 3)].reduce(reduce, before);
+  assert.deepEqual(inOrder(state).map(({ id }) => id), ["a", "b", "c", "d"]);
+});
+
+test("parts of a line that a restart restored stay where they stood", () => {
+  const before = after(source("a", 1, "one"), source("b", 2), source("a.2", 3, "two"), { type: "broken" });
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "one"), final({}), source("b", 2), source("a.2", 3, "two")].reduce(reduce, before);
+  assert.deepEqual(inOrder(state).map(({ id }) => id), ["a", "b", "a.2"]);
+});
+
 test("a line in parts that is said again after a restart stands once, wherever it is cut then", () => {
   const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
   const before = after(say("one two three"), source("a", 1, "one two"), delta({ id: "a.2", add: "drei" }));
