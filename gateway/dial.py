@@ -178,9 +178,14 @@ def address(url: str, query: dict[str, str | None]) -> str:
     """The WebSocket address with its query. Raises `ValueError` for what is no address."""
     if "://" not in url:
         url = f"ws://{url}"
-    scheme, place, path, given, _ = urlsplit(url)
+    parts = urlsplit(url)
+    scheme, place, path, given, _ = parts
     scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)
-    if scheme not in ("ws", "wss") or not place:
+    try:
+        known = scheme in ("ws", "wss") and place and parts.port != 0
+    except ValueError:  # a port that is no number
+        known = False
+    if not known:
         raise ValueError(f"{url!r} is not the address of a gateway, such as ws://127.0.0.1:8000.")
     pairs = parse_qsl(given) + [(key, value) for key, value in query.items() if value is not None]
     return urlunsplit((scheme, place, path.rstrip("/") or "/v1/ws", urlencode(pairs, safe=","), ""))

@@ -80,15 +80,21 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("reader", "server.issuer", "server.jobs", "server.lan"),
     ("server.gate",),
     # A client of the gateway: of its inside it knows units and languages.
-    ("replay", "replay.recogniser", "replay.score", "tune", "tune.history", "tune.steps"),
+    ("replay", "replay.recogniser", "replay.score", "tune", "tune.history"),
     ("replay.script",),
-    ("replay.measure", "replay.watch", "tune.load"),
-    ("replay.play", "replay.plot", "tune.report"),
+    ("replay.measure", "replay.watch"),
+    ("replay.play", "replay.plot"),
     ("replay.record", "replay.report"),
     ("replay.command",),
-    ("bench.load", "bench.load.frames", "bench.load.plan", "bench.text"),
-    ("bench.load.script", "bench.load.scrape", "bench.load.socket", "bench.load.tally"),
-    ("bench.load.guest", "bench.load.pipe", "bench.load.report"),
+    ("bench.load", "bench.load.frames", "bench.load.plan", "bench.text", "tune.steps"),
+    (
+        "bench.load.script",
+        "bench.load.scrape",
+        "bench.load.socket",
+        "bench.load.tally",
+        "tune.load",
+    ),
+    ("bench.load.guest", "bench.load.pipe", "bench.load.report", "tune.report"),
     ("bench.load.child", "bench.load.run"),
     ("bench.load.command",),
     ("engines.checkpoint", "engines.guarded", "engines.loaded", "engines.openai"),
@@ -101,16 +107,14 @@ ROWS: tuple[tuple[str, ...], ...] = (
         "engines.vllm",
         "server.hub",
     ),
-    # `tune.probe` is a gateway without sockets, and what is measured of it.
-    ("engines.fallback", "engines.lent", "tune.probe"),
+    ("engines.fallback", "engines.lent"),
     ("engines", "server.connection", "server.metrics", "server.oneshot"),
-    ("tune.sweep",),
     ("server.http",),
     ("server.events", "server.join", "server.libretranslate", "server.rooms", "server.tickets"),
     ("server.app", "server.openapi"),
     ("chat", "say", "server.process"),
-    ("server.worker", "tune.command"),
-    ("server.plugin", "server.workers"),
+    ("server.worker", "tune.sweep"),
+    ("server.plugin", "server.workers", "tune.command"),
     ("cli",),
     ("__main__",),
 )
@@ -141,7 +145,15 @@ PURE = (
     *("address", "claims", "keys", "origin", "pin", "seat", "ticket"),
     *("replay.recogniser", "replay.script", "replay.measure", "replay.plot"),
     *("tune", "tune.history", "tune.load", "tune.steps", "tune.report"),
-    *("bench", "bench.stats", "bench.table", "bench.chart", "bench.page", "bench.schedule"),
+    *(
+        "bench",
+        "bench.stats",
+        "bench.table",
+        "bench.chart",
+        "bench.page",
+        "bench.schedule",
+        "bench.text",
+    ),
     *("bench.load.frames", "bench.load.guest", "bench.load.plan"),
     *("bench.load.report", "bench.load.script", "bench.load.tally"),
 )
@@ -168,6 +180,9 @@ WORLD = {
     ),
     *("ctranslate2", "py3langid", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
+
+READS = "prometheus_client.parser"
+"""A part of such a library that turns a text into data, and does nothing else."""
 
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
@@ -221,7 +236,8 @@ def test_a_module_imports_only_from_rows_above_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", PURE)
 def test_the_pure_core_knows_nothing_of_the_world(name: str) -> None:
-    assert {other.partition(".")[0] for other in imported(name)} & WORLD == set()
+    known = {other.partition(".")[0] for other in imported(name) if other != READS}
+    assert known & WORLD == set()
 
 
 @pytest.mark.parametrize("name", PURE)

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from gateway import units
 from gateway.bench.schedule import Draw
 
 
 def lines(file: Path | None = None) -> list[str]:
-    """The lines of a file, of a table the first column; else a meeting in English.
+    """Return the lines of a file, of a table the first column; else a meeting in English.
 
     Raises `OSError`, and `ValueError` where there is nothing in it.
     """
@@ -32,16 +33,24 @@ def lines(file: Path | None = None) -> list[str]:
     return found
 
 
-def mixed(lines: Sequence[str], draw: Draw, low: int, high: int) -> str:
-    """Consecutive lines from anywhere, as many as make some number of words from ``low`` on.
+def size(text: str, lang: str) -> float:
+    """Return the words of a text; in scripts without spaces, what says as much as a word."""
+    return len(units.split(text, units.spaced(lang))) / units.density(lang)
+
+
+def mixed(lines: Sequence[str], draw: Draw, low: int, high: int, lang: str = "en") -> str:
+    """Return consecutive lines from anywhere, which together have some words from ``low`` on.
 
     The number is drawn evenly by its logarithm up to ``high``: as in speech there is much that is
     short, and little that is long. The last line stays whole, so the text may be longer by it.
+
+    :param lang: canonical tag of the lines, which says what a word is in them; see `size`
     """
     wanted = low * (high / low) ** draw.random()
     place = math.floor(draw.random() * len(lines))
+    space = " " if units.spaced(lang) else ""
     text = lines[place]
-    while len(text.split()) < wanted - 1:
+    while size(text, lang) < wanted - 1:
         place += 1
-        text += " " + lines[place % len(lines)]
+        text += space + lines[place % len(lines)]
     return text

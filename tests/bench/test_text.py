@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gateway.bench.stats import percentile
-from gateway.bench.text import lines, mixed
+from gateway.bench.text import lines, mixed, size
 
 MEETING = Path(__file__).parents[1] / "quality" / "meeting100.tsv"
 
@@ -43,3 +43,10 @@ def test_a_file_may_be_short_and_has_to_be_text(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(ValueError, match="is not UTF-8"):
         lines(file)
+
+
+def test_texts_without_spaces_are_as_long_as_their_characters_say() -> None:
+    said = ["今日は会議を始めます。", "资料已经发给大家了。"]
+    assert size(said[0], "ja") == 5.5
+    found = [mixed(said, Random(n), 10, 10, "ja") for n in range(20)]
+    assert {len(one) for one in found} == {21}, "two lines, and no space between"

@@ -42,7 +42,7 @@ def exposition(
     return "\n".join(lines) + "\n"
 
 
-def test_a_history_tells_rates_lengths_languages_partials_and_jobs() -> None:
+def test_a_history_tells_rates_lengths_languages_and_partials() -> None:
     found = recorded(
         parse(
             exposition(100, 0)
@@ -54,7 +54,6 @@ def test_a_history_tells_rates_lengths_languages_partials_and_jobs() -> None:
     assert found.lengths == ((0.0, 10.0, 20.0), (10.0, 100.0, 20.0))
     assert found.languages == 2.0
     assert found.partials == 1.5
-    assert found.jobs == (4.0, 24.0, 24.0)
 
 
 def test_the_rate_is_that_of_the_busy_times_and_not_of_the_night() -> None:
@@ -164,7 +163,7 @@ def test_what_prometheus_answers_to_query_range_is_a_history() -> None:
     [
         ("", "two scrapes"),
         (exposition(100, 0), "two scrapes"),
-        (exposition(100, 0) + exposition(100, 5), "of the same time"),
+        (exposition(100, 0) + exposition(100, 5), "two scrapes"),
         (exposition(100, 5) + exposition(110, 5), "Nothing was said"),
         ("gateway_utterances_total 5.0\n", "has no times"),
         ('{"data": 5}', "no answer of Prometheus"),

@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from gateway.engines.base import Engine
+from gateway.bench.text import lines
 from gateway.settings import Settings
-from gateway.tune import sweep
-from gateway.tune.sweep import Knob, Sweep
+from gateway.tune.load import described, imagined
 from tests.engines.vllm_factory import make_vllm
 from tests.models import tiny_llama
-from tests.tune.test_probe import load
+from tests.tune.test_sweep import measured
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
-def test_vllms_own_counters_are_part_of_the_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweep, "WARM_S", 0.1)
-    model = tiny_llama(tmp_path / "llama", head=32)
-
-    def build(settings: Settings) -> Engine:
-        return make_vllm(model, max_num_seqs=settings.max_num_seqs)
-
-    texts = ("one", "two words", "three words here", "and now four words", "five of them it is")
-    found = Sweep(
-        Settings(engine="vllm", guards=False), load(*texts, seconds=2.0), ("de",), build=build
-    )
-    knob = Knob(setting="max_num_seqs", values=(1, 4), places=True, capped=True)
-    asyncio.run(found.run([knob]))
-    (tried,) = found.tried
-    for value, figures in tried.steps.items():
-        assert figures.captions == len(texts)
-        assert figures.running <= value
-        assert 0 < figures.cache < 1
-        assert figures.prefill > 0
-        assert figures.tokens > 0
-    # A model of chance goes on to its limit: one after the other need not end in time.
-    assert tried.steps[4].batch > tried.steps[1].batch
+def test_the_figures_have_vllms_own_cache_and_it_is_held_to_fewer_jobs(tmp_path: Path) -> None:
+    engine = make_vllm(tiny_llama(tmp_path / "llama", head=32), max_num_seqs=4)
+    load = imagined(described("2 a second, 1-8 words"), 3.0, lines(), "en", Random(0))
+    settings = Settings(engine="vllm", guards=False)
+    found = measured(engine, most=2, load=load, settings=settings)
+    assert found.final.count and found.running <= 2
+    assert 0 < found.cache < 1
+    assert found.tokens > 0

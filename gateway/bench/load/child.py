@@ -211,7 +211,7 @@ class Client:
         def said(draw: Draw) -> str:
             if self.plan.words is None:
                 return str(draw.choice(self._lines))
-            return text.mixed(self._lines, draw, *self.plan.words)
+            return text.mixed(self._lines, draw, *self.plan.words, self.plan.source)
 
         for place, seat in enumerate(self._seats):
             speaker = seat.member.guest.speaker
