@@ -1,4 +1,4 @@
-"""Tables for terminals and for Markdown.
+"""Tables for terminals.
 
 Owns: columns of equal width, what is done where a line is too narrow, how a number is written. Must
 not know: what it means, how wide the terminal is.
@@ -93,9 +93,3 @@ def prose(said: str, width: int | None = None, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """The same as a table of Markdown."""
-    cells = [list(heads), ["---"] * len(heads), *([number(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

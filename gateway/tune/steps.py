@@ -115,6 +115,13 @@ class Verdict(enum.Enum):
     WORSE = "worse"
 
 
+_TAILS: dict[str, Callable[[Figures], float]] = {
+    "captions": lambda one: one.final.p95,
+    "first texts": lambda one: one.first.p95,
+}
+"""The tails that decide, the first before the second."""
+
+
 def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
     """Return whether ``new`` is better than ``old``, and why in a few words."""
     if new.kept is not old.kept:
@@ -127,10 +134,8 @@ def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
             return Verdict.BETTER, more
         if _above(old.made, new.made):
             return Verdict.WORSE, more
-    for what, one, other in (
-        ("captions", new.final.p95, old.final.p95),
-        ("first texts", new.first.p95, old.first.p95),
-    ):
+    for what, of in _TAILS.items():
+        one, other = of(new), of(old)
         why = f"95 of 100 {what} take {_ms(one)}, not {_ms(other)}"
         if _above(one, other, LEAST_MS):
             return Verdict.WORSE, why
@@ -160,8 +165,8 @@ def best(steps: Mapping[int, Figures], usual: int | None = None) -> int:
     if not left:
         most = max(one.made for one in steps.values())
         left = {value: one for value, one in steps.items() if not _above(most, one.made)}
-    left = _least(left, lambda one: one.final.p95, LEAST_MS)
-    left = _least(left, lambda one: one.first.p95, LEAST_MS)
+    for of in _TAILS.values():
+        left = _least(left, of, LEAST_MS)
     left = {value: one for value, one in left.items() if not one.tight} or left
     left = _least(left, lambda one: one.token, LEAST_TOKEN_MS)
     return usual if usual in left else min(left)

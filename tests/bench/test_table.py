@@ -1,4 +1,4 @@
-"""Tables for terminals and for Markdown."""
+"""Tables for terminals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bench.table import Cell, markdown, number, pairs, prose, text
+from gateway.bench.table import Cell, number, pairs, prose, text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,3 @@ def test_a_sentence_is_broken_between_words_and_a_long_word_is_left_whole() -> N
     assert prose("one two three") == "one two three"
     assert prose("one two three", 8) == "one two\nthree"
     assert prose("see http://a-long-address", 8, "  ") == "see\n  http://a-long-address"
-
-
-def test_a_table_of_markdown() -> None:
-    assert markdown(("name", "a"), (("one", 1.5),)) == "| name | a |\n| --- | --- |\n| one | 1.50 |"
