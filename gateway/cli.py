@@ -310,7 +310,8 @@ def _parser() -> argparse.ArgumentParser:
     command("replay", _replay, played, _add_replay)
     written = "Write down a live room, to be replayed. Ctrl-C ends."
     command("record", _record, written, _add_record)
-    bench = commands.add_parser("bench", help="Measure how much load a gateway can take.")
+    takes = "Measure how much load a gateway can take."
+    bench = commands.add_parser("bench", help=takes, description=takes, allow_abbrev=False)
     loaded = "Load a running gateway, and measure what its readers wait."
     bench.add_subparsers(dest="bench", metavar="load", required=True).add_parser(
         "load", help=loaded, description=loaded, allow_abbrev=False, fill=_add_bench_load

@@ -94,7 +94,7 @@ def run(
     """
     from gateway.tune import load as loads
     from gateway.tune import report
-    from gateway.tune.sweep import Sweep, knobs
+    from gateway.tune.sweep import Sweep, knobs, loop
 
     files = {name: Path(getattr(args, name)) for name in ("json", "toml", "keep")
              if getattr(args, name)}  # fmt: skip
@@ -121,7 +121,8 @@ def run(
     sweep = Sweep(settings, load, to, say=note)
     status = 0
     try:
-        asyncio.run(sweep.run(chosen))
+        with asyncio.Runner(loop_factory=loop(settings)) as runner:
+            runner.run(sweep.run(chosen))
     except KeyboardInterrupt:
         status = 130
     except (EngineFault, OSError) as fault:

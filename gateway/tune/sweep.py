@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from statistics import median
 
 import msgspec
+import uvicorn
 from msgspec.structs import replace
 
 from gateway.bench.load import report
@@ -149,6 +150,11 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
         server.should_exit = True
         app.state.hub.hurry()
         await task
+
+
+def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop that a gateway of these settings runs on."""
+    return uvicorn.Config(create_app, loop=settings.loop).get_loop_factory()
 
 
 async def measure(engine: Held, settings: Settings, load: Load, to: Sequence[str]) -> Figures:
