@@ -56,6 +56,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--keep", metavar="FILE", help="write what --watch read, for --metrics")
     more.add_argument("--times", type=count, default=1, metavar="N",
                       help="parallel copies of the replayed meeting; default: 1")  # fmt: skip
+    more.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
+                      help="the languages of the replayed file's columns")  # fmt: skip
     more.add_argument("--whole", action="store_true",
                       help="replayed texts come whole, and do not grow")  # fmt: skip
     more.add_argument("--from", dest="source", metavar="LANG",
@@ -174,7 +176,7 @@ def _load(
             " '16 streams, 5-40 words, 3 languages, partials'."
         )
     if args.replay:
-        meeting = play.load(Path(args.replay), source=args.source)
+        meeting = play.load(Path(args.replay), langs=args.columns, source=args.source)
         langs = {lang for one in meeting for lang in one.references}
         return loads.replayed(
             meeting,

@@ -152,6 +152,17 @@ def test_a_recorded_meeting_is_replayed(capsys: pytest.CaptureFixture[str], tmp_
 
 
 @pytest.mark.usefixtures("made_up")
+def test_a_meeting_in_columns_is_replayed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "meeting.tsv"
+    rows = [f"Das ist {'sehr ' * (n % 7)}gut.\tThat is good." for n in range(30)]
+    path.write_text("\n".join(rows), "utf-8")
+    assert tune("--replay", path, "--columns", "de,en", "--force-uniform", *QUICK) == 0
+    assert "into fr" in capsys.readouterr().err, "German is what is spoken"
+
+
+@pytest.mark.usefixtures("made_up")
 def test_a_running_gateway_is_watched_and_its_history_kept(
     capsys: pytest.CaptureFixture[str], live: Live, tmp_path: Path
 ) -> None:
