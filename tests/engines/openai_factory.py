@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from gateway.engines.openai import OpenAIEngine
@@ -42,25 +42,28 @@ def make_engine(**settings: Any) -> Iterator[OpenAIEngine]:
         yield OpenAIEngine(server.url, **settings)
 
 
-def with_engine(
-    work: Callable[[Server, OpenAIEngine], Awaitable[None]],
-    *,
-    owner: str = "tests",
-    server_key: str | None = None,
-    **settings: Any,
-) -> None:
-    """Run ``work`` with a server and an engine started on it; afterwards nothing is left open."""
+@asynccontextmanager
+async def serving(
+    *, owner: str = "tests", server_key: str | None = None, **settings: Any
+) -> AsyncIterator[tuple[Server, OpenAIEngine]]:
+    """Give a server and an engine started on it; afterwards nothing may be left open."""
+    with Server(owner=owner, api_key=server_key) as server:
+        engine = OpenAIEngine(server.url, **{"profile": CHAT, **settings})
+        await engine.start()
+        try:
+            yield server, engine
+        finally:
+            await engine.aclose()
+        assert engine.unfinished == 0
+        await server.wait(lambda server: server.unfinished == 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def with_engine(work: Callable[[Server, OpenAIEngine], Awaitable[None]], **settings: Any) -> None:
+    """Run ``work`` with a server and an engine started on it."""
 
     async def main() -> None:
-        with Server(owner=owner, api_key=server_key) as server:
-            engine = OpenAIEngine(server.url, **{"profile": CHAT, **settings})
-            await engine.start()
-            try:
-                await work(server, engine)
-            finally:
-                await engine.aclose()
-            assert engine.unfinished == 0
-            await server.wait(lambda server: server.unfinished == 0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+        async with serving(**settings) as (server, engine):
+            await work(server, engine)
 
     run(main)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from gateway.engines.base import Engine
@@ -44,6 +44,16 @@ async def idle(engine: Engine) -> None:
     await until(lambda: engine.unfinished == 0)
 
 
+@asynccontextmanager
+async def started(engine: Engine) -> AsyncIterator[None]:
+    """Start ``engine`` for the block, and close it at the end."""
+    await engine.start()
+    try:
+        yield
+    finally:
+        await engine.aclose()
+
+
 def run(work: Callable[..., Awaitable[None]], *args: Any) -> None:
     """Run a test in an event loop of its own."""
 
@@ -57,11 +67,8 @@ def run(work: Callable[..., Awaitable[None]], *args: Any) -> None:
 def run_with(engine: Engine, work: Callable[[], Awaitable[None]]) -> None:
     """The same with ``engine`` started, and closed at the end."""
 
-    async def started() -> None:
-        await engine.start()
-        try:
+    async def main() -> None:
+        async with started(engine):
             await work()
-        finally:
-            await engine.aclose()
 
-    run(started)
+    run(main)

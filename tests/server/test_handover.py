@@ -11,7 +11,8 @@ import socket
 import stat
 import struct
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -55,25 +56,28 @@ class Ends:
         return peer
 
 
-def run(folder: Path, main: Callable[[Ends], Awaitable[None]], loop: object = None) -> None:
-    """Run ``main``; nothing that was opened may be left open."""
+@asynccontextmanager
+async def joined(folder: Path) -> AsyncIterator[Ends]:
+    """Give both ends, of which the second listens; nothing that was opened may be left open."""
+    ends = Ends(folder)
+    await asyncio.to_thread(int)  # the thread, with its own descriptors
+    before = descriptors()
+    try:
+        ends.open()
+        yield ends
+    finally:
+        await ends.two.aclose()
+        for made, _ in ends.taken:
+            made.close()
+    assert descriptors() == before
 
+
+def run(folder: Path, main: Callable[[Ends], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        ends = Ends(folder)
-        await asyncio.to_thread(int)  # the thread, with its own descriptors
-        before = descriptors()
-        async with asyncio.timeout(20):
-            try:
-                ends.open()
-                await main(ends)
-            finally:
-                await ends.two.aclose()
-                for made, _ in ends.taken:
-                    made.close()
-        assert descriptors() == before
+        async with joined(folder) as ends:
+            await main(ends)
 
-    with asyncio.Runner(loop_factory=loop) as runner:  # type: ignore[arg-type]
-        runner.run(bounded())
+    asyncio.run(bounded())
 
 
 @pytest.fixture
@@ -86,22 +90,24 @@ def folder(tmp_path: Path) -> Path:
 
 @LOOPS
 def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
-    tmp_path: Path, loop: object
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    async def main(ends: Ends) -> None:
-        near, far = connection()
-        with near:
-            assert ends.one.send(1, far.fileno(), b"GET / HTTP/1.1\r\n")
-            far.close()
-            await until(lambda: bool(ends.taken))
-            ((made, data),) = ends.taken
-            assert data == b"GET / HTTP/1.1\r\n"
-            assert not made.get_inheritable() and not made.getblocking()
-            made.send(b"answer")
-            assert near.recv(100) == b"answer"
-        assert (ends.one.done["sent"], ends.two.done["taken"]) == (1, 1)
+    async def main() -> None:
+        async with joined(tmp_path) as ends:
+            near, far = connection()
+            with near:
+                assert ends.one.send(1, far.fileno(), b"GET / HTTP/1.1\r\n")
+                far.close()
+                await until(lambda: bool(ends.taken))
+                ((made, data),) = ends.taken
+                assert data == b"GET / HTTP/1.1\r\n"
+                assert not made.get_inheritable() and not made.getblocking()
+                made.send(b"answer")
+                assert near.recv(100) == b"answer"
+            assert (ends.one.done["sent"], ends.two.done["taken"]) == (1, 1)
 
-    run(tmp_path, main, loop)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
 
 
 def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
