@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_kill_9_while_writing_loses_nothing_that_was_written(disk: Disk, reports
                     assert isinstance(event, Source)
                     assert event.text.startswith(f"{number} ")
 
-    run(main())
+    asyncio.run(main())
     assert disk.sql("PRAGMA integrity_check") == [("ok",)]
 
 

@@ -13,7 +13,7 @@ from gateway import sqlite as module
 from gateway.errors import ClientFault, ErrorCode
 from gateway.messages import Source
 from gateway.sqlite import SqliteStore
-from tests.disk import SECRET, Disk, run, texts
+from tests.disk import SECRET, Disk, texts
 
 
 def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_decided(disk: Disk) -> None:
@@ -30,7 +30,7 @@ def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_decided(di
             assert (after.log.epoch, after.before) == (before.log.epoch, None)
             assert texts(after.log) == ["good morning", "the last caption"]
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_closing_releases_everything(disk: Disk) -> None:
@@ -45,7 +45,7 @@ def test_closing_releases_everything(disk: Disk) -> None:
             for claim in claims:
                 assert texts((await claim).log) == ["good morning"]
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_a_room_that_is_not_released_is_busy(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_room_that_is_not_released_is_busy(disk: Disk, monkeypatch: pytest.Mon
             loaded = await two.load("meeting")
             assert loaded is not None and loaded.log.entries() == log.entries()
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_another_process_can_forget_a_room(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
@@ -84,7 +84,7 @@ def test_another_process_can_forget_a_room(disk: Disk, caplog: pytest.LogCapture
         assert not disk.has(SECRET)
         assert disk.sql("SELECT count(*) FROM events") == [(1,)]
 
-    run(main())
+    asyncio.run(main())
 
 
 TAKE_TURNS = """
@@ -138,7 +138,7 @@ def test_processes_that_share_a_file_neither_lose_nor_overwrite_anything(disk: D
                 assert [id for id in shared if id.startswith(who)] == own
                 assert await said(store, who) == own
 
-    run(main())
+    asyncio.run(main())
     assert disk.sql("PRAGMA integrity_check") == [("ok",)]
 
 
@@ -157,4 +157,4 @@ def test_a_caller_who_goes_away_leaves_no_half_a_claim(disk: Disk) -> None:
         assert disk.sql("SELECT count(*) FROM rooms") == [(30,)]
         assert disk.sql("SELECT count(*) FROM events") == [(30,)]
 
-    run(main())
+    asyncio.run(main())

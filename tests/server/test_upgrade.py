@@ -7,10 +7,12 @@ import logging
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -204,9 +206,9 @@ def held(client: Client) -> bool:
         return any(state != "06" and [b[-5:], a[-5:]] == theirs for _, a, b, state, *_ in rows)
 
 
-@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
 def test_a_client_that_closes_and_reads_nothing_is_reset(
-    loop: str, monkeypatch: pytest.MonkeyPatch
+    loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.2)
 
@@ -224,11 +226,8 @@ def test_a_client_that_closes_and_reads_nothing_is_reset(
                 await until(lambda live=live: not live.hub.sessions)
                 await until(lambda client=client: not held(client))
 
-    if loop == "uvloop":
-        uvloop = pytest.importorskip("uvloop")
-        uvloop.run(main())
-    else:
-        run(main)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
 
 
 def test_a_close_that_is_never_answered_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
