@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,6 @@ from gateway.sqlite import SqliteStore
 
 SECRET = "xyzzy"
 """What somebody said in confidence."""
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await main
-
-    asyncio.run(bounded())
 
 
 class Time:

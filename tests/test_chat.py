@@ -92,38 +92,32 @@ async def chatting(live: Live, *argv: str) -> asyncio.Task[None]:
     return chat
 
 
-def test_chat_shows_what_others_say_in_the_room(
+async def test_chat_shows_what_others_say_in_the_room(
     capsys: pytest.CaptureFixture[str], keyboard: int
 ) -> None:
-    async def test() -> None:
-        async with running(lang="en") as live:
-            chat = await chatting(live, "--to", "de", "--room", "club")
-            async with connect(live.ws, room="club", speaker="Ann", to=("de",)) as ann:
-                await ann.caption(await ann.say("hello"), "de")
-                os.close(keyboard)
-                await chat
-
-    asyncio.run(test())
+    async with running(lang="en") as live:
+        chat = await chatting(live, "--to", "de", "--room", "club")
+        async with connect(live.ws, room="club", speaker="Ann", to=("de",)) as ann:
+            await ann.caption(await ann.say("hello"), "de")
+            os.close(keyboard)
+            await chat
     assert capsys.readouterr().out == "Ann: hello\n[de] [de] hello\n"
 
 
-def test_chat_shows_what_was_corrected_and_what_was_taken_back(
+async def test_chat_shows_what_was_corrected_and_what_was_taken_back(
     capsys: pytest.CaptureFixture[str], keyboard: int
 ) -> None:
-    async def test() -> None:
-        async with running(lang="en") as live:
-            chat = await chatting(live, "--to", "de,en", "--room", "club")
-            async with connect(live.ws, room="club", speaker="Ann", to=("de",)) as ann:
-                id = await ann.say("hello")
-                await ann.caption(id, "de")
-                await ann.edit(id, "de", "Hallo")
-                await ann.edit(id, "en", "hello, all of you who are here")
-                await ann.cancel(await ann.say("a draft", final=False))
-                await ann.retract(id)
-                os.close(keyboard)
-                await chat
-
-    asyncio.run(test())
+    async with running(lang="en") as live:
+        chat = await chatting(live, "--to", "de,en", "--room", "club")
+        async with connect(live.ws, room="club", speaker="Ann", to=("de",)) as ann:
+            id = await ann.say("hello")
+            await ann.caption(id, "de")
+            await ann.edit(id, "de", "Hallo")
+            await ann.edit(id, "en", "hello, all of you who are here")
+            await ann.cancel(await ann.say("a draft", final=False))
+            await ann.retract(id)
+            os.close(keyboard)
+            await chat
     out = capsys.readouterr().out.splitlines()
     assert sorted(out[:3]) == ["Ann: hello", "[de] [de] hello", "[en] hello"]
     assert out[3:] == [
@@ -133,22 +127,19 @@ def test_chat_shows_what_was_corrected_and_what_was_taken_back(
     ]
 
 
-def test_chat_that_loses_its_gateway_says_so_and_goes_on(
+async def test_chat_that_loses_its_gateway_says_so_and_goes_on(
     keyboard: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def test() -> None:
-        async with running(lang="en") as live, behind(live) as (proxy, bad):
-            chat = await chatting(bad, "--to", "de", "--room", "club")
-            os.write(keyboard, b"hello\n")
-            await until(lambda: live.hub.rooms["club"].log.seq == 2)
-            proxy.refuse = True
-            proxy.cut()
-            os.write(keyboard, b"goodbye\n")
-            proxy.refuse = False
-            os.close(keyboard)
-            await chat
-
-    asyncio.run(test())
+    async with running(lang="en") as live, behind(live) as (proxy, bad):
+        chat = await chatting(bad, "--to", "de", "--room", "club")
+        os.write(keyboard, b"hello\n")
+        await until(lambda: live.hub.rooms["club"].log.seq == 2)
+        proxy.refuse = True
+        proxy.cut()
+        os.write(keyboard, b"goodbye\n")
+        proxy.refuse = False
+        os.close(keyboard)
+        await chat
     out = capsys.readouterr().out.splitlines()
     assert [line for line in out if line.startswith("#")] == [
         "# No connection (1006). Trying again; Ctrl-C ends.",
@@ -167,15 +158,12 @@ def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"
 
 
-def test_chat_that_is_turned_away_for_good_fails_with_a_sentence(keyboard: int) -> None:
-    async def test() -> None:
-        async with running(lang="en") as live:
-            chat = await chatting(live, "--room", "demo")
-            await live.hub.forget("demo")
-            with pytest.raises(Lost, match="has ended"):
-                await chat
-
-    asyncio.run(test())
+async def test_chat_that_is_turned_away_for_good_fails_with_a_sentence(keyboard: int) -> None:
+    async with running(lang="en") as live:
+        chat = await chatting(live, "--room", "demo")
+        await live.hub.forget("demo")
+        with pytest.raises(Lost, match="has ended"):
+            await chat
     os.close(keyboard)
 
 

@@ -14,65 +14,52 @@ from gateway.messages import (
 from tests.fake import WELCOME, ask, fake, send
 from tests.live import running, until
 from tests.proxy import behind
-from tests.talk import run
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
 
-def test_a_room_that_has_ended_is_the_end() -> None:
-    async def test() -> None:
-        async with running() as live, connect(live.ws, room="r") as client:
-            await live.hub.forget("r")
-            for again in (anext(aiter(client)), client.stats(), client.caption("a", "de")):
-                with pytest.raises(Lost, match="4410"):
-                    await again
-
-    run(test)
+async def test_a_room_that_has_ended_is_the_end() -> None:
+    async with running() as live, connect(live.ws, room="r") as client:
+        await live.hub.forget("r")
+        for again in (anext(aiter(client)), client.stats(), client.caption("a", "de")):
+            with pytest.raises(Lost, match="4410"):
+                await again
 
 
-def test_who_takes_the_place_of_a_client_from_elsewhere_keeps_it() -> None:
-    async def test() -> None:
-        async with running() as live, connect(live.ws, room="r") as client:
-            token = client.welcome.resume
-            async with connect(f"{live.socket}?resume={token}") as other:
-                assert other.welcome.session == client.welcome.session
-                with pytest.raises(Lost, match="4409"):
-                    await anext(aiter(client))
-                await other.stats()
-
-    run(test)
+async def test_who_takes_the_place_of_a_client_from_elsewhere_keeps_it() -> None:
+    async with running() as live, connect(live.ws, room="r") as client:
+        token = client.welcome.resume
+        async with connect(f"{live.socket}?resume={token}") as other:
+            assert other.welcome.session == client.welcome.session
+            with pytest.raises(Lost, match="4409"):
+                await anext(aiter(client))
+            await other.stats()
 
 
-def test_patience_ends() -> None:
-    async def test() -> None:
-        async with (
-            running() as live,
-            behind(live) as (proxy, bad),
-            connect(bad.ws, patience_s=0.1) as client,
-        ):
-            proxy.refuse = True
-            proxy.cut()
-            with pytest.raises(Lost, match="1006"):
-                await client.stats()
-
-    run(test)
+async def test_patience_ends() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, patience_s=0.1) as client,
+    ):
+        proxy.refuse = True
+        proxy.cut()
+        with pytest.raises(Lost, match="1006"):
+            await client.stats()
 
 
-def test_leaving_does_not_wait_for_a_gateway_that_is_gone() -> None:
-    async def test() -> None:
-        async with (
-            running() as live,
-            behind(live) as (proxy, bad),
-            connect(bad.ws) as client,
-        ):
-            proxy.refuse = True
-            proxy.cut()
-            await until(lambda: not client._exchange.link.ready)
-
-    run(test)
+async def test_leaving_does_not_wait_for_a_gateway_that_is_gone() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws) as client,
+    ):
+        proxy.refuse = True
+        proxy.cut()
+        await until(lambda: not client._exchange.link.ready)
 
 
-def test_a_gateway_that_turns_it_away_for_good_is_the_end() -> None:
+async def test_a_gateway_that_turns_it_away_for_good_is_the_end() -> None:
     answers = iter(("cut", "busy", "unauthenticated", "unauthenticated"))
 
     async def handler(socket: ServerConnection) -> None:
@@ -85,16 +72,13 @@ def test_a_gateway_that_turns_it_away_for_good_is_the_end() -> None:
                 await send(socket, error | {"msg": "No."})
                 await socket.close(4029 if code == "busy" else 4401)
 
-    async def test() -> None:
-        async with fake(handler) as url, connect(url) as client:
-            with pytest.raises(Lost, match=r"4401.*No\."):
-                await client.stats()
-            assert next(answers, None) is None
-
-    run(test)
+    async with fake(handler) as url, connect(url) as client:
+        with pytest.raises(Lost, match=r"4401.*No\."):
+            await client.stats()
+        assert next(answers, None) is None
 
 
-def test_a_socket_that_is_closed_for_good_at_once_is_the_end() -> None:
+async def test_a_socket_that_is_closed_for_good_at_once_is_the_end() -> None:
     codes = iter((1012, 4029, 4403))
 
     async def handler(socket: ServerConnection) -> None:
@@ -103,15 +87,12 @@ def test_a_socket_that_is_closed_for_good_at_once_is_the_end() -> None:
             await send(socket, WELCOME)
         await socket.close(code)
 
-    async def test() -> None:
-        async with fake(handler) as url, connect(url) as client:
-            with pytest.raises(Lost, match="4403"):
-                await client.stats()
-
-    run(test)
+    async with fake(handler) as url, connect(url) as client:
+        with pytest.raises(Lost, match="4403"):
+            await client.stats()
 
 
-def test_a_broken_event_is_a_broken_connection() -> None:
+async def test_a_broken_event_is_a_broken_connection() -> None:
     sockets = []
 
     async def handler(socket: ServerConnection) -> None:
@@ -128,15 +109,12 @@ def test_a_broken_event_is_a_broken_connection() -> None:
             await send(socket, {"type": "stats", "ref": request["ref"], **stats})
         await socket.wait_closed()
 
-    async def test() -> None:
-        async with fake(handler) as url, connect(url) as client:
-            assert (await client.stats()).said == 0
-        assert len(sockets) == 2
-
-    run(test)
+    async with fake(handler) as url, connect(url) as client:
+        assert (await client.stats()).said == 0
+    assert len(sockets) == 2
 
 
-def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying() -> None:
+async def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying() -> None:
     sockets: list[ServerConnection] = []
 
     async def handler(socket: ServerConnection) -> None:
@@ -157,26 +135,20 @@ def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying() -> 
             await send(socket, ack)
             await socket.wait_closed()
 
-    async def test() -> None:
-        async with fake(handler) as url, connect(url) as client:
-            await until(lambda: client._exchange.link.going)
-            assert await client.say("hello", id="x") == "x"
-
-    run(test)
+    async with fake(handler) as url, connect(url) as client:
+        await until(lambda: client._exchange.link.going)
+        assert await client.say("hello", id="x") == "x"
 
 
-def test_a_fault_of_the_program_in_a_notice_ends_the_client_and_is_logged(
+async def test_a_fault_of_the_program_in_a_notice_ends_the_client_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def test() -> None:
-        def notice(_: object) -> None:
-            raise ValueError("a bug")
+    def notice(_: object) -> None:
+        raise ValueError("a bug")
 
-        async with running() as live, behind(live) as (proxy, bad):
-            async with connect(bad.ws, notice=notice) as client:
-                proxy.cut()
-                with pytest.raises(Lost, match="fault"):
-                    await client.stats()
-
-    run(test)
+    async with running() as live, behind(live) as (proxy, bad):
+        async with connect(bad.ws, notice=notice) as client:
+            proxy.cut()
+            with pytest.raises(Lost, match="fault"):
+                await client.stats()
     assert "a bug" in caplog.text

@@ -53,8 +53,8 @@ def test_a_goal_that_the_interval_straddles_is_neither_met_nor_missed() -> None:
     assert verdict([1.3, 1.2, 1.4], 1.15) == "NOT MET"
 
 
-def test_streams_that_are_held_stand_still_and_go_on_where_they_were() -> None:
-    asyncio.run(hold())
+async def test_streams_that_are_held_stand_still_and_go_on_where_they_were() -> None:
+    await hold()
 
 
 async def hold() -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gateway.owner import Owner
-from tests.disk import Disk, crash, run
+from tests.disk import Disk, crash
 
 
 def test_an_owner_lives_from_when_it_is_registered_until_it_is_released(tmp_path: Path) -> None:
@@ -30,13 +30,10 @@ def test_owners_of_another_file_in_the_folder_are_left_alone(tmp_path: Path) -> 
     assert os.listdir(tmp_path) == [other.name]
 
 
-def test_what_a_dead_process_left_is_cleared_away(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            disk.path.with_name(f"rooms.db-owner-{'0' * 16}").touch()
-            await crash(store)
-        async with disk.open():
-            assert len(list(disk.path.parent.glob("*-owner-*"))) == 1
-        assert os.listdir(disk.path.parent) == ["rooms.db"]
-
-    run(main())
+async def test_what_a_dead_process_left_is_cleared_away(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.path.with_name(f"rooms.db-owner-{'0' * 16}").touch()
+        await crash(store)
+    async with disk.open():
+        assert len(list(disk.path.parent.glob("*-owner-*"))) == 1
+    assert os.listdir(disk.path.parent) == ["rooms.db"]

@@ -16,30 +16,29 @@ from hypothesis import strategies as st
 
 from gateway.log import Point
 from gateway.messages import Source
-from tests.disk import Disk, crash, run, texts
+from tests.disk import Disk, crash, texts
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_after_a_crash_the_room_has_another_epoch_that_shares_what_was_written(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            first = await store.claim("meeting")
-            disk.say(first.log, "written", times=3)
-            await store.flush()
-            disk.say(first.log, "seen by readers, and lost", times=2)
-            await crash(store)
-        async with disk.open() as store:
-            second = await store.claim("meeting")
-            assert texts(second.log) == ["written"] * 3
-            assert second.log.seq == 3
-            assert second.log.epoch != first.log.epoch
-            assert second.before == Point(first.log.epoch, 3)
-        async with disk.open() as store:
-            third = await store.claim("meeting")
-            assert (third.log.epoch, third.before) == (second.log.epoch, second.before)
-
-    run(main())
+async def test_after_a_crash_the_room_has_another_epoch_that_shares_what_was_written(
+    disk: Disk,
+) -> None:
+    async with disk.open() as store:
+        first = await store.claim("meeting")
+        disk.say(first.log, "written", times=3)
+        await store.flush()
+        disk.say(first.log, "seen by readers, and lost", times=2)
+        await crash(store)
+    async with disk.open() as store:
+        second = await store.claim("meeting")
+        assert texts(second.log) == ["written"] * 3
+        assert second.log.seq == 3
+        assert second.log.epoch != first.log.epoch
+        assert second.before == Point(first.log.epoch, 3)
+    async with disk.open() as store:
+        third = await store.claim("meeting")
+        assert (third.log.epoch, third.before) == (second.log.epoch, second.before)
 
 
 WRITE = """
@@ -103,12 +102,13 @@ step = st.one_of(
 
 @settings(max_examples=40)
 @given(steps=st.lists(step, max_size=25), keep_s=st.sampled_from([0, 3600]))
-def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
+async def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
     steps: list[tuple[str, str, int]], keep_s: float
 ) -> None:
     """``said``: all of a living room; ``sure``: how many of these must survive."""
 
-    async def main(disk: Disk) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        disk = Disk(Path(folder), keep_s=keep_s)
         said: dict[str, list[str]] = {}
         sure: dict[str, int] = {}
         store = disk.store()
@@ -156,6 +156,3 @@ def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
                 await store.open()
         await store.close()
         assert store.lost == 0
-
-    with tempfile.TemporaryDirectory() as folder:
-        run(main(Disk(Path(folder), keep_s=keep_s)))

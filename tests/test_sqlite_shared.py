@@ -16,75 +16,69 @@ from gateway.sqlite import SqliteStore
 from tests.disk import SECRET, Disk, texts
 
 
-def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_decided(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as old, disk.open() as new:
-            before = await old.claim("meeting")
-            disk.say(before.log)
-            claim = asyncio.create_task(new.claim("meeting"))
-            disk.say((await new.claim("other")).log)  # is not held up
-            disk.say(before.log, "the last caption")
-            assert not claim.done()
-            old.release("meeting")
-            after = await claim
-            assert (after.log.epoch, after.before) == (before.log.epoch, None)
-            assert texts(after.log) == ["good morning", "the last caption"]
-
-    asyncio.run(main())
-
-
-def test_closing_releases_everything(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as new:
-            old = disk.store()
-            await old.open()
-            for name in "abc":
-                disk.say((await old.claim(name)).log)
-            claims = [asyncio.create_task(new.claim(name)) for name in "abc"]
-            await old.close()
-            for claim in claims:
-                assert texts((await claim).log) == ["good morning"]
-
-    asyncio.run(main())
+async def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_decided(
+    disk: Disk,
+) -> None:
+    async with disk.open() as old, disk.open() as new:
+        before = await old.claim("meeting")
+        disk.say(before.log)
+        claim = asyncio.create_task(new.claim("meeting"))
+        disk.say((await new.claim("other")).log)  # is not held up
+        disk.say(before.log, "the last caption")
+        assert not claim.done()
+        old.release("meeting")
+        after = await claim
+        assert (after.log.epoch, after.before) == (before.log.epoch, None)
+        assert texts(after.log) == ["good morning", "the last caption"]
 
 
-def test_a_room_that_is_not_released_is_busy(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_releases_everything(disk: Disk) -> None:
+    async with disk.open() as new:
+        old = disk.store()
+        await old.open()
+        for name in "abc":
+            disk.say((await old.claim(name)).log)
+        claims = [asyncio.create_task(new.claim(name)) for name in "abc"]
+        await old.close()
+        for claim in claims:
+            assert texts((await claim).log) == ["good morning"]
+
+
+async def test_a_room_that_is_not_released_is_busy(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "HANDOVER_S", 0)
 
-    async def main() -> None:
-        async with disk.open() as one, disk.open() as two:
-            log = (await one.claim("meeting")).log
-            disk.say(log)
-            with pytest.raises(ClientFault) as refused:
-                await two.claim("meeting")
-            assert refused.value.code is ErrorCode.BUSY
-            await one.flush()
-            disk.time.wall += disk.limits.room_s + 1
-            await two.flush()  # it looks for rooms that have ended; this one's process lives
-            loaded = await two.load("meeting")
-            assert loaded is not None and loaded.log.entries() == log.entries()
-
-    asyncio.run(main())
+    async with disk.open() as one, disk.open() as two:
+        log = (await one.claim("meeting")).log
+        disk.say(log)
+        with pytest.raises(ClientFault) as refused:
+            await two.claim("meeting")
+        assert refused.value.code is ErrorCode.BUSY
+        await one.flush()
+        disk.time.wall += disk.limits.room_s + 1
+        await two.flush()  # it looks for rooms that have ended; this one's process lives
+        loaded = await two.load("meeting")
+        assert loaded is not None and loaded.log.entries() == log.entries()
 
 
-def test_another_process_can_forget_a_room(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with disk.open() as one, disk.open() as two:
-            log = (await one.claim("meeting")).log
-            other = (await one.claim("other")).log
-            disk.say(log, SECRET)
-            await one.flush()
-            assert await two.forget("meeting")
-            disk.say(log, SECRET)
-            disk.say(other)
-            await one.flush()
-            assert one.behind == 0
-            assert await two.names() == ["other"]
-        assert "forgotten" in caplog.text
-        assert not disk.has(SECRET)
-        assert disk.sql("SELECT count(*) FROM events") == [(1,)]
-
-    asyncio.run(main())
+async def test_another_process_can_forget_a_room(
+    disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with disk.open() as one, disk.open() as two:
+        log = (await one.claim("meeting")).log
+        other = (await one.claim("other")).log
+        disk.say(log, SECRET)
+        await one.flush()
+        assert await two.forget("meeting")
+        disk.say(log, SECRET)
+        disk.say(other)
+        await one.flush()
+        assert one.behind == 0
+        assert await two.names() == ["other"]
+    assert "forgotten" in caplog.text
+    assert not disk.has(SECRET)
+    assert disk.sql("SELECT count(*) FROM events") == [(1,)]
 
 
 TAKE_TURNS = """
@@ -142,19 +136,16 @@ def test_processes_that_share_a_file_neither_lose_nor_overwrite_anything(disk: D
     assert disk.sql("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_caller_who_goes_away_leaves_no_half_a_claim(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            for turn in range(30):
-                caller = asyncio.create_task(store.claim(f"room {turn}"))
-                for _ in range(turn % 7):
-                    await asyncio.sleep(0)
-                caller.cancel()
-                await asyncio.wait([caller])
-            await store.flush()
-            for turn in range(30):
-                disk.say((await store.claim(f"room {turn}")).log)
-        assert disk.sql("SELECT count(*) FROM rooms") == [(30,)]
-        assert disk.sql("SELECT count(*) FROM events") == [(30,)]
-
-    asyncio.run(main())
+async def test_a_caller_who_goes_away_leaves_no_half_a_claim(disk: Disk) -> None:
+    async with disk.open() as store:
+        for turn in range(30):
+            caller = asyncio.create_task(store.claim(f"room {turn}"))
+            for _ in range(turn % 7):
+                await asyncio.sleep(0)
+            caller.cancel()
+            await asyncio.wait([caller])
+        await store.flush()
+        for turn in range(30):
+            disk.say((await store.claim(f"room {turn}")).log)
+    assert disk.sql("SELECT count(*) FROM rooms") == [(30,)]
+    assert disk.sql("SELECT count(*) FROM events") == [(30,)]

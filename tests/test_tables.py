@@ -9,10 +9,10 @@ import pytest
 from gateway.log import Durable, Entry
 from gateway.messages import Final, Retracted, Source, Timing
 from gateway.messages import Settings as Changed
-from tests.disk import Disk, run, texts
+from tests.disk import Disk, texts
 
 
-def test_all_there_is_of_an_event_comes_back(disk: Disk) -> None:
+async def test_all_there_is_of_an_event_comes_back(disk: Disk) -> None:
     events: list[Durable] = [
         Source(
             seq=1,
@@ -40,66 +40,54 @@ def test_all_there_is_of_an_event_comes_back(disk: Disk) -> None:
         Retracted(seq=4, id="u2", ord=2),
     ]
 
-    async def main() -> None:
-        async with disk.open() as store:
-            log = (await store.claim("meeting")).log
-            for event in events:
-                log.next()
-                log.append(event, disk.time.clock())
-        async with disk.open() as store:
-            assert (await store.claim("meeting")).log.since(0) == events
-
-    run(main())
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        for event in events:
+            log.next()
+            log.append(event, disk.time.clock())
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.since(0) == events
 
 
-def test_events_of_a_newer_gateway_with_fields_unknown_here_are_read(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            disk.say((await store.claim("meeting")).log)
-        disk.sql("UPDATE events SET body = json_set(body, '$.mood', 'glad')")
-        async with disk.open() as store:
-            assert texts((await store.claim("meeting")).log) == ["good morning"]
-
-    run(main())
+async def test_events_of_a_newer_gateway_with_fields_unknown_here_are_read(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log)
+    disk.sql("UPDATE events SET body = json_set(body, '$.mood', 'glad')")
+    async with disk.open() as store:
+        assert texts((await store.claim("meeting")).log) == ["good morning"]
 
 
 @pytest.mark.parametrize(
     ("body", "left"),
     [(json.dumps({"type": "sung", "seq": 3}), 2), ("3", 2), (None, 2)],
 )
-def test_a_log_reaches_back_to_the_event_that_cannot_be_read_or_is_missing(
+async def test_a_log_reaches_back_to_the_event_that_cannot_be_read_or_is_missing(
     disk: Disk, caplog: pytest.LogCaptureFixture, body: str | None, left: int
 ) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            disk.say((await store.claim("meeting")).log, times=5)
-        if body is None:
-            disk.sql("DELETE FROM events WHERE seq = 3")
-        else:
-            disk.sql("UPDATE events SET body = ? WHERE seq = 3", body)
-        async with disk.open() as store:
-            log = (await store.claim("meeting")).log
-            assert [entry.event.seq for entry in log.entries()] == [4, 5]
-            assert log.since(2) is None
-            assert "of a room cannot be restored" in caplog.text
-
-    run(main())
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=5)
+    if body is None:
+        disk.sql("DELETE FROM events WHERE seq = 3")
+    else:
+        disk.sql("UPDATE events SET body = ? WHERE seq = 3", body)
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        assert [entry.event.seq for entry in log.entries()] == [4, 5]
+        assert log.since(2) is None
+        assert "of a room cannot be restored" in caplog.text
 
 
-def test_numbers_go_on_even_where_the_last_event_cannot_be_read(disk: Disk) -> None:
-    async def main() -> None:
-        async with disk.open() as store:
-            disk.say((await store.claim("meeting")).log, times=5)
-        disk.sql("UPDATE events SET body = '{}' WHERE seq = 5")
-        disk.sql("UPDATE rooms SET settings = '{}'")
-        async with disk.open() as store:
-            history = await store.claim("meeting")
-            assert (history.log.seq, len(history.log), history.settings) == (5, 0, None)
-            assert (history.log.since(5), history.log.since(4)) == ([], None)
-            disk.say(history.log)
-        async with disk.open() as store:
-            log = (await store.claim("meeting")).log
-            assert isinstance(log.entries()[0], Entry)
-            assert [entry.event.seq for entry in log.entries()] == [6]
-
-    run(main())
+async def test_numbers_go_on_even_where_the_last_event_cannot_be_read(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=5)
+    disk.sql("UPDATE events SET body = '{}' WHERE seq = 5")
+    disk.sql("UPDATE rooms SET settings = '{}'")
+    async with disk.open() as store:
+        history = await store.claim("meeting")
+        assert (history.log.seq, len(history.log), history.settings) == (5, 0, None)
+        assert (history.log.since(5), history.log.since(4)) == ([], None)
+        disk.say(history.log)
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        assert isinstance(log.entries()[0], Entry)
+        assert [entry.event.seq for entry in log.entries()] == [6]

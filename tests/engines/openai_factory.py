@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from gateway.engines.openai import OpenAIEngine
 from gateway.profiles import load
 from tests.engines.openai_server import Script, Server
-from tests.engines.reading import run
 
 CHAT = load("chat")
 RAW = load("seed-x")
@@ -57,13 +56,3 @@ async def serving(
         assert engine.unfinished == 0
         await server.wait(lambda server: server.unfinished == 0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-def with_engine(work: Callable[[Server, OpenAIEngine], Awaitable[None]], **settings: Any) -> None:
-    """Run ``work`` with a server and an engine started on it."""
-
-    async def main() -> None:
-        async with serving(**settings) as (server, engine):
-            await work(server, engine)
-
-    run(main)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -52,23 +51,3 @@ async def started(engine: Engine) -> AsyncIterator[None]:
         yield
     finally:
         await engine.aclose()
-
-
-def run(work: Callable[..., Awaitable[None]], *args: Any) -> None:
-    """Run a test in an event loop of its own."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await work(*args)
-
-    asyncio.run(limited())
-
-
-def run_with(engine: Engine, work: Callable[[], Awaitable[None]]) -> None:
-    """The same with ``engine`` started, and closed at the end."""
-
-    async def main() -> None:
-        async with started(engine):
-            await work()
-
-    run(main)

@@ -96,7 +96,7 @@ def test_an_engine_is_no_fallback_for_itself() -> None:
         build(Settings(engine="scripted", fallback="scripted"))
 
 
-def test_a_scripted_engine_has_its_settings() -> None:
+async def test_a_scripted_engine_has_its_settings() -> None:
     async def test() -> str:
         engine = build(Settings(engine="scripted", scripted_pace=0, max_num_seqs=3))
         assert engine.capacity == 3
@@ -107,7 +107,7 @@ def test_a_scripted_engine_has_its_settings() -> None:
         await engine.aclose()
         return text
 
-    assert asyncio.run(test()) == "[de] good morning"
+    assert await test() == "[de] good morning"
 
 
 def test_a_ctranslate2_engine_decodes_together_what_it_is_told(model: Path) -> None:

@@ -18,7 +18,7 @@ from gateway.job import Chunk
 from gateway.profiles import Output
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
 from tests.engines.puppet import END, Puppet
-from tests.engines.reading import TEXT, chunks, job, read, run_with
+from tests.engines.reading import TEXT, chunks, job, read, started
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("sentencepiece")
@@ -26,10 +26,10 @@ pytest.importorskip("sentencepiece")
 Make = Callable[..., CTranslate2Engine]
 
 
-def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Path) -> None:
+async def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         async with aclosing(engine.translate(job())) as stream:
             for text in ("Guten", " Morgen", "."):
                 puppet.token(text)
@@ -37,62 +37,56 @@ def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Pa
             assert [chunk async for chunk in stream] == []
         assert engine.unfinished == 0
 
-    run_with(engine, test)
 
-
-def test_a_token_without_text_is_counted_with_the_next_that_has_some(
+async def test_a_token_without_text_is_counted_with_the_next_that_has_some(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         for text in ("", "", "😀."):
             puppet.token(text)
         found = await chunks(engine, job())
         assert found == [Chunk("😀.", 3, ids=(0, 0, 2))]
 
-    run_with(engine, test)
 
-
-def test_what_is_left_of_a_broken_character_comes_last(puppet: Puppet, dir: Path) -> None:
+async def test_what_is_left_of_a_broken_character_comes_last(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
     puppet.rest = "\ufffd"
 
-    async def test() -> None:
+    async with started(engine):
         puppet.token("Ja.")
         assert await read(engine, job()) == "Ja.\ufffd"
 
-    run_with(engine, test)
-
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-def test_the_same_text_is_translated_in_the_same_way_every_time(make: Make, dir: Path) -> None:
+async def test_the_same_text_is_translated_in_the_same_way_every_time(
+    make: Make, dir: Path
+) -> None:
     engine = make(dir)
 
-    async def test() -> None:
+    async with started(engine):
         first = await read(engine, job())
         assert first
         assert await read(engine, job()) == first
         assert engine.unfinished == 0
 
-    run_with(engine, test)
-
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-def test_an_output_without_end_ends_normally_at_the_length_limit(make: Make, dir: Path) -> None:
+async def test_an_output_without_end_ends_normally_at_the_length_limit(
+    make: Make, dir: Path
+) -> None:
     profile = msgspec.structs.replace(make(dir).profile, output=Output(cap=7))
     engine = make(dir, profile)
 
-    async def test() -> None:
+    async with started(engine):
         assert sum(chunk.tokens for chunk in await chunks(engine, job())) == 7
 
-    run_with(engine, test)
 
-
-def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: Path) -> None:
+async def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: Path) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         import ctranslate2 as ct2
 
         vocabulary = Vocabulary.load(dir / "embedded")
@@ -110,50 +104,44 @@ def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: Path) 
         assert "".join(chunk.text for chunk in found).startswith("".join(texts[5:]))
         assert [id for chunk in found for id in chunk.ids][: len(whole)] == whole
 
-    run_with(engine, test)
 
-
-def test_a_translation_that_the_prefix_has_all_of_ends_without_text(
+async def test_a_translation_that_the_prefix_has_all_of_ends_without_text(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         puppet.token(END)
         assert await chunks(engine, job(prefix="Guten Morgen!")) == []
 
-    run_with(engine, test)
-
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-def test_a_forced_prefix_changes_the_output_and_is_not_repeated(make: Make, dir: Path) -> None:
+async def test_a_forced_prefix_changes_the_output_and_is_not_repeated(
+    make: Make, dir: Path
+) -> None:
     engine = make(dir)
 
-    async def test() -> None:
+    async with started(engine):
         free = await read(engine, job())
         forced = await read(engine, job(prefix="Guten Morgen"))
         assert forced != free
         assert "Guten Morgen" not in forced
 
-    run_with(engine, test)
-
 
 @pytest.mark.parametrize("make", [make_llama, make_marian])
-def test_a_second_attempt_says_something_else(make: Make, dir: Path) -> None:
+async def test_a_second_attempt_says_something_else(make: Make, dir: Path) -> None:
     engine = make(dir)
 
-    async def test() -> None:
+    async with started(engine):
         assert await read(engine, job(attempt=2)) != await read(engine, job())
 
-    run_with(engine, test)
 
-
-def test_tokens_that_come_while_the_loop_is_busy_arrive_as_one_chunk(
+async def test_tokens_that_come_while_the_loop_is_busy_arrive_as_one_chunk(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         async with aclosing(engine.translate(job())) as stream:
             puppet.token("Guten")
             assert await anext(stream) == Chunk("Guten", 1, ids=(5,))
@@ -163,37 +151,29 @@ def test_tokens_that_come_while_the_loop_is_busy_arrive_as_one_chunk(
                 time.sleep(0.001)  # noqa: ASYNC251  # the loop does not turn meanwhile
             assert [chunk async for chunk in stream] == [Chunk(" Morgen.", 3, ids=(4, 3, 1))]
 
-    run_with(engine, test)
 
-
-def test_a_text_longer_than_the_model_can_hold_is_a_fault_that_says_so(dir: Path) -> None:
+async def test_a_text_longer_than_the_model_can_hold_is_a_fault_that_says_so(dir: Path) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         with pytest.raises(EngineFault, match="has room for 512") as caught:
             await read(engine, job(text=TEXT * 100))
         assert caught.value.code is ErrorCode.TOO_LONG
 
-    run_with(engine, test)
 
-
-def test_what_the_model_raises_is_a_fault_and_the_next_job_works(dir: Path) -> None:
+async def test_what_the_model_raises_is_a_fault_and_the_next_job_works(dir: Path) -> None:
     engine = make_marian(dir, msgspec.structs.replace(make_marian(dir).profile, max_input=10_000))
 
-    async def test() -> None:
+    async with started(engine):
         with pytest.raises(EngineFault, match=r"CTranslate2 failed .RuntimeError.\.$"):
             await read(engine, job(text=TEXT * 50))
         assert engine.unfinished == 0
         assert await read(engine, job())
 
-    run_with(engine, test)
 
-
-def test_a_profile_without_a_prompt_of_its_own_is_a_fault(dir: Path) -> None:
+async def test_a_profile_without_a_prompt_of_its_own_is_a_fault(dir: Path) -> None:
     engine = make_llama(dir, profiles.load("chat"))
 
-    async def test() -> None:
+    async with started(engine):
         with pytest.raises(EngineFault, match="server's chat template"):
             await read(engine, job())
-
-    run_with(engine, test)

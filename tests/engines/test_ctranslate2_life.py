@@ -22,7 +22,7 @@ from gateway.errors import EngineFault, EngineGone
 from tests import models
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
 from tests.engines.puppet import Puppet, begun
-from tests.engines.reading import job, read, run_with
+from tests.engines.reading import job, read, started
 
 pytest.importorskip("ctranslate2")
 pytest.importorskip("sentencepiece")
@@ -45,35 +45,30 @@ def test_the_engine_is_named_after_its_model(dir: Path) -> None:
     assert make_llama(dir).name == "ctranslate2:embedded"
 
 
-def test_health_follows_the_life_of_the_engine(dir: Path) -> None:
+async def test_health_follows_the_life_of_the_engine(dir: Path) -> None:
     engine = make_llama(dir)
     seen = [engine.health]
 
-    async def test() -> None:
+    async with started(engine):
         seen.append(engine.health)
-
-    run_with(engine, test)
     assert [*seen, engine.health] == [Health.STARTING, Health.READY, Health.CLOSED]
 
 
-def test_before_start_and_after_close_jobs_are_refused(dir: Path) -> None:
+async def test_before_start_and_after_close_jobs_are_refused(dir: Path) -> None:
     engine = make_llama(dir)
 
-    async def main() -> None:
-        with pytest.raises(EngineGone, match="is starting"):
-            await read(engine, job())
+    with pytest.raises(EngineGone, match="is starting"):
+        await read(engine, job())
+    await engine.start()
+    await engine.aclose()
+    await engine.aclose()
+    with pytest.raises(EngineGone, match="is closed"):
+        await read(engine, job())
+    with pytest.raises(EngineGone, match="is closed"):
         await engine.start()
-        await engine.aclose()
-        await engine.aclose()
-        with pytest.raises(EngineGone, match="is closed"):
-            await read(engine, job())
-        with pytest.raises(EngineGone, match="is closed"):
-            await engine.start()
-
-    asyncio.run(main())
 
 
-def test_closing_the_engine_ends_its_streams_and_frees_the_model(
+async def test_closing_the_engine_ends_its_streams_and_frees_the_model(
     monkeypatch: pytest.MonkeyPatch, dir: Path
 ) -> None:
     puppets = [Puppet()]
@@ -81,39 +76,33 @@ def test_closing_the_engine_ends_its_streams_and_frees_the_model(
     monkeypatch.setattr(checkpoint, "load", lambda *_: puppets[0])
     engine = make_llama(dir, inter_threads=1)
 
-    async def main() -> None:
-        await engine.start()
-        tasks = [asyncio.create_task(read(engine, job(str(n)))) for n in range(2)]
-        await begun(puppets[0], 1)
-        closing = asyncio.create_task(engine.aclose())
-        for task in tasks:
-            with pytest.raises(EngineGone):
-                await task
-        puppets[0].token("Guten")
-        await closing
-        assert engine.unfinished == 0
-
-    asyncio.run(main())
+    await engine.start()
+    tasks = [asyncio.create_task(read(engine, job(str(n)))) for n in range(2)]
+    await begun(puppets[0], 1)
+    closing = asyncio.create_task(engine.aclose())
+    for task in tasks:
+        with pytest.raises(EngineGone):
+            await task
+    puppets[0].token("Guten")
+    await closing
+    assert engine.unfinished == 0
     puppets.clear()
     assert alive() is None
 
 
-def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
+async def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ctranslate2, "CLOSING", 0.0)
     engine = make_llama(dir)
 
-    async def main() -> None:
-        await engine.start()
-        task = asyncio.create_task(read(engine, job()))
-        await begun(puppet, 1)
-        await engine.aclose()
-        with pytest.raises(EngineGone):
-            await task
-        puppet.token("Ja")
-
-    asyncio.run(main())
+    await engine.start()
+    task = asyncio.create_task(read(engine, job()))
+    await begun(puppet, 1)
+    await engine.aclose()
+    with pytest.raises(EngineGone):
+        await task
+    puppet.token("Ja")
     assert "not waiting" in caplog.text
 
 
@@ -132,54 +121,45 @@ def test_a_decode_that_outlives_its_event_loop_stops(puppet: Puppet, dir: Path) 
     assert engine.unfinished == 0
 
 
-def test_an_engine_closed_while_it_starts_does_not_become_ready(
+async def test_an_engine_closed_while_it_starts_does_not_become_ready(
     dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_llama(dir)
     go = threading.Event()
     monkeypatch.setattr(checkpoint, "load", lambda *_: go.wait() and Puppet())
 
-    async def main() -> None:
-        starting = asyncio.create_task(engine.start())
-        await asyncio.sleep(0)
-        closing = asyncio.create_task(engine.aclose())
-        await asyncio.sleep(0)
-        go.set()
-        with pytest.raises(EngineGone, match="is closed"):
-            await starting
-        await closing
-        assert engine.health is Health.CLOSED
-
-    asyncio.run(main())
+    starting = asyncio.create_task(engine.start())
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(engine.aclose())
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(EngineGone, match="is closed"):
+        await starting
+    await closing
+    assert engine.health is Health.CLOSED
 
 
-def test_an_engine_that_cannot_load_its_model_is_dead_and_says_why(tmp_path: Path) -> None:
+async def test_an_engine_that_cannot_load_its_model_is_dead_and_says_why(tmp_path: Path) -> None:
     engine = make_llama(tmp_path)
     (tmp_path / "embedded" / "model.safetensors").unlink()
 
-    async def main() -> None:
-        with pytest.raises(EngineFault, match="could not be converted"):
-            await engine.start()
-        assert engine.health is Health.DEAD
-        await engine.aclose()
-
-    asyncio.run(main())
+    with pytest.raises(EngineFault, match="could not be converted"):
+        await engine.start()
+    assert engine.health is Health.DEAD
+    await engine.aclose()
 
 
-def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
+async def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file in its place")
     engine = make_llama(tmp_path)
 
-    async def main() -> None:
-        with pytest.raises(EngineFault, match="could not be loaded: .*/cache: File exists") as told:
-            await engine.start()
-        assert f"copy to {tmp_path / 'cache'}, which --cache-dir changes" in str(told.value.hint)
-        await engine.aclose()
-
-    asyncio.run(main())
+    with pytest.raises(EngineFault, match="could not be loaded: .*/cache: File exists") as told:
+        await engine.start()
+    assert f"copy to {tmp_path / 'cache'}, which --cache-dir changes" in str(told.value.hint)
+    await engine.aclose()
 
 
-def test_a_full_disk_at_the_first_start_is_told_with_the_directory_of_the_cache(
+async def test_a_full_disk_at_the_first_start_is_told_with_the_directory_of_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object) -> None:
@@ -188,13 +168,10 @@ def test_a_full_disk_at_the_first_start_is_told_with_the_directory_of_the_cache(
     monkeypatch.setattr(conversion, "convert", full)
     engine = make_llama(tmp_path)
 
-    async def main() -> None:
-        with pytest.raises(EngineFault, match="/cache: No space left on device") as told:
-            await engine.start()
-        assert told.value.hint == "Make room there, or choose another --cache-dir."
-        await engine.aclose()
-
-    asyncio.run(main())
+    with pytest.raises(EngineFault, match="/cache: No space left on device") as told:
+        await engine.start()
+    assert told.value.hint == "Make room there, or choose another --cache-dir."
+    await engine.aclose()
 
 
 @pytest.mark.parametrize(
@@ -221,16 +198,14 @@ def test_a_model_nobody_knows_is_a_fault_that_says_what_to_do(
         CTranslate2Engine(tmp_path)
 
 
-def test_converted_models_go_into_the_cache_of_the_user(
+async def test_converted_models_go_into_the_cache_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     engine = CTranslate2Engine(models.tiny_llama(tmp_path / "embedded"))
 
-    async def test() -> None:
+    async with started(engine):
         assert [path.name[:9] for path in (tmp_path / "xdg/gateway").iterdir()] == ["embedded-"]
-
-    run_with(engine, test)
 
 
 def test_the_module_needs_no_ctranslate2_before_start() -> None:
@@ -264,14 +239,12 @@ def test_a_process_that_ends_without_closing_its_engine_does_not_crash(dir: Path
 
 @pytest.mark.external
 @pytest.mark.skipif("GATEWAY_TEST_MODEL" not in os.environ, reason="GATEWAY_TEST_MODEL is not set")
-def test_a_real_model_translates(tmp_path: Path) -> None:
+async def test_a_real_model_translates(tmp_path: Path) -> None:
     engine = CTranslate2Engine(Path(os.environ["GATEWAY_TEST_MODEL"]), cache_dir=tmp_path)
 
-    async def test() -> None:
+    async with started(engine):
         assert "Guten Morgen" in await read(engine, job())
         assert "Guten Tag" not in await read(engine, job(prefix="Guten Tag"))
-
-    run_with(engine, test)
 
 
 @pytest.mark.parametrize(
@@ -283,12 +256,12 @@ def test_a_real_model_translates(tmp_path: Path) -> None:
         (RuntimeError("No position encodings are defined"), False),
     ],
 )
-def test_an_engine_without_memory_is_dead_and_one_with_a_bad_job_is_not(
+async def test_an_engine_without_memory_is_dead_and_one_with_a_bad_job_is_not(
     dir: Path, error: Exception, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         with monkeypatch.context() as patch:
             patch.setattr(engine._model, "decode", failing_with(error))
             with pytest.raises(EngineFault) as caught:
@@ -300,8 +273,6 @@ def test_an_engine_without_memory_is_dead_and_one_with_a_bad_job_is_not(
                 await read(engine, job())
         else:
             assert await read(engine, job())
-
-    run_with(engine, test)
     assert engine.health is Health.CLOSED
 
 

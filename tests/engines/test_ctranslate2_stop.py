@@ -17,7 +17,7 @@ from gateway.errors import Overloaded
 from gateway.job import Chunk
 from tests.engines.ctranslate2_factory import make_llama, make_marian, make_nllb
 from tests.engines.puppet import Puppet, begun
-from tests.engines.reading import idle, job, read, run_with
+from tests.engines.reading import idle, job, read, started
 from tests.engines.test_base import Kept
 from tests.live import until
 
@@ -28,7 +28,7 @@ Make = Callable[..., CTranslate2Engine]
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
+async def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
     make: Make, dir: Path
 ) -> None:
     engine = make(dir)
@@ -39,20 +39,20 @@ def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
             engine.abort("a")
             engine.abort("a")
 
-    async def test() -> None:
+    async with started(engine):
         sink = Impatient()
         engine.submit(job("a"), sink)
         await until(lambda: bool(sink.ends))
         await idle(engine)
         assert len(sink.chunks) == 1 and [type(end) for end in sink.ends] == [Aborted]
 
-    run_with(engine, test)
 
-
-def test_an_aborted_job_counts_until_its_decode_has_stopped(puppet: Puppet, dir: Path) -> None:
+async def test_an_aborted_job_counts_until_its_decode_has_stopped(
+    puppet: Puppet, dir: Path
+) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         puppet.token("Guten")
         async with aclosing(engine.translate(job("a"))) as stream:
             assert (await anext(stream)).text == "Guten"
@@ -63,36 +63,34 @@ def test_an_aborted_job_counts_until_its_decode_has_stopped(puppet: Puppet, dir:
         puppet.token(" Morgen")  # without a full stop: only the abort ends it
         await idle(engine)
 
-    run_with(engine, test)
 
-
-def test_abort_of_an_unknown_job_does_nothing(dir: Path) -> None:
+async def test_abort_of_an_unknown_job_does_nothing(dir: Path) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         engine.abort("nobody")
         assert await read(engine, job())
 
-    run_with(engine, test)
 
-
-def test_closing_the_stream_stops_the_work_inside_the_engine(puppet: Puppet, dir: Path) -> None:
+async def test_closing_the_stream_stops_the_work_inside_the_engine(
+    puppet: Puppet, dir: Path
+) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         puppet.token("Guten")
         async with aclosing(engine.translate(job())) as stream:
             await anext(stream)
         puppet.token(" Morgen")
         await idle(engine)
 
-    run_with(engine, test)
 
-
-def test_cancelling_the_task_stops_the_work_inside_the_engine(puppet: Puppet, dir: Path) -> None:
+async def test_cancelling_the_task_stops_the_work_inside_the_engine(
+    puppet: Puppet, dir: Path
+) -> None:
     engine = make_llama(dir)
 
-    async def test() -> None:
+    async with started(engine):
         task = asyncio.create_task(read(engine, job()))
         await begun(puppet, 1)
         task.cancel()
@@ -101,15 +99,13 @@ def test_cancelling_the_task_stops_the_work_inside_the_engine(puppet: Puppet, di
         puppet.token("Guten")
         await idle(engine)
 
-    run_with(engine, test)
 
-
-def test_a_job_aborted_while_it_waits_for_a_thread_is_never_decoded(
+async def test_a_job_aborted_while_it_waits_for_a_thread_is_never_decoded(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir, inter_threads=1)
 
-    async def test() -> None:
+    async with started(engine):
         running = asyncio.create_task(read(engine, job("running")))
         await begun(puppet, 1)
         waiting = asyncio.create_task(read(engine, job("waiting")))
@@ -122,15 +118,13 @@ def test_a_job_aborted_while_it_waits_for_a_thread_is_never_decoded(
         assert await running == "Ja."
         assert puppet.started == ["running"]
 
-    run_with(engine, test)
 
-
-def test_the_event_loop_goes_on_while_more_jobs_come_than_there_are_threads(
+async def test_the_event_loop_goes_on_while_more_jobs_come_than_there_are_threads(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir, inter_threads=2)
 
-    async def test() -> None:
+    async with started(engine):
         # Were the loop to wait for a thread, it would never come to let the decodes go on.
         tasks = [asyncio.create_task(read(engine, job(str(n)))) for n in range(20)]
         await until(lambda: engine.unfinished == 20)
@@ -138,30 +132,26 @@ def test_the_event_loop_goes_on_while_more_jobs_come_than_there_are_threads(
             puppet.token("Ja.")
         assert await asyncio.gather(*tasks) == ["Ja."] * 20
 
-    run_with(engine, test)
-
 
 @pytest.mark.parametrize("make", [make_llama, make_marian])
-def test_nothing_blocks_the_event_loop_under_load(make: Make, dir: Path) -> None:
+async def test_nothing_blocks_the_event_loop_under_load(make: Make, dir: Path) -> None:
     engine = make(dir)
 
-    async def test() -> None:
+    async with started(engine):
         alone = await read(engine, job())
         with blockbuster_ctx():
             crowd = (read(engine, job(str(n))) for n in range(8 * engine.capacity))
             assert set(await asyncio.gather(*crowd)) == {alone}
         assert engine.unfinished == 0
 
-    run_with(engine, test)
 
-
-def test_one_job_more_than_may_wait_is_refused(
+async def test_one_job_more_than_may_wait_is_refused(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctranslate2, "WAITING", 1)
     engine = make_llama(dir, inter_threads=1, batch=1)
 
-    async def test() -> None:
+    async with started(engine):
         tasks = [asyncio.create_task(read(engine, job(str(n)))) for n in range(2)]
         await begun(puppet, 1)
         with pytest.raises(Overloaded):
@@ -169,5 +159,3 @@ def test_one_job_more_than_may_wait_is_refused(
         puppet.token("Ja.")
         puppet.token("Ja.")
         await asyncio.gather(*tasks)
-
-    run_with(engine, test)

@@ -3,7 +3,6 @@ floating point and a float16 copy of the weights here."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ came. Those that differ are near ties, which 8-bit activations decide otherwise 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 
-def test_both_engines_give_the_same_captions(tmp_path: Path) -> None:
+async def test_both_engines_give_the_same_captions(tmp_path: Path) -> None:
     model, cache = engines.EMBEDDED, tmp_path / "cache"
     jobs = [
         Job(id=f"{name} {direction} {number}", text=text, source=source, target=target)
@@ -33,7 +32,7 @@ def test_both_engines_give_the_same_captions(tmp_path: Path) -> None:
     on_cpu = CTranslate2Engine(model, profiles.load("embedded"), cache_dir=cache)
     many = SETTINGS | {"max_num_seqs": 64, "extra": {"kv_cache_memory_bytes": 512 * 2**20}}
     in_vllm = make_vllm(model, cache_dir=cache, **many)
-    one, other = asyncio.run(captions(on_cpu, jobs)), asyncio.run(captions(in_vllm, jobs))
+    one, other = await captions(on_cpu, jobs), await captions(in_vllm, jobs)
     differ = [(id, one[id], other[id]) for id in one if one[id] != other[id]]
     said = f"{len(differ)} of {len(jobs)} differ, as in {differ[:20]}"
     assert len(differ) <= (1 - EQUAL) * len(jobs), said

@@ -263,15 +263,12 @@ def test_a_request_may_be_aborted_by_whoever_receives_its_text(half: Half) -> No
     assert not done.reqs_to_abort
 
 
-def test_vllms_death_reaches_every_request(half: Half) -> None:
+async def test_vllms_death_reaches_every_request(half: Half) -> None:
     receivers = [half.adopt(f"{n}", [1, 2, 3]) for n in range(3)]
     dead = RuntimeError("EngineCore died")
 
-    async def die() -> None:
-        half.processor.propagate_error(dead)
-        await asyncio.sleep(0)
-
-    asyncio.run(die())
+    half.processor.propagate_error(dead)
+    await asyncio.sleep(0)
     assert [receiver.ends for receiver in receivers] == [[dead]] * 3
 
 

@@ -19,9 +19,9 @@ from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job
 from gateway.profiles import load
 from tests.engines import reading
-from tests.engines.openai_factory import CHAT, RAW, with_engine
-from tests.engines.openai_server import Script, Server, event
-from tests.engines.reading import idle, read, run
+from tests.engines.openai_factory import CHAT, RAW, serving
+from tests.engines.openai_server import Script, event
+from tests.engines.reading import idle, read
 
 SECRET = "sk-very-secret"
 URL = os.environ.get("GATEWAY_TEST_OPENAI_URL")
@@ -35,24 +35,20 @@ def job(id: str = "j1", text: str = "Good morning!", **fields: Any) -> Job:
 
 
 @pytest.mark.parametrize("profile", [CHAT, RAW], ids=["chat", "completions"])
-def test_the_pieces_of_the_stream_are_the_translation(profile: Any) -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_the_pieces_of_the_stream_are_the_translation(profile: Any) -> None:
+    async with serving(profile=profile) as (server, engine):
         assert await read(engine, job()) == "Guten Morgen!"
 
-    with_engine(work, profile=profile)
 
-
-def test_a_character_cut_between_two_writes_arrives_whole() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_character_cut_between_two_writes_arrives_whole() -> None:
+    async with serving() as (server, engine):
         sent = event({"choices": [{"delta": {"content": "Grüße, 日本 👋"}}]})
         server.script(Script(pieces=[sent[n : n + 1] for n in range(len(sent))]))
         assert await read(engine, job()) == "Grüße, 日本 👋"
 
-    with_engine(work)
 
-
-def test_roles_reasoning_and_empty_deltas_make_no_chunk() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_roles_reasoning_and_empty_deltas_make_no_chunk() -> None:
+    async with serving() as (server, engine):
         silent = [
             event({"choices": [{"delta": {"role": "assistant", "content": ""}}]}),
             event({"choices": [{"delta": {"reasoning_content": "The user wants"}}]}),
@@ -63,22 +59,18 @@ def test_roles_reasoning_and_empty_deltas_make_no_chunk() -> None:
         async with aclosing(engine.translate(job())) as chunks:
             assert [chunk.text async for chunk in chunks] == ["Hallo"]
 
-    with_engine(work)
 
-
-def test_tokens_are_counted_where_the_server_tells() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_tokens_are_counted_where_the_server_tells() -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=["a", "", "b"], usage=True), Script())
         async with aclosing(engine.translate(job())) as chunks:
             assert sum([chunk.tokens async for chunk in chunks]) == 3
         async with aclosing(engine.translate(job())) as chunks:
             assert sum([chunk.tokens async for chunk in chunks]) == 0
 
-    with_engine(work)
 
-
-def test_a_caller_who_is_late_gets_one_longer_chunk() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_caller_who_is_late_gets_one_longer_chunk() -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=["a", "b", "c"], hold=1))
         async with aclosing(engine.translate(job())) as chunks:
             assert await anext(chunks) == Chunk("a", 0)
@@ -86,42 +78,32 @@ def test_a_caller_who_is_late_gets_one_longer_chunk() -> None:
             await idle(engine)
             assert await anext(chunks) == Chunk("bc", 0)
 
-    with_engine(work)
 
-
-def test_the_length_limit_is_a_normal_end() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_the_length_limit_is_a_normal_end() -> None:
+    async with serving() as (server, engine):
         server.script(Script(finish="length"))
         assert await read(engine, job()) == "Guten Morgen!"
 
-    with_engine(work)
 
-
-def test_a_stream_that_stays_open_after_the_end_of_the_text_does_not_hold_it_up() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_stream_that_stays_open_after_the_end_of_the_text_does_not_hold_it_up() -> None:
+    async with serving() as (server, engine):
         end = event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
         server.script(Script(pieces=["Hallo", end, "never"], hold=2))
         assert await read(engine, job()) == "Hallo"
 
-    with_engine(work)
 
-
-def test_a_connection_lost_after_the_end_of_the_text_does_no_harm() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_connection_lost_after_the_end_of_the_text_does_no_harm() -> None:
+    async with serving() as (server, engine):
         end = event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
         server.script(Script(pieces=["Hallo", end, "never"], cut=2))
         assert await read(engine, job()) == "Hallo"
 
-    with_engine(work)
 
-
-def test_jobs_one_after_another_use_one_connection() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_jobs_one_after_another_use_one_connection() -> None:
+    async with serving() as (server, engine):
         for n in range(3):
             await read(engine, job(f"j{n}"))
         assert len(server.clients) == 1
-
-    with_engine(work)
 
 
 # --- ends that are faults -------------------------------------------------------------------------
@@ -175,10 +157,10 @@ TOO_LONG = {"message": "This model's maximum context length is 512 tokens.", "co
         (refused(401, {"error": "no"}), EngineFault, "wants an API key .401."),
     ],
 )
-def test_every_other_end_is_a_fault_that_says_why(
+async def test_every_other_end_is_a_fault_that_says_why(
     script: Script, kind: type[EngineFault] | None, says: str
 ) -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+    async with serving() as (server, engine):
         server.script(script)
         if kind is None:
             assert await read(engine, job()) == ""
@@ -189,50 +171,42 @@ def test_every_other_end_is_a_fault_that_says_why(
         assert engine.health is Health.READY
         assert await read(engine, job()) == "Guten Morgen!"
 
-    with_engine(work)
 
-
-def test_what_came_before_a_fault_is_delivered_first() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_what_came_before_a_fault_is_delivered_first() -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=["Gut", "en"], cut=1))
         async with aclosing(engine.translate(job())) as chunks:
             assert (await anext(chunks)).text == "Gut"
             with pytest.raises(EngineGone):
                 await anext(chunks)
 
-    with_engine(work)
 
-
-def test_a_server_that_falls_silent_is_left_after_the_read_timeout() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_server_that_falls_silent_is_left_after_the_read_timeout() -> None:
+    async with serving(read_timeout=0.1) as (server, engine):
         server.script(Script(hold=1))
         with pytest.raises(EngineGone, match=r"sent nothing for 0\.1 s"):
             await read(engine, job())
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
-    with_engine(work, read_timeout=0.1)
 
-
-def test_neither_the_key_nor_the_text_is_in_any_message_or_log(
+async def test_neither_the_key_nor_the_text_is_in_any_message_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     private = "Wir entlassen Müller."
 
-    async def work(server: Server, engine: OpenAIEngine) -> None:
-        quoting = f"'input': {private!r} and {ascii(private)} with key {SECRET}"
-        server.script(
-            refused(400, {"error": {"message": quoting}}), refused(401, {}), oops(quoting)
-        )
-        for _ in range(3):
-            with pytest.raises(EngineFault) as caught:
-                await read(engine, job(context=[(private, private)], text=private[4:]))
-            assert SECRET not in str(caught.value)
-            assert "entlassen" not in str(caught.value)
-        assert SECRET not in repr(engine) + repr(vars(engine)["_client"])
-
     with caplog.at_level(logging.DEBUG):
-        with_engine(work, server_key=SECRET, api_key=f"{SECRET}\n")
+        async with serving(server_key=SECRET, api_key=f"{SECRET}\n") as (server, engine):
+            quoting = f"'input': {private!r} and {ascii(private)} with key {SECRET}"
+            server.script(
+                refused(400, {"error": {"message": quoting}}), refused(401, {}), oops(quoting)
+            )
+            for _ in range(3):
+                with pytest.raises(EngineFault) as caught:
+                    await read(engine, job(context=[(private, private)], text=private[4:]))
+                assert SECRET not in str(caught.value)
+                assert "entlassen" not in str(caught.value)
+            assert SECRET not in repr(engine) + repr(vars(engine)["_client"])
     assert caplog.records
     assert SECRET not in caplog.text
     assert "entlassen" not in caplog.text
@@ -246,30 +220,27 @@ def test_neither_the_key_nor_the_text_is_in_any_message_or_log(
     not URL,
     reason="set GATEWAY_TEST_OPENAI_URL to a running OpenAI-compatible server",
 )
-def test_a_real_server_translates_continues_and_aborts() -> None:
-    async def main() -> None:
-        profile = os.environ.get("GATEWAY_TEST_OPENAI_PROFILE")
-        engine = OpenAIEngine(
-            URL or "",
-            os.environ.get("GATEWAY_TEST_OPENAI_MODEL"),
-            api_key=os.environ.get("GATEWAY_TEST_OPENAI_KEY"),
-            profile=load(profile) if profile else None,
-        )
-        await engine.start()
-        whole = await read(engine, job("whole"))
-        assert whole
-        first = whole.split()[0]
-        rest = await read(engine, job("continued", prefix=first))
-        assert rest
-        assert not rest.startswith(first)
-        long = " ".join(["We will meet again on Monday to talk about the budget."] * 8)
-        async with aclosing(engine.translate(job("aborted", long))) as chunks:
+async def test_a_real_server_translates_continues_and_aborts() -> None:
+    profile = os.environ.get("GATEWAY_TEST_OPENAI_PROFILE")
+    engine = OpenAIEngine(
+        URL or "",
+        os.environ.get("GATEWAY_TEST_OPENAI_MODEL"),
+        api_key=os.environ.get("GATEWAY_TEST_OPENAI_KEY"),
+        profile=load(profile) if profile else None,
+    )
+    await engine.start()
+    whole = await read(engine, job("whole"))
+    assert whole
+    first = whole.split()[0]
+    rest = await read(engine, job("continued", prefix=first))
+    assert rest
+    assert not rest.startswith(first)
+    long = " ".join(["We will meet again on Monday to talk about the budget."] * 8)
+    async with aclosing(engine.translate(job("aborted", long))) as chunks:
+        await anext(chunks)
+        engine.abort("aborted")
+        with pytest.raises(Aborted):
             await anext(chunks)
-            engine.abort("aborted")
-            with pytest.raises(Aborted):
-                await anext(chunks)
-        assert engine.unfinished == 0
-        assert await read(engine, job("after")) == whole
-        await engine.aclose()
-
-    run(main)
+    assert engine.unfinished == 0
+    assert await read(engine, job("after")) == whole
+    await engine.aclose()

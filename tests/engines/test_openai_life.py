@@ -28,7 +28,6 @@ from gateway.job import Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.reading import run
 from tests.engines.workshop import Time, settle
 from tests.live import until
 
@@ -72,26 +71,23 @@ async def text(engine: Engine, job: Job) -> str:
 Work = Callable[[Server, Time, FallbackEngine, list[str | None]], Awaitable[None]]
 
 
-def with_fallback(work: Work) -> None:
+async def with_fallback(work: Work) -> None:
     """Run ``work`` with a server, an engine on it with a fallback, and what is told of it."""
 
-    async def main() -> None:
-        time, told = Time(), []
-        with Server() as server:
-            first = supervised(server, time)
-            engine = FallbackEngine(first, Second(), sleep=time.sleep)
-            first.changed = engine.look
-            engine.changed = lambda: told.append(engine.substitute)
-            await engine.start()
-            await until(lambda: engine.substitute is None)
-            told.clear()
-            await work(server, time, engine, told)
-            await engine.aclose()
-            assert engine.unfinished == 0
-            await server.wait(lambda server: server.unfinished == 0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(main)
+    time, told = Time(), []
+    with Server() as server:
+        first = supervised(server, time)
+        engine = FallbackEngine(first, Second(), sleep=time.sleep)
+        first.changed = engine.look
+        engine.changed = lambda: told.append(engine.substitute)
+        await engine.start()
+        await until(lambda: engine.substitute is None)
+        told.clear()
+        await work(server, time, engine, told)
+        await engine.aclose()
+        assert engine.unfinished == 0
+        await server.wait(lambda server: server.unfinished == 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
@@ -111,7 +107,7 @@ def probes(server: Server) -> int:
     return sum(PROBE in received.body["messages"][-1]["content"] for received in server.received)
 
 
-def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_takes_all_its_jobs() -> None:
+async def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_takes_over() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -138,10 +134,10 @@ def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_takes_all
         await back(server, time, engine)
         assert told == ["second", None]
 
-    with_fallback(work)
+    await with_fallback(work)
 
 
-def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too() -> None:
+async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -155,11 +151,11 @@ def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too() -> No
         assert told == ["second"]
         await back(server, time, engine)
 
-    with_fallback(work)
+    await with_fallback(work)
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500, 502, 503])
-def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and_no_job_fails(
+async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and_no_job_fails(
     status: int,
 ) -> None:
     async def work(
@@ -187,34 +183,31 @@ def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and_no_jo
         await back(server, time, engine)
         assert told == ["second", None]
 
-    with_fallback(work)
+    await with_fallback(work)
 
 
-def test_a_server_that_is_gone_is_found_again() -> None:
-    async def main() -> None:
-        time = Time()
-        with Server() as server:
-            engine = supervised(server, time)
-            await engine.start()
-        await settle()
-        for n in range(FAILURES):
-            with pytest.raises(EngineFault, match="cannot be reached"):
-                await text(engine, job(f"j{n}"))
-            await time.pass_(WINDOW / 2)
-        await until(lambda: engine.health is Health.DEAD)
-        await settle()
-        with pytest.raises(EngineFault, match="not ready"):
-            await text(engine, job())
-        with Server(port=server.port) as server:
-            await time.pass_(BACKOFF)
-            await until(lambda: engine.health is Health.READY)
-            assert await text(engine, job()) == MODEL
-            await engine.aclose()
-
-    run(main)
+async def test_a_server_that_is_gone_is_found_again() -> None:
+    time = Time()
+    with Server() as server:
+        engine = supervised(server, time)
+        await engine.start()
+    await settle()
+    for n in range(FAILURES):
+        with pytest.raises(EngineFault, match="cannot be reached"):
+            await text(engine, job(f"j{n}"))
+        await time.pass_(WINDOW / 2)
+    await until(lambda: engine.health is Health.DEAD)
+    await settle()
+    with pytest.raises(EngineFault, match="not ready"):
+        await text(engine, job())
+    with Server(port=server.port) as server:
+        await time.pass_(BACKOFF)
+        await until(lambda: engine.health is Health.READY)
+        assert await text(engine, job()) == MODEL
+        await engine.aclose()
 
 
-def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() -> None:
+async def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -227,10 +220,10 @@ def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() -> None:
         assert await text(engine, job()) == MODEL
         assert (told, engine.taken) == ([], 0)
 
-    with_fallback(work)
+    await with_fallback(work)
 
 
-def test_a_server_that_is_full_for_a_moment_stays_in_use() -> None:
+async def test_a_server_that_is_full_for_a_moment_stays_in_use() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -241,29 +234,26 @@ def test_a_server_that_is_full_for_a_moment_stays_in_use() -> None:
         await time.pass_(WINDOW)
         assert told == []
 
-    with_fallback(work)
+    await with_fallback(work)
 
 
-def test_without_a_fallback_it_is_not_ready_until_the_server_translates_again() -> None:
-    async def main() -> None:
-        time = Time()
-        with Server() as server:
-            engine = supervised(server, time)
-            await engine.start()
-            await settle()
-            server.default = lambda body: Script(late=True)
-            reading = asyncio.create_task(text(engine, job()))
-            await server.wait(lambda server: server.unfinished == 1)
-            await time.pass_(HANG)
-            with suppress(EngineFault):
-                await reading
-            await until(lambda: engine.health is Health.DEAD)
-            server.default = lambda body: Script()
-            await settle()
-            await time.pass_(BACKOFF)
-            await until(lambda: engine.health is Health.READY)
-            assert await text(engine, job()) == MODEL
-            assert engine.stats() == {"restarts": 1, "hangs": 1}
-            await engine.aclose()
-
-    run(main)
+async def test_without_a_fallback_it_is_not_ready_until_the_server_translates_again() -> None:
+    time = Time()
+    with Server() as server:
+        engine = supervised(server, time)
+        await engine.start()
+        await settle()
+        server.default = lambda body: Script(late=True)
+        reading = asyncio.create_task(text(engine, job()))
+        await server.wait(lambda server: server.unfinished == 1)
+        await time.pass_(HANG)
+        with suppress(EngineFault):
+            await reading
+        await until(lambda: engine.health is Health.DEAD)
+        server.default = lambda body: Script()
+        await settle()
+        await time.pass_(BACKOFF)
+        await until(lambda: engine.health is Health.READY)
+        assert await text(engine, job()) == MODEL
+        assert engine.stats() == {"restarts": 1, "hangs": 1}
+        await engine.aclose()

@@ -11,9 +11,9 @@ from gateway.engines.openai import OpenAIEngine
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job
 from tests.engines import reading
-from tests.engines.openai_factory import CHAT, RAW, with_engine
+from tests.engines.openai_factory import CHAT, RAW, serving
 from tests.engines.openai_server import Script, Server
-from tests.engines.reading import read, run
+from tests.engines.reading import read
 
 SECRET = "sk-very-secret"
 
@@ -25,22 +25,18 @@ def job(id: str = "j1", text: str = "Good morning!", **fields: Any) -> Job:
 # --- starting -------------------------------------------------------------------------------------
 
 
-def start(settings: dict[str, Any], **options: Any) -> OpenAIEngine:
+async def start(settings: dict[str, Any], **options: Any) -> OpenAIEngine:
     """Start an engine on a new server, and close it. Returns it for its properties."""
     listing = options.pop("listing", None)
     engine: OpenAIEngine
 
-    async def main() -> None:
-        nonlocal engine
-        with Server(**options) as server:
-            server.listing = listing
-            engine = OpenAIEngine(**{"url": server.url, **settings})
-            try:
-                await engine.start()
-            finally:
-                await engine.aclose()
-
-    run(main)
+    with Server(**options) as server:
+        server.listing = listing
+        engine = OpenAIEngine(**{"url": server.url, **settings})
+        try:
+            await engine.start()
+        finally:
+            await engine.aclose()
     return engine
 
 
@@ -65,30 +61,30 @@ def start(settings: dict[str, Any], **options: Any) -> OpenAIEngine:
         ({"api_key": "schlüssel"}, {}, "characters that no key has"),
     ],
 )
-def test_a_start_that_fails_says_what_to_do(
+async def test_a_start_that_fails_says_what_to_do(
     settings: dict[str, Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(EngineFault, match=says) as caught:
-        start(settings, **options)
+        await start(settings, **options)
     assert settings.get("api_key") is None or settings["api_key"] not in str(caught.value)
 
 
-def test_without_a_name_the_only_model_is_taken_and_chooses_the_profile() -> None:
-    engine = start({}, models=["ByteDance-Seed/Seed-X-PPO-7B"])
+async def test_without_a_name_the_only_model_is_taken_and_chooses_the_profile() -> None:
+    engine = await start({}, models=["ByteDance-Seed/Seed-X-PPO-7B"])
     assert engine.name == "openai:ByteDance-Seed/Seed-X-PPO-7B"
     assert engine.profile.name == RAW.name
 
 
-def test_a_model_no_profile_knows_is_prompted_as_a_chat_model() -> None:
-    assert start({}, models=["my-own-model"]).profile.name == CHAT.name
+async def test_a_model_no_profile_knows_is_prompted_as_a_chat_model() -> None:
+    assert (await start({}, models=["my-own-model"])).profile.name == CHAT.name
 
 
-def test_the_name_ollama_shortens_is_found() -> None:
-    assert start({"model": "qwen3"}, models=["qwen3:latest", "b"]).name == "openai:qwen3"
+async def test_the_name_ollama_shortens_is_found() -> None:
+    assert (await start({"model": "qwen3"}, models=["qwen3:latest", "b"])).name == "openai:qwen3"
 
 
-def test_a_server_without_a_list_is_believed_to_have_the_model_that_is_named() -> None:
-    engine = start({"model": "a"}, listing=PlainTextResponse("", 404))
+async def test_a_server_without_a_list_is_believed_to_have_the_model_that_is_named() -> None:
+    engine = await start({"model": "a"}, listing=PlainTextResponse("", 404))
     assert engine.name == "openai:a"
 
 
@@ -103,32 +99,30 @@ def test_a_server_without_a_list_is_believed_to_have_the_model_that_is_named() -
         ("http://joe:pw@127.0.0.1:9", "http://127.0.0.1:9/v1"),
     ],
 )
-def test_the_url_may_end_in_v1_or_not_and_a_login_in_it_is_not_repeated(
+async def test_the_url_may_end_in_v1_or_not_and_a_login_in_it_is_not_repeated(
     url: str, says: str
 ) -> None:
     with pytest.raises(EngineGone, match=rf"answers at {says} \("):
-        start({"url": url})
+        await start({"url": url})
 
 
 # --- the request ----------------------------------------------------------------------------------
 
 
-def sent(profile: Any, task: Job, **options: Any) -> dict[str, Any]:
+async def sent(profile: Any, task: Job, **options: Any) -> dict[str, Any]:
     """The body that arrives at the server for ``task``."""
     body: dict[str, Any] = {}
 
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+    async with serving(profile=profile, **options) as (server, engine):
         server.script(Script(pieces=[f"{task.prefix} folgt"]))
         await read(engine, task)
         body.update(server.received[0].body)
         body["path"] = server.received[0].path
-
-    with_engine(work, profile=profile, **options)
     return body
 
 
-def test_a_chat_profile_sends_messages() -> None:
-    body = sent(CHAT, job())
+async def test_a_chat_profile_sends_messages() -> None:
+    body = await sent(CHAT, job())
     assert body["path"] == "/v1/chat/completions"
     assert body["model"] == "test-model"
     assert body["stream"] is True
@@ -136,36 +130,34 @@ def test_a_chat_profile_sends_messages() -> None:
     assert "Good morning!" in body["messages"][-1]["content"]
 
 
-def test_a_raw_profile_sends_its_prompt_as_text() -> None:
-    body = sent(RAW, job())
+async def test_a_raw_profile_sends_its_prompt_as_text() -> None:
+    body = await sent(RAW, job())
     assert body["path"] == "/v1/completions"
     assert "Good morning!" in body["prompt"]
 
 
 @pytest.mark.parametrize("options", [{"owner": "vllm"}, {"vllm_extras": True}])
-def test_vllm_gets_its_fields_when_known_by_its_list_or_told(options: dict[str, Any]) -> None:
-    assert "top_k" in sent(CHAT, job(), **options)
+async def test_vllm_gets_its_fields_when_known_by_its_list_or_told(options: dict[str, Any]) -> None:
+    assert "top_k" in await sent(CHAT, job(), **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"owner": "vllm", "vllm_extras": False}])
-def test_other_servers_do_not_get_them_nor_vllm_when_told_not_to(options: dict[str, Any]) -> None:
-    assert "top_k" not in sent(CHAT, job(), **options)
+async def test_other_servers_do_not_get_them_nor_vllm_when_told_not_to(
+    options: dict[str, Any],
+) -> None:
+    assert "top_k" not in await sent(CHAT, job(), **options)
 
 
-def test_other_servers_start_anew_and_the_prefix_is_taken_off_their_output() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_other_servers_start_anew_and_the_prefix_is_taken_off_their_output() -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=["Gut", "en Mor", "gen!"]))
         assert await read(engine, job(prefix="Guten")) == " Morgen!"
         assert server.received[0].body["messages"][-1]["role"] == "user"
 
-    with_engine(work)
-
 
 @pytest.mark.parametrize("pieces", [["Schönen", " Tag!"], ["Gut"]])
-def test_an_output_that_does_not_keep_the_prefix_is_a_fault(pieces: list[str]) -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_an_output_that_does_not_keep_the_prefix_is_a_fault(pieces: list[str]) -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=pieces))
         with pytest.raises(EngineFault, match="did not keep the text"):
             await read(engine, job(prefix="Guten"))
-
-    with_engine(work)

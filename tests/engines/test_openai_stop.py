@@ -13,9 +13,9 @@ from gateway.engines.openai import CROWD, OpenAIEngine
 from gateway.errors import EngineGone, Overloaded
 from gateway.job import Job
 from tests.engines import reading
-from tests.engines.openai_factory import CHAT, with_engine
-from tests.engines.openai_server import Script, Server
-from tests.engines.reading import idle, read, run
+from tests.engines.openai_factory import CHAT, serving
+from tests.engines.openai_server import Script
+from tests.engines.reading import idle, read
 
 
 def job(id: str = "j1", text: str = "Good morning!", **fields: Any) -> Job:
@@ -25,8 +25,8 @@ def job(id: str = "j1", text: str = "Good morning!", **fields: Any) -> Job:
 # --- stopping -------------------------------------------------------------------------------------
 
 
-def test_closing_the_stream_ends_the_request_at_the_server() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_closing_the_stream_ends_the_request_at_the_server() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=1))
         async with aclosing(engine.translate(job())) as chunks:
             await anext(chunks)
@@ -35,11 +35,9 @@ def test_closing_the_stream_ends_the_request_at_the_server() -> None:
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
-    with_engine(work)
 
-
-def test_cancelling_the_reading_task_ends_the_request_at_the_server() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_cancelling_the_reading_task_ends_the_request_at_the_server() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=0))
         task = asyncio.create_task(read(engine, job()))
         await server.wait(lambda server: server.unfinished == 1)
@@ -50,11 +48,9 @@ def test_cancelling_the_reading_task_ends_the_request_at_the_server() -> None:
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
-    with_engine(work)
 
-
-def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=0))
         task = asyncio.create_task(read(engine, job("j7")))
         await server.wait(lambda server: server.unfinished == 1)
@@ -65,11 +61,9 @@ def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() -> Non
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
-    with_engine(work)
 
-
-def test_nothing_follows_an_abort_not_even_what_has_arrived() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_nothing_follows_an_abort_not_even_what_has_arrived() -> None:
+    async with serving() as (server, engine):
         server.script(Script(pieces=["a", "b"], hold=1))
         async with aclosing(engine.translate(job())) as chunks:
             await anext(chunks)
@@ -79,11 +73,9 @@ def test_nothing_follows_an_abort_not_even_what_has_arrived() -> None:
             with pytest.raises(Aborted):
                 await anext(chunks)
 
-    with_engine(work)
 
-
-def test_abort_of_one_job_leaves_the_others_alone() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_abort_of_one_job_leaves_the_others_alone() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=1), Script(hold=1))
         tasks = [asyncio.create_task(read(engine, job(id))) for id in ("a", "b")]
         await server.wait(lambda server: server.unfinished == 2)
@@ -94,11 +86,9 @@ def test_abort_of_one_job_leaves_the_others_alone() -> None:
         server.release()
         assert await tasks[1] == "Guten Morgen!"
 
-    with_engine(work)
 
-
-def test_an_id_may_be_used_again_as_soon_as_its_job_is_aborted() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_an_id_may_be_used_again_as_soon_as_its_job_is_aborted() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=0))
         first = asyncio.create_task(read(engine, job()))
         await server.wait(lambda server: server.unfinished == 1)
@@ -107,11 +97,9 @@ def test_an_id_may_be_used_again_as_soon_as_its_job_is_aborted() -> None:
         with pytest.raises(Aborted):
             await first
 
-    with_engine(work)
 
-
-def test_a_job_can_be_aborted_before_the_server_begins_to_answer() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_a_job_can_be_aborted_before_the_server_begins_to_answer() -> None:
+    async with serving() as (server, engine):
         server.script(Script(late=True))
         task = asyncio.create_task(read(engine, job()))
         await server.wait(lambda server: server.unfinished == 1)
@@ -121,13 +109,11 @@ def test_a_job_can_be_aborted_before_the_server_begins_to_answer() -> None:
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
-    with_engine(work)
 
-
-def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None:
+async def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None:
     """There are no more than five; a leak takes one for ever."""
 
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+    async with serving(capacity=1) as (server, engine):
         server.default = lambda body: Script(hold=1)
         for turns in [*range(40), *range(40)]:
             tasks = [asyncio.create_task(read(engine, job(f"{turns}.{n}"))) for n in range(CROWD)]
@@ -142,11 +128,9 @@ def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None:
         server.default = lambda body: Script()
         assert await read(engine, job()) == "Guten Morgen!"
 
-    with_engine(work, capacity=1)
 
-
-def test_closing_the_engine_ends_its_jobs_in_engine_gone() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_closing_the_engine_ends_its_jobs_in_engine_gone() -> None:
+    async with serving() as (server, engine):
         server.script(Script(hold=1))
         async with aclosing(engine.translate(job())) as chunks:
             await anext(chunks)
@@ -158,11 +142,9 @@ def test_closing_the_engine_ends_its_jobs_in_engine_gone() -> None:
         with pytest.raises(EngineGone, match="closed"):
             await read(engine, job("j2"))
 
-    with_engine(work)
 
-
-def test_far_more_jobs_than_its_capacity_are_refused_as_overloaded() -> None:
-    async def work(server: Server, engine: OpenAIEngine) -> None:
+async def test_far_more_jobs_than_its_capacity_are_refused_as_overloaded() -> None:
+    async with serving(capacity=1) as (server, engine):
         server.script(*[Script(hold=0)] * CROWD)
         tasks = [asyncio.create_task(read(engine, job(f"j{n}"))) for n in range(CROWD)]
         await server.wait(lambda server: server.unfinished == CROWD)
@@ -173,18 +155,13 @@ def test_far_more_jobs_than_its_capacity_are_refused_as_overloaded() -> None:
         server.release()
         assert set(await asyncio.gather(*tasks)) == {"Guten Morgen!"}
 
-    with_engine(work, capacity=1)
-
 
 # --- life -----------------------------------------------------------------------------------------
 
 
-def test_a_job_before_start_is_refused() -> None:
-    async def main() -> None:
-        engine = OpenAIEngine("http://127.0.0.1:9", profile=CHAT)
-        assert engine.health is Health.STARTING
-        with pytest.raises(EngineGone, match="starting"):
-            await read(engine, job())
-        await engine.aclose()
-
-    run(main)
+async def test_a_job_before_start_is_refused() -> None:
+    engine = OpenAIEngine("http://127.0.0.1:9", profile=CHAT)
+    assert engine.health is Health.STARTING
+    with pytest.raises(EngineGone, match="starting"):
+        await read(engine, job())
+    await engine.aclose()

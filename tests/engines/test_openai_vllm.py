@@ -24,7 +24,7 @@ from gateway.engines.openai import OpenAIEngine
 from tests.engines.reading import job, texts
 from tests.engines.vllm_factory import require
 from tests.models import tiny_llama
-from tests.server.several import ROOMS, children, run
+from tests.server.several import ROOMS, children
 from tests.server.started import Process, gateway
 from tests.talk import Talk
 
@@ -81,58 +81,54 @@ def counted(url: str, *names: str) -> float:
     return sum(map(float, values))
 
 
-def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
-    async def main() -> None:
-        engine = OpenAIEngine(server, profile=profiles.load("embedded"))
-        await engine.start()
-        first = await texts(engine, job("a", "Good morning everybody"))
-        again = await texts(engine, job("b", "Good morning everybody"))
-        assert len(first) > 1
-        assert "".join(first) == "".join(again)
-        await engine.aclose()
-
-    asyncio.run(main())
+async def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
+    engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+    await engine.start()
+    first = await texts(engine, job("a", "Good morning everybody"))
+    again = await texts(engine, job("b", "Good morning everybody"))
+    assert len(first) > 1
+    assert "".join(first) == "".join(again)
+    await engine.aclose()
 
 
 @pytest.mark.parametrize("way", ["abort", "close", "cancel"])
-def test_leaving_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
-    async def main() -> None:
-        engine = OpenAIEngine(server, profile=profiles.load("embedded"))
-        await engine.start()
+async def test_leaving_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
+    engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+    await engine.start()
 
-        async def read() -> None:
-            async with aclosing(engine.translate(job(way, LONG))) as chunks:
-                async for _ in chunks:
-                    seen.set()
-                    if way == "close":
-                        return
+    async def read() -> None:
+        async with aclosing(engine.translate(job(way, LONG))) as chunks:
+            async for _ in chunks:
+                seen.set()
+                if way == "close":
+                    return
 
-        made = await asyncio.to_thread(counted, server, "generation_tokens_total")
-        seen = asyncio.Event()
-        reading = asyncio.create_task(read())
-        await seen.wait()
-        if way == "abort":
-            engine.abort(way)
-            with pytest.raises(Aborted):
-                await reading
-        elif way == "cancel":
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-        else:
+    made = await asyncio.to_thread(counted, server, "generation_tokens_total")
+    seen = asyncio.Event()
+    reading = asyncio.create_task(read())
+    await seen.wait()
+    if way == "abort":
+        engine.abort(way)
+        with pytest.raises(Aborted):
             await reading
-        assert engine.unfinished == 0
-        async with asyncio.timeout(20):
-            left = ("num_requests_running", "num_requests_waiting")
-            while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-        made = await asyncio.to_thread(counted, server, "generation_tokens_total") - made
-        assert made < profiles.load("embedded").max_tokens(200) / 2  # it would have gone on
-        await engine.aclose()
+    elif way == "cancel":
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    else:
+        await reading
+    assert engine.unfinished == 0
+    async with asyncio.timeout(20):
+        left = ("num_requests_running", "num_requests_waiting")
+        while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    made = await asyncio.to_thread(counted, server, "generation_tokens_total") - made
+    assert made < profiles.load("embedded").max_tokens(200) / 2  # it would have gone on
+    await engine.aclose()
 
-    asyncio.run(main())
 
-
-def test_workers_share_the_server_and_one_that_is_killed_leaves_no_work_there(server: str) -> None:
+async def test_workers_share_the_server_and_one_that_is_killed_leaves_no_work_there(
+    server: str,
+) -> None:
     async def seen(port: int, room: str, there: asyncio.Event) -> tuple[str, ...]:
         url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to=de&view=final"
         async with connect(url, max_queue=None) as ws:
@@ -169,6 +165,6 @@ def test_workers_share_the_server_and_one_that_is_killed_leaves_no_work_there(se
         *("--engine", "openai", "--openai-url", server, "--profile", "embedded", "--no-guards"),
         *("--workers", "2", "--port", "FREE", "--log-level", "warning"),
     ) as process:
-        run(process, main)
+        await main(process)
         process.popen.terminate()
         assert process.popen.wait(20) == 0

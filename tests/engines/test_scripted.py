@@ -11,7 +11,7 @@ from gateway.engines.base import Aborted, Health
 from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
-from tests.engines.reading import run_with
+from tests.engines.reading import started
 
 
 def job(id: str = "j1", text: str = "good morning", *, target: str = "de", prefix: str = "") -> Job:
@@ -26,35 +26,29 @@ async def read(engine: ScriptedEngine, job: Job, into: list[str] | None = None) 
     return pieces
 
 
-def test_a_translation_is_the_tagged_source_word_by_word() -> None:
+async def test_a_translation_is_the_tagged_source_word_by_word() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         assert await read(engine, job()) == ["[de]", " good", " morning"]
 
-    run_with(engine, work)
 
-
-def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
+async def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
     engine = ScriptedEngine({("good morning", "de"): ["Guten", "", " Morgen"]})
 
-    async def work() -> None:
+    async with started(engine):
         assert await read(engine, job()) == ["Guten", " Morgen"]
         assert await read(engine, job(target="fr")) == ["[fr]", " good", " morning"]
 
-    run_with(engine, work)
 
-
-def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> None:
+async def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         assert await read(engine, job(prefix="[de] good")) == [" morning"]
         assert await read(engine, job(prefix="[de] good morning")) == []
         assert await read(engine, job(prefix="Guten")) == [" good", " morning"]
         assert await read(engine, job(prefix="Guten Morgen ihr alle")) == []
-
-    run_with(engine, work)
 
 
 def test_it_offers_any_pair_of_its_languages() -> None:
@@ -64,10 +58,10 @@ def test_it_offers_any_pair_of_its_languages() -> None:
     assert not profile.supports("en", "fr")
 
 
-def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
+async def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         engine.hold()
         pieces: list[str] = []
         async with asyncio.TaskGroup() as group:
@@ -81,13 +75,11 @@ def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
         assert pieces == ["[de]", " good", " morning"]
         assert engine.unfinished == 0
 
-    run_with(engine, work)
 
-
-def test_release_lets_everything_go() -> None:
+async def test_release_lets_everything_go() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         engine.hold()
         async with asyncio.TaskGroup() as group:
             reads = [group.create_task(read(engine, job(str(n)))) for n in range(3)]
@@ -95,13 +87,11 @@ def test_release_lets_everything_go() -> None:
             engine.release()
         assert [len(task.result()) for task in reads] == [3, 3, 3]
 
-    run_with(engine, work)
 
-
-def test_abort_ends_a_held_job_in_the_same_turn() -> None:
+async def test_abort_ends_a_held_job_in_the_same_turn() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         engine.hold()
         reading = asyncio.create_task(read(engine, job()))
         await engine.step()
@@ -112,26 +102,22 @@ def test_abort_ends_a_held_job_in_the_same_turn() -> None:
             await reading
         assert list(engine.aborted) == ["j1"]
 
-    run_with(engine, work)
 
-
-def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
+async def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
     engine = ScriptedEngine(delay=3600)
 
-    async def work() -> None:
+    async with started(engine):
         reading = asyncio.create_task(read(engine, job()))
         await asyncio.sleep(0)
         engine.abort("j1")
         with pytest.raises(Aborted):
             await reading
 
-    run_with(engine, work)
 
-
-def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
+async def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         chunks = engine.translate(job())
         assert await anext(chunks) == Chunk("[de]")
         engine.abort("j1")
@@ -143,13 +129,11 @@ def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
         await chunks.aclose()
         assert list(engine.aborted) == ["j1", "j2"]
 
-    run_with(engine, work)
 
-
-def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
+async def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         old, new = engine.translate(job()), engine.translate(job())
         await anext(old)
         engine.abort("j1")
@@ -160,13 +144,11 @@ def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
         await new.aclose()
         assert engine.unfinished == 0
 
-    run_with(engine, work)
 
-
-def test_a_cancelled_held_job_leaves_the_gate() -> None:
+async def test_a_cancelled_held_job_leaves_the_gate() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         engine.hold()
         first = asyncio.create_task(read(engine, job("j1")))
         pieces: list[str] = []
@@ -183,13 +165,11 @@ def test_a_cancelled_held_job_leaves_the_gate() -> None:
         await second
         assert list(engine.started) == ["j1", "j2"]
 
-    run_with(engine, work)
 
-
-def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
+async def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
     engine = ScriptedEngine(fault=failing(EngineFault("Out of memory."), at=1))
 
-    async def work() -> None:
+    async with started(engine):
         pieces: list[str] = []
         with pytest.raises(EngineFault, match="Out of memory"):
             await read(engine, job(), pieces)
@@ -198,13 +178,11 @@ def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
         assert not engine.aborted
         assert len(await read(engine, job())) == 3, "only the first job was to fail"
 
-    run_with(engine, work)
 
-
-def test_death_ends_every_job_and_refuses_new_ones() -> None:
+async def test_death_ends_every_job_and_refuses_new_ones() -> None:
     engine = ScriptedEngine()
 
-    async def work() -> None:
+    async with started(engine):
         engine.hold()
         reading = asyncio.create_task(read(engine, job()))
         await engine.step()
@@ -216,19 +194,15 @@ def test_death_ends_every_job_and_refuses_new_ones() -> None:
         with pytest.raises(EngineGone):
             await read(engine, job())
 
-    run_with(engine, work)
 
-
-def test_a_pace_is_kept_by_the_clock() -> None:
+async def test_a_pace_is_kept_by_the_clock() -> None:
     engine = ScriptedEngine(delay=0.001, pace=0.001)
 
-    async def work() -> None:
+    async with started(engine):
         loop = asyncio.get_running_loop()
         start = loop.time()
         assert len(await read(engine, job())) == 3
         assert loop.time() - start >= 0.0025, "the loop's clock may not run fast"
-
-    run_with(engine, work)
 
 
 def test_its_memory_of_jobs_is_bounded() -> None:
@@ -237,11 +211,11 @@ def test_its_memory_of_jobs_is_bounded() -> None:
     assert engine.started.maxlen == engine.aborted.maxlen == HISTORY
 
 
-def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() -> None:
+async def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() -> None:
     engine = ScriptedEngine(faults=0.5)
     seen: list[bool] = []
 
-    async def work() -> None:
+    async with started(engine):
         for _ in range(19):
             try:
                 await read(engine, job())
@@ -254,5 +228,3 @@ def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() ->
         with pytest.raises(EngineGone):
             await read(engine, job())
         assert engine.health is Health.DEAD
-
-    run_with(engine, work)

@@ -21,24 +21,21 @@ from tests.engines.reading import job, read
 from tests.models import store_as_int8, tiny_llama
 
 
-def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get_it(
+async def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # `start` sets it; undone after
     monkeypatch.setitem(sys.modules, "vllm", None)
     engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct")
 
-    async def work() -> None:
-        with pytest.raises(EngineFault, match="vLLM cannot be used") as raised:
-            await engine.start()
-        assert raised.value.hint == "pip install 'caption-gateway[vllm]'"
-        assert engine.health is Health.DEAD
-        with pytest.raises(EngineGone):
-            await read(engine, job("late"))
-        await engine.aclose()
-        assert engine.health is Health.CLOSED
-
-    asyncio.run(work())
+    with pytest.raises(EngineFault, match="vLLM cannot be used") as raised:
+        await engine.start()
+    assert raised.value.hint == "pip install 'caption-gateway[vllm]'"
+    assert engine.health is Health.DEAD
+    with pytest.raises(EngineGone):
+        await read(engine, job("late"))
+    await engine.aclose()
+    assert engine.health is Health.CLOSED
 
 
 def test_the_profile_is_found_by_the_name_of_the_model_or_by_its_configuration(
@@ -124,7 +121,7 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
     }
 
 
-def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() -> None:
+async def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() -> None:
     steps: list[str] = []
 
     async def abort(pipe: asyncio.Event) -> None:
@@ -149,7 +146,7 @@ def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() ->
         assert begin(immediate()) is None
         assert steps[-1] == "done"
 
-    asyncio.run(work())
+    await work()
 
 
 def test_a_process_that_is_nobodys_child_has_no_parent_to_follow() -> None:

@@ -20,7 +20,6 @@ from gateway.replay.script import Update, Utterance
 from gateway.replay.watch import Watch
 from gateway.terminal import Screen
 from tests.live import Live, running, until
-from tests.talk import run
 
 PACE = 0.02
 """Seconds between updates: the tests wait for nothing but what they say."""
@@ -61,94 +60,76 @@ def finals(readings: list[Reading]) -> list[str]:
     return [one.final.text if one.final else "" for one in readings]
 
 
-def test_every_reader_sees_the_captions_of_every_speaker() -> None:
-    async def main() -> None:
-        async with running() as live:
-            said = meeting("One two three.", "Four.", speaker="Anna")
-            said += meeting("Five six.", speaker="Ben")
-            replay = player(live, sorted(said, key=lambda one: one.t0))
-            await replay.play()
-            assert (replay.whole, replay.refused, replay.engine) == (True, 0, "scripted")
-            for lang in ("de", "fr"):
-                for view in replay.views:
-                    readings = replay.readings(lang, view)
-                    assert sorted(finals(readings)) == sorted(
-                        f"[{lang}] {text}" for text in ("One two three.", "Four.", "Five six.")
-                    )
-                    assert figures(readings, lang).lost == 0
-            assert not live.hub.sessions
-
-    run(main)
+async def test_every_reader_sees_the_captions_of_every_speaker() -> None:
+    async with running() as live:
+        said = meeting("One two three.", "Four.", speaker="Anna")
+        said += meeting("Five six.", speaker="Ben")
+        replay = player(live, sorted(said, key=lambda one: one.t0))
+        await replay.play()
+        assert (replay.whole, replay.refused, replay.engine) == (True, 0, "scripted")
+        for lang in ("de", "fr"):
+            for view in replay.views:
+                readings = replay.readings(lang, view)
+                assert sorted(finals(readings)) == sorted(
+                    f"[{lang}] {text}" for text in ("One two three.", "Four.", "Five six.")
+                )
+                assert figures(readings, lang).lost == 0
+        assert not live.hub.sessions
 
 
-def test_what_was_said_has_the_times_at_which_it_was_sent() -> None:
-    async def main() -> None:
-        async with running() as live:
-            said = meeting("One two three.")
-            replay = player(live, said)
-            await replay.play()
-            (reading, *_) = replay.readings("de", "live")
-            assert [one.text for one in reading.said.updates] == [
-                "one",
-                "one two",
-                "one two three.",
-            ]
-            times = [one.at for one in reading.said.updates]
-            assert all(at >= one.at for at, one in zip(times, said[0].updates, strict=True))
-            assert times[-1] <= reading.said.t1 <= reading.shown[-1].at <= replay.seconds
-
-    run(main)
+async def test_what_was_said_has_the_times_at_which_it_was_sent() -> None:
+    async with running() as live:
+        said = meeting("One two three.")
+        replay = player(live, said)
+        await replay.play()
+        (reading, *_) = replay.readings("de", "live")
+        assert [one.text for one in reading.said.updates] == [
+            "one",
+            "one two",
+            "one two three.",
+        ]
+        times = [one.at for one in reading.said.updates]
+        assert all(at >= one.at for at, one in zip(times, said[0].updates, strict=True))
+        assert times[-1] <= reading.said.t1 <= reading.shown[-1].at <= replay.seconds
 
 
-def test_captions_of_others_in_the_room_are_not_measured() -> None:
-    async def main() -> None:
-        async with running() as live:
-            first = player(live, meeting("One two."), room="demo")
-            second = player(live, meeting("Three."), room="demo")
-            await asyncio.gather(first.play(), second.play())
-            assert finals(first.readings("de", "live")) == ["[de] One two."]
-            assert finals(second.readings("de", "live")) == ["[de] Three."]
-
-    run(main)
+async def test_captions_of_others_in_the_room_are_not_measured() -> None:
+    async with running() as live:
+        first = player(live, meeting("One two."), room="demo")
+        second = player(live, meeting("Three."), room="demo")
+        await asyncio.gather(first.play(), second.play())
+        assert finals(first.readings("de", "live")) == ["[de] One two."]
+        assert finals(second.readings("de", "live")) == ["[de] Three."]
 
 
-def test_a_caption_that_fails_is_counted() -> None:
-    async def main() -> None:
-        fault = failing(EngineFault("It broke."), times=1000)
-        engine = ScriptedEngine(fault=lambda job, n: job.target == "fr" and fault(job, n))
-        async with running(engine) as live:
-            replay = player(live, meeting("One."))
-            await replay.play()
-            found = figures(replay.readings("fr", "live"), "fr")
-            assert (found.captions, found.failed, found.lost) == (0, 1, 0)
-            assert figures(replay.readings("de", "live"), "de").captions == 1
-
-    run(main)
+async def test_a_caption_that_fails_is_counted() -> None:
+    fault = failing(EngineFault("It broke."), times=1000)
+    engine = ScriptedEngine(fault=lambda job, n: job.target == "fr" and fault(job, n))
+    async with running(engine) as live:
+        replay = player(live, meeting("One."))
+        await replay.play()
+        found = figures(replay.readings("fr", "live"), "fr")
+        assert (found.captions, found.failed, found.lost) == (0, 1, 0)
+        assert figures(replay.readings("de", "live"), "de").captions == 1
 
 
-def test_a_text_that_is_not_taken_is_counted_and_told() -> None:
-    async def main() -> None:
-        async with running(limits=Limits(text=9)) as live:
-            out = io.StringIO()
-            replay = player(live, meeting("One.", "Too long for it."), screen=Screen(out))
-            await replay.play()
-            assert finals(replay.readings("de", "live")) == ["[de] One."]
-            assert replay.refused > 1
-            assert "! " in out.getvalue()
-
-    run(main)
+async def test_a_text_that_is_not_taken_is_counted_and_told() -> None:
+    async with running(limits=Limits(text=9)) as live:
+        out = io.StringIO()
+        replay = player(live, meeting("One.", "Too long for it."), screen=Screen(out))
+        await replay.play()
+        assert finals(replay.readings("de", "live")) == ["[de] One."]
+        assert replay.refused > 1
+        assert "! " in out.getvalue()
 
 
-def test_without_a_screen_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        async with running(limits=Limits(text=9)) as live:
-            await player(live, meeting("One.", "Too long for it.")).play()
-
-    run(main)
+async def test_without_a_screen_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(limits=Limits(text=9)) as live:
+        await player(live, meeting("One.", "Too long for it.")).play()
     assert capsys.readouterr().out == ""
 
 
-def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
+async def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(Watch):
@@ -157,143 +138,116 @@ def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
 
     monkeypatch.setattr(play, "Watch", Broken)
 
-    async def main() -> None:
-        async with running() as live:
-            with pytest.raises(ExceptionGroup) as caught:
-                await player(live, meeting("One.")).play()
-            assert caught.value.subgroup(ZeroDivisionError) is not None
-
-    run(main)
+    async with running() as live:
+        with pytest.raises(ExceptionGroup) as caught:
+            await player(live, meeting("One.")).play()
+        assert caught.value.subgroup(ZeroDivisionError) is not None
 
 
-def test_a_final_text_is_said_until_there_is_a_place_for_it() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        async with running(engine, Limits(inflight=1)) as live:
-            engine.hold()
-            said = [replace(one, updates=()) for one in meeting("One.", "Two.")]
-            replay = player(live, said, to=("de",), views=("final",))
-            playing = asyncio.create_task(replay.play())
-            await until(lambda: any(one.errors for one in live.hub.sessions.values()))
-            engine.release()
+async def test_a_final_text_is_said_until_there_is_a_place_for_it() -> None:
+    engine = ScriptedEngine()
+    async with running(engine, Limits(inflight=1)) as live:
+        engine.hold()
+        said = [replace(one, updates=()) for one in meeting("One.", "Two.")]
+        replay = player(live, said, to=("de",), views=("final",))
+        playing = asyncio.create_task(replay.play())
+        await until(lambda: any(one.errors for one in live.hub.sessions.values()))
+        engine.release()
+        await playing
+        assert finals(replay.readings("de", "final")) == ["[de] One.", "[de] Two."]
+
+
+async def test_a_replay_that_is_cancelled_has_what_had_ended() -> None:
+    engine = ScriptedEngine()
+    async with running(engine) as live:
+        said = meeting("One.", "Two three.")
+        replay = player(live, said, to=("de",), views=("live",))
+        playing = asyncio.create_task(replay.play())
+        await until(lambda: bool(replay.readings("de", "live")))
+        engine.hold()
+        await until(lambda: len(replay._said) == 2)
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
             await playing
-            assert finals(replay.readings("de", "final")) == ["[de] One.", "[de] Two."]
-
-    run(main)
-
-
-def test_a_replay_that_is_cancelled_has_what_had_ended() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        async with running(engine) as live:
-            said = meeting("One.", "Two three.")
-            replay = player(live, said, to=("de",), views=("live",))
-            playing = asyncio.create_task(replay.play())
-            await until(lambda: bool(replay.readings("de", "live")))
-            engine.hold()
-            await until(lambda: len(replay._said) == 2)
-            playing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await playing
-            assert not replay.whole
-            assert finals(replay.readings("de", "live")) == ["[de] One."]
-            engine.release()
-
-    run(main)
+        assert not replay.whole
+        assert finals(replay.readings("de", "live")) == ["[de] One."]
+        engine.release()
 
 
-def test_a_gateway_that_stops_ends_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_stops_ends_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play, "PATIENCE_S", 0.0)
 
-    async def main() -> None:
-        async with running(ScriptedEngine(delay=60.0), drain_s=0.0) as live:
-            replay = player(live, meeting("One."))
-            playing = asyncio.create_task(replay.play())
-            await until(lambda: bool(replay._said))
-            live.server.should_exit = True
-            with pytest.raises(Lost):
-                await playing
-            assert replay.begun
-
-    run(main)
+    async with running(ScriptedEngine(delay=60.0), drain_s=0.0) as live:
+        replay = player(live, meeting("One."))
+        playing = asyncio.create_task(replay.play())
+        await until(lambda: bool(replay._said))
+        live.server.should_exit = True
+        with pytest.raises(Lost):
+            await playing
+        assert replay.begun
 
 
-def test_a_language_that_the_gateway_does_not_have_is_named() -> None:
-    async def main() -> None:
-        async with running() as live:
-            with pytest.raises(ValueError, match="does not have tlh. It has: ar, de, en"):
-                await player(live, meeting("One."), to=("de", "tlh")).play()
-            with pytest.raises(Refused, match="tlh"):
-                await player(live, meeting("One.", lang="tlh")).play()
-            assert not player(live, meeting("One.")).begun
-
-    run(main)
+async def test_a_language_that_the_gateway_does_not_have_is_named() -> None:
+    async with running() as live:
+        with pytest.raises(ValueError, match="does not have tlh. It has: ar, de, en"):
+            await player(live, meeting("One."), to=("de", "tlh")).play()
+        with pytest.raises(Refused, match="tlh"):
+            await player(live, meeting("One.", lang="tlh")).play()
+        assert not player(live, meeting("One.")).begun
 
 
-def test_the_final_texts_alone_are_translated_to_compare_with() -> None:
-    async def main() -> None:
-        fault = failing(EngineFault("It broke."), times=1000)
-        engine = ScriptedEngine(fault=lambda job, n: job.text == "Two." and fault(job, n))
-        async with running(engine, Limits(text=9)) as live:
-            replay = player(live, meeting("One.", "Two.", "Too long for it."), to=("de",))
-            await replay.compare()
-            assert replay.offline == {("None1", "de"): "[de] One.", ("None2", "de"): ""}
-            assert replay.tokens_offline == 2
-
-    run(main)
+async def test_the_final_texts_alone_are_translated_to_compare_with() -> None:
+    fault = failing(EngineFault("It broke."), times=1000)
+    engine = ScriptedEngine(fault=lambda job, n: job.text == "Two." and fault(job, n))
+    async with running(engine, Limits(text=9)) as live:
+        replay = player(live, meeting("One.", "Two.", "Too long for it."), to=("de",))
+        await replay.compare()
+        assert replay.offline == {("None1", "de"): "[de] One.", ("None2", "de"): ""}
+        assert replay.tokens_offline == 2
 
 
-def test_engine_tokens_are_counted() -> None:
-    async def main() -> None:
-        async with running() as live:
-            assert await tokens(live.ws) == 0
-            replay = player(live, meeting("One two."), to=("de",))
-            await replay.play()
-            assert replay.tokens is not None
-            assert replay.tokens >= 3
-            assert await tokens(live.socket) == await tokens(live.http) == replay.tokens
-
-    run(main)
+async def test_engine_tokens_are_counted() -> None:
+    async with running() as live:
+        assert await tokens(live.ws) == 0
+        replay = player(live, meeting("One two."), to=("de",))
+        await replay.play()
+        assert replay.tokens is not None
+        assert replay.tokens >= 3
+        assert await tokens(live.socket) == await tokens(live.http) == replay.tokens
 
 
-def test_a_gateway_without_counters_is_replayed_all_the_same(
+async def test_a_gateway_without_counters_is_replayed_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        async with running() as live:
-            assert await tokens(live.ws + "/nothing") is None
-            assert await tokens("127.0.0.1:1") is None
+    async with running() as live:
+        assert await tokens(live.ws + "/nothing") is None
+        assert await tokens("127.0.0.1:1") is None
 
-            async def none(*_: object) -> None:
-                return None
+        async def none(*_: object) -> None:
+            return None
 
-            monkeypatch.setattr(play, "tokens", none)
-            replay = player(live, meeting("One."))
-            await replay.play()
-            assert replay.tokens is None
-
-    run(main)
+        monkeypatch.setattr(play, "tokens", none)
+        replay = player(live, meeting("One."))
+        await replay.play()
+        assert replay.tokens is None
 
 
-def test_captions_are_shown_while_they_grow() -> None:
+async def test_captions_are_shown_while_they_grow() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    async def main() -> None:
-        engine = ScriptedEngine(pace=0.01)
-        async with running(engine) as live:
-            out = Terminal()
-            said = meeting("One two three four.", speaker="Anna") + meeting("Five.")
-            await player(live, said, screen=Screen(out)).play()
-            text = out.getvalue()
-            assert "Anna: One two three four.\n" in text
-            assert "Speaker: Five.\n" in text
-            for lang in ("de", "fr"):
-                assert text.count(f"[{lang}] [{lang}] One two three four.\n") >= 1
-            assert text.index("[de] [de]") < text.index("Anna: ")
-
-    run(main)
+    engine = ScriptedEngine(pace=0.01)
+    async with running(engine) as live:
+        out = Terminal()
+        said = meeting("One two three four.", speaker="Anna") + meeting("Five.")
+        await player(live, said, screen=Screen(out)).play()
+        text = out.getvalue()
+        assert "Anna: One two three four.\n" in text
+        assert "Speaker: Five.\n" in text
+        for lang in ("de", "fr"):
+            assert text.count(f"[{lang}] [{lang}] One two three four.\n") >= 1
+        assert text.index("[de] [de]") < text.index("Anna: ")
 
 
 # --- files ---------------------------------------------------------------------------------------

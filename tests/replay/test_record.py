@@ -24,7 +24,6 @@ from gateway.replay import script
 from gateway.replay.record import Recorder, record
 from gateway.replay.script import Shown, Update, Utterance
 from tests.live import running, until
-from tests.talk import run
 
 MS = Timing(queue=0, first=0, total=0)
 
@@ -111,48 +110,42 @@ def test_only_so_many_wait_to_be_written() -> None:
     assert [one.id for one in found] == ["a"]
 
 
-def test_a_live_room_is_recorded_and_can_be_played_again() -> None:
-    async def main() -> None:
-        async with running(ScriptedEngine()) as live:
-            found: list[Utterance] = []
-            heard: list[str] = []
-            recorder = Recorder(("en", "de"), found.append)
+async def test_a_live_room_is_recorded_and_can_be_played_again() -> None:
+    async with running(ScriptedEngine()) as live:
+        found: list[Utterance] = []
+        heard: list[str] = []
+        recorder = Recorder(("en", "de"), found.append)
 
-            def said(source: Source) -> None:
-                heard.append(source.text)
+        def said(source: Source) -> None:
+            heard.append(source.text)
 
-            async with connect(live.ws, room="demo", to=("de",)) as client:
-                await client.caption(await client.say("before"), "de")
-            recording = asyncio.create_task(record(live.ws, "demo", ("en", "de"), recorder, said))
-            await until(lambda: any(session.langs for session in live.hub.sessions.values()))
-            async with connect(live.ws, room="demo", source="en", speaker="Anna") as client:
-                for text in ("good", "good morning"):
-                    await client.say(text, id="a", final=False)
-                await until(lambda: bool(recorder._watch.history("a", "en")))
-                await client.say("Good morning.", id="a")
-                await client.bye()
-            await until(lambda: bool(heard))
-            async with connect(live.ws, room="demo", role="view", to=("de",)) as client:
-                await client.caption("a", "de")
-            recording.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await recording
-            recorder.end()
-            assert heard == ["Good morning."]
-            (one,) = found
-            assert (one.lang, one.text, one.speaker) == ("en", "Good morning.", "Anna")
-            assert one.updates
-            assert all("Good morning.".lower().startswith(update.text) for update in one.updates)
-            line = msgspec.json.encode(one).decode()
-            assert script.parse(line, Random(0)) == found
-
-    run(main)
+        async with connect(live.ws, room="demo", to=("de",)) as client:
+            await client.caption(await client.say("before"), "de")
+        recording = asyncio.create_task(record(live.ws, "demo", ("en", "de"), recorder, said))
+        await until(lambda: any(session.langs for session in live.hub.sessions.values()))
+        async with connect(live.ws, room="demo", source="en", speaker="Anna") as client:
+            for text in ("good", "good morning"):
+                await client.say(text, id="a", final=False)
+            await until(lambda: bool(recorder._watch.history("a", "en")))
+            await client.say("Good morning.", id="a")
+            await client.bye()
+        await until(lambda: bool(heard))
+        async with connect(live.ws, room="demo", role="view", to=("de",)) as client:
+            await client.caption("a", "de")
+        recording.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await recording
+        recorder.end()
+        assert heard == ["Good morning."]
+        (one,) = found
+        assert (one.lang, one.text, one.speaker) == ("en", "Good morning.", "Anna")
+        assert one.updates
+        assert all("Good morning.".lower().startswith(update.text) for update in one.updates)
+        line = msgspec.json.encode(one).decode()
+        assert script.parse(line, Random(0)) == found
 
 
-def test_a_language_that_the_gateway_does_not_have_is_named() -> None:
-    async def main() -> None:
-        async with running() as live:
-            with pytest.raises(ValueError, match="does not have tlh"):
-                await record(live.ws, "demo", ("tlh",), Recorder(("tlh",), lambda _: None))
-
-    run(main)
+async def test_a_language_that_the_gateway_does_not_have_is_named() -> None:
+    async with running() as live:
+        with pytest.raises(ValueError, match="does not have tlh"):
+            await record(live.ws, "demo", ("tlh",), Recorder(("tlh",), lambda _: None))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,6 @@ ROOMS = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in
 def workers(*flags: str, count: int = 2) -> contextlib.AbstractContextManager[Process]:
     """A gateway of so many processes."""
     return gateway(*SCRIPTED, "--workers", str(count), "--scripted-pace", "0.01", *flags)
-
-
-def run(process: Process, main: Callable[[Process], Awaitable[None]]) -> None:
-    """Do something with it, in bounded time."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(50):
-            await main(process)
-
-    asyncio.run(bounded())
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,6 @@ from gateway.server.hub import Hub
 from gateway.sqlite import SqliteStore
 from tests.live import until
 from tests.properties.test_memory import LOG_BYTES, taken
-from tests.talk import run
 
 SENTENCES = {
     "German": "Schöne Grüße aus Köln, wir müssen über die Größe der Räume reden. ",
@@ -32,46 +31,43 @@ ROUNDS = 60
 
 
 @pytest.mark.parametrize("script", SENTENCES)
-def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
+async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
     script: str, tmp_path: Path
 ) -> None:
     limits = Limits(log_bytes=BOUND, memory_bytes=2 * BOUND, rate=1e6, burst=10**6)
     text = (SENTENCES[script] * 100)[:1_900]
 
-    async def main() -> None:
-        engine = ScriptedEngine()
-        await engine.start()
-        store = SqliteStore(tmp_path / "rooms.db", limits)
-        await store.open()
-        hub = Hub(engine, limits, store=store)
-        sessions = []
-        for n in range(ROOMS):
-            await hub.fetch(f"room{n}")
-            sessions.append(hub.open(Seat(room=f"room{n}", targets=("de",), view="final")))
-        remembered = 0
-        for n in range(ROUNDS):
-            for session in sessions:
-                said = {"type": "say", "text": f"{n} {text}", "speaker": f"{text[:90]} {n}"}
-                hub.receive(session, json.dumps(said))
-            await until(lambda: not any(session.inflight for session in sessions))
-            for session in sessions:
-                session.outbox.take()
-                log, memory = session.room.log, session.room.memory
-                assert log.bytes <= BOUND
-                assert taken(log) <= BOUND + LOG_BYTES
-                texts = {id(one.text): one.text for one in memory.utterances.values()}
-                assert sum(map(getsizeof, texts.values())) <= BOUND
-                remembered = max(remembered, len(memory))
-            if n % 10 == 9:
-                await store.flush()
-                hub.sweep()
-                logs = sum(taken(session.room.log) for session in sessions)
-                assert logs <= limits.memory_bytes + ROOMS * LOG_BYTES
-                # What is new is written before what the log has dropped is deleted.
-                assert store.path.stat().st_size <= 2 * ROOMS * BOUND + FILE
-        assert 1 < remembered < ROUNDS / 2
+    engine = ScriptedEngine()
+    await engine.start()
+    store = SqliteStore(tmp_path / "rooms.db", limits)
+    await store.open()
+    hub = Hub(engine, limits, store=store)
+    sessions = []
+    for n in range(ROOMS):
+        await hub.fetch(f"room{n}")
+        sessions.append(hub.open(Seat(room=f"room{n}", targets=("de",), view="final")))
+    remembered = 0
+    for n in range(ROUNDS):
         for session in sessions:
-            hub.close(session)
-        await store.close()
-
-    run(main)
+            said = {"type": "say", "text": f"{n} {text}", "speaker": f"{text[:90]} {n}"}
+            hub.receive(session, json.dumps(said))
+        await until(lambda: not any(session.inflight for session in sessions))
+        for session in sessions:
+            session.outbox.take()
+            log, memory = session.room.log, session.room.memory
+            assert log.bytes <= BOUND
+            assert taken(log) <= BOUND + LOG_BYTES
+            texts = {id(one.text): one.text for one in memory.utterances.values()}
+            assert sum(map(getsizeof, texts.values())) <= BOUND
+            remembered = max(remembered, len(memory))
+        if n % 10 == 9:
+            await store.flush()
+            hub.sweep()
+            logs = sum(taken(session.room.log) for session in sessions)
+            assert logs <= limits.memory_bytes + ROOMS * LOG_BYTES
+            # What is new is written before what the log has dropped is deleted.
+            assert store.path.stat().st_size <= 2 * ROOMS * BOUND + FILE
+    assert 1 < remembered < ROUNDS / 2
+    for session in sessions:
+        hub.close(session)
+    await store.close()

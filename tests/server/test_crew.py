@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -58,14 +58,6 @@ async def crew() -> AsyncIterator[tuple[Crew, int]]:
             folder.rmdir()
 
 
-def run(main: Callable[[], object]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(50):
-            await main()  # type: ignore[misc]
-
-    asyncio.run(bounded())
-
-
 def get(port: int, path: str) -> tuple[int, str]:
     """The status, and the body."""
     try:
@@ -76,189 +68,160 @@ def get(port: int, path: str) -> tuple[int, str]:
             return refused.code, refused.read().decode()
 
 
-def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_other_has_it(
+async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_other_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        async with crew() as (made, port):
-            made._processes[1].kill()
-            await until(lambda: 1 not in made._processes)
-            path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
-            assert (await asyncio.to_thread(get, port, path))[0] == 503
-            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-            assert 'gateway_up{worker="1"} 0' in shown
-            assert 'gateway_up{worker="0"} 1' in shown
-            assert 'gateway_handover_total{worker="0",how="refused"} 1.0' in shown
-            assert 'gateway_handover_held{worker="0"} 0.0' in shown
-            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
-                await Talk(ws).send("this one is here")
-                await Talk(ws).until("final")
-
     monkeypatch.setattr(module, "BACK_S", (60.0, 60.0))
-    run(main)
+    async with crew() as (made, port):
+        made._processes[1].kill()
+        await until(lambda: 1 not in made._processes)
+        path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
+        assert (await asyncio.to_thread(get, port, path))[0] == 503
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_up{worker="1"} 0' in shown
+        assert 'gateway_up{worker="0"} 1' in shown
+        assert 'gateway_handover_total{worker="0",how="refused"} 1.0' in shown
+        assert 'gateway_handover_held{worker="0"} 0.0' in shown
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
+            await Talk(ws).send("this one is here")
+            await Talk(ws).until("final")
 
 
-def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_rooms(
+async def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_rooms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        async with crew() as (made, port):
-            while 1 in made._members:
-                process = made._processes.get(1)
-                if process is not None and process.returncode is None:
-                    process.kill()
-                await asyncio.sleep(0)
-            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
-                client = Talk(ws)
-                assert (await client.next())["room"] == ROOMS[1]
-                await client.send("it is taken over")
-                await client.until("final")
-            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-            assert 'gateway_up{worker="0"} 1' in shown
-            assert 'gateway_up{worker="1"} 0' in shown, "who looks is still told"
-
     monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
     monkeypatch.setattr(module, "FAILURES", 3)
-    run(main)
+    async with crew() as (made, port):
+        while 1 in made._members:
+            process = made._processes.get(1)
+            if process is not None and process.returncode is None:
+                process.kill()
+            await asyncio.sleep(0)
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+            client = Talk(ws)
+            assert (await client.next())["room"] == ROOMS[1]
+            await client.send("it is taken over")
+            await client.until("final")
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_up{worker="0"} 1' in shown
+        assert 'gateway_up{worker="1"} 0' in shown, "who looks is still told"
 
 
-def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
+async def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        settings = Settings(
-            engine="scripted", port=0, workers=1, signing_key="x" * 32, log_level="warning"
-        )
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: made._announced)
-        made._processes[0].kill()
-        assert await running == 1
-
     monkeypatch.setattr(module, "FAILURES", 1)
-    run(main)
+    settings = Settings(
+        engine="scripted", port=0, workers=1, signing_key="x" * 32, log_level="warning"
+    )
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._announced)
+    made._processes[0].kill()
+    assert await running == 1
 
 
-def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
+async def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with crew() as (made, port):
-            first = made._processes[1]
-            first.send_signal(signal.SIGSTOP)
-            await until(lambda: made._processes.get(1) not in (None, first) and 1 in made._ready)
-            async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
-                await Talk(ws).send("it is there again")
-                await Talk(ws).until("final")
-            shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-            assert 'gateway_worker_starts_total{worker="0"} 1.0' in shown
-            assert 'gateway_worker_starts_total{worker="1"} 2.0' in shown
-        said = [record.getMessage() for record in caplog.records]
-        assert "worker 1 has said nothing for 2 s" in said
-        assert "worker 1 hangs, and is ended" in said
-        assert not any("worker 0" in line for line in said)
-
     monkeypatch.setattr(module, "LATE_S", 2.0)
     monkeypatch.setattr(module, "HANG_S", 4.0)
-    run(main)
+    async with crew() as (made, port):
+        first = made._processes[1]
+        first.send_signal(signal.SIGSTOP)
+        await until(lambda: made._processes.get(1) not in (None, first) and 1 in made._ready)
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+            await Talk(ws).send("it is there again")
+            await Talk(ws).until("final")
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_worker_starts_total{worker="0"} 1.0' in shown
+        assert 'gateway_worker_starts_total{worker="1"} 2.0' in shown
+    said = [record.getMessage() for record in caplog.records]
+    assert "worker 1 has said nothing for 2 s" in said
+    assert "worker 1 hangs, and is ended" in said
+    assert not any("worker 0" in line for line in said)
 
 
-def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
+async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
     tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        shown, entry = keys.made(keys.Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
-        file = tmp_path / "keys.toml"
-        file.write_text(entry)
-        settings = Settings(
-            engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file)
-        )
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: bool(made._processes))
-        os.kill(os.getpid(), signal.SIGHUP)
-        await until(lambda: bool(made._unread))
-        await until(lambda: made._announced or running.done())
-        assert made._announced and not made._unread
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == 0
-
-    run(main)
+    shown, entry = keys.made(keys.Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file = tmp_path / "keys.toml"
+    file.write_text(entry)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file))
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    os.kill(os.getpid(), signal.SIGHUP)
+    await until(lambda: bool(made._unread))
+    await until(lambda: made._announced or running.done())
+    assert made._announced and not made._unread
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
 
 
-def test_a_worker_that_is_not_ready_for_long_is_told_of(
+async def test_a_worker_that_is_not_ready_for_long_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: bool(made._processes))
-        made._processes[0].send_signal(signal.SIGSTOP)
-        await until(lambda: len(caplog.records) > 1)
-        made._processes[0].send_signal(signal.SIGCONT)
-        await until(lambda: made._announced)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == 0
-        assert "worker 0 is not ready after 0 s" in caplog.records[0].getMessage()
-
     monkeypatch.setattr(module, "SLOW_S", 0.1)
-    run(main)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    made._processes[0].send_signal(signal.SIGSTOP)
+    await until(lambda: len(caplog.records) > 1)
+    made._processes[0].send_signal(signal.SIGCONT)
+    await until(lambda: made._announced)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+    assert "worker 0 is not ready after 0 s" in caplog.records[0].getMessage()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
-def test_a_worker_that_somebody_ends_before_all_are_ready_is_started_again(
+async def test_a_worker_that_somebody_ends_before_all_are_ready_is_started_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, sign: signal.Signals
 ) -> None:
-    async def main() -> None:
-        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: bool(made._processes))
-        made._processes[0].send_signal(sign)
-        await until(lambda: made._announced or running.done())
-        assert made._announced and made._starts[0] == 2
-        assert f"worker 0 ended with status {-sign}" in caplog.text
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == 0
-
-    run(main)
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    made._processes[0].send_signal(sign)
+    await until(lambda: made._announced or running.done())
+    assert made._announced and made._starts[0] == 2
+    assert f"worker 0 ended with status {-sign}" in caplog.text
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
 
 
-def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_alive(
+async def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_alive(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: 1 in made._processes)
-        made._processes[1].kill()
-        await until(lambda: made._announced)
-        assert "1 worker: scripted is ready." in capfd.readouterr().err
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == 0
-
     monkeypatch.setattr(module, "FAILURES", 1)
-    run(main)
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: 1 in made._processes)
+    made._processes[1].kill()
+    await until(lambda: made._announced)
+    assert "1 worker: scripted is ready." in capfd.readouterr().err
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
 
 
 @pytest.mark.parametrize(("status", "whole"), [(3, 3), (0, 1)])
-def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_that_is_said(
+async def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
     status: int,
     whole: int,
 ) -> None:
-    async def main() -> None:
-        settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
-        assert await Crew(settings, tmp_path, None).run() == whole
-        assert f"ended with status {status}" in caplog.text
-        assert "not all workers could be started" in caplog.text
-
     monkeypatch.setattr(module, "BEGIN", f"import sys; sys.stdin.readline(); sys.exit({status})")
-    run(main)
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    assert await Crew(settings, tmp_path, None).run() == whole
+    assert f"ended with status {status}" in caplog.text
+    assert "not all workers could be started" in caplog.text
 
 
 def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path: Path) -> None:
@@ -276,74 +239,62 @@ def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path:
     assert b"Traceback" not in made.stderr
 
 
-def test_a_worker_that_finds_no_engine_is_not_given_up(
+async def test_a_worker_that_finds_no_engine_is_not_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        with Server(owner="vllm", default=shout) as first:
-            port = int(first.url.split(":")[2].split("/")[0])
-            settings = Settings(
-                engine="openai", openai_url=first.url, port=0, workers=1, signing_key="x" * 32
-            )
-            made = Crew(settings, tmp_path, None)
-            running = asyncio.create_task(made.run())
-            await until(lambda: made._announced)
-        made._processes[0].kill()
-        await until(lambda: caplog.text.count("No model server answers") > module.FAILURES)
-        with Server(owner="vllm", default=shout, port=port):
-            await until(lambda: 0 in made._ready)
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert await running == 0
-
     monkeypatch.setattr(module, "FAILURES", 2)
     monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
-    run(main)
+    with Server(owner="vllm", default=shout) as first:
+        port = int(first.url.split(":")[2].split("/")[0])
+        settings = Settings(
+            engine="openai", openai_url=first.url, port=0, workers=1, signing_key="x" * 32
+        )
+        made = Crew(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: made._announced)
+    made._processes[0].kill()
+    await until(lambda: caplog.text.count("No model server answers") > module.FAILURES)
+    with Server(owner="vllm", default=shout, port=port):
+        await until(lambda: 0 in made._ready)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
 
 
-def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_others_live(
+async def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_others_live(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with crew() as (made, _):
-            other = made._processes[0]
-            with monkeypatch.context() as patch:
-                patch.setattr(module.sys, "executable", "/nowhere/python")
-                made._processes[1].kill()
-                await until(lambda: "worker 1 cannot be started" in caplog.text)
-            await until(lambda: 1 in made._ready)
-            assert made._processes[0] is other
-
-    run(main)
+    async with crew() as (made, _):
+        other = made._processes[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(module.sys, "executable", "/nowhere/python")
+            made._processes[1].kill()
+            await until(lambda: "worker 1 cannot be started" in caplog.text)
+        await until(lambda: 1 in made._ready)
+        assert made._processes[0] is other
 
 
-def test_what_lies_where_the_workers_are_started_is_not_imported(
+async def test_what_lies_where_the_workers_are_started_is_not_imported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        async with crew() as (made, _):
-            assert made._announced
-
     (tmp_path / "gateway").mkdir()
     (tmp_path / "gateway" / "__init__.py").write_text("raise ImportError('somebody else')")
     (tmp_path / "logging.py").write_text("raise ImportError('somebody else')")
     monkeypatch.setattr(sys, "path", [one or os.getcwd() for one in sys.path])
     monkeypatch.chdir(tmp_path)
-    run(main)
+    async with crew() as (made, _):
+        assert made._announced
 
 
-def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_success(
+async def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_success(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    async def main() -> None:
-        settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, drain_s=0.1)
-        made = Crew(settings, tmp_path, None)
-        running = asyncio.create_task(made.run())
-        await until(lambda: made._announced)
-        made._processes[0].send_signal(signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == signal.SIGKILL
-        assert "worker 0 ended with status -9" in caplog.text
-
     monkeypatch.setattr(module, "LAST_S", 0.1)
     monkeypatch.setattr(module, "KILL_S", 0.1)
-    run(main)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, drain_s=0.1)
+    made = Crew(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._announced)
+    made._processes[0].send_signal(signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == signal.SIGKILL
+    assert "worker 0 ended with status -9" in caplog.text

@@ -14,7 +14,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.supervisor import Supervisor
 from gateway.limits import Limits
 from tests.live import Live, running, until
-from tests.talk import Talk, run, talk
+from tests.talk import Talk, talk
 
 
 class Second(ScriptedEngine):
@@ -74,90 +74,78 @@ async def settled(peer: Talk) -> None:
     await peer.until("welcome")
 
 
-def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
-    async def main() -> None:
-        engine = Sleeper(ScriptedEngine())
-        async with running(engine) as live, talk(live, "?from=en&to=de") as peer:
-            await peer.send("good morning")
-            await peer.until("ack")
-            live.hub.sweep()
-            assert (live.hub.dispatch.queued, engine.unfinished) == (1, 0)
-            engine.awake = True
-            live.hub.sweep()
-            assert (await peer.until("final"))[-1]["text"] == "[de] good morning"
-
-    run(main)
+async def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
+    engine = Sleeper(ScriptedEngine())
+    async with running(engine) as live, talk(live, "?from=en&to=de") as peer:
+        await peer.send("good morning")
+        await peer.until("ack")
+        live.hub.sweep()
+        assert (live.hub.dispatch.queued, engine.unfinished) == (1, 0)
+        engine.awake = True
+        live.hub.sweep()
+        assert (await peer.until("final"))[-1]["text"] == "[de] good morning"
 
 
-def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
-    async def main() -> None:
-        limits = Limits(job_s=0.001)
-        async with running(Sleeper(ScriptedEngine()), limits) as live:
-            async with talk(live, "?from=en&to=de") as peer:
-                await peer.send("good morning")
-                assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
-
-    run(main)
-
-
-def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
-    async def main() -> None:
-        workshop = Workshop()
-        async with running(supervised(workshop)) as live, talk(live, "?from=en&to=de") as peer:
-            await settled(peer)
-            await peer.send("good morning")
-            await workshop.built[0].step()
-            await peer.until("delta")
-            workshop.built[0].die()
-            failed = (await peer.until("failed"))[-1]
-            assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
+async def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
+    limits = Limits(job_s=0.001)
+    async with running(Sleeper(ScriptedEngine()), limits) as live:
+        async with talk(live, "?from=en&to=de") as peer:
             await peer.send("good morning")
             assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+
+
+async def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
+    workshop = Workshop()
+    async with running(supervised(workshop)) as live, talk(live, "?from=en&to=de") as peer:
+        await settled(peer)
+        await peer.send("good morning")
+        await workshop.built[0].step()
+        await peer.until("delta")
+        workshop.built[0].die()
+        failed = (await peer.until("failed"))[-1]
+        assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
+        await peer.send("good morning")
+        assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+        workshop.mend.set()
+        await until(lambda: live.hub.ready)
+        await peer.send("good morning")
+        assert (await peer.until("final"))[-1]["text"] == "Guten Morgen"
+
+
+async def test_another_engine_takes_over_in_the_middle_of_a_caption_and_everybody_is_told() -> None:
+    async with fallen() as (live, workshop), talk(live, "?room=r&from=en&to=de") as peer:
+        await settled(peer)
+        await peer.send("good morning")
+        await workshop.built[0].step()
+        await peer.until("delta")
+        workshop.built[0].die()
+        events = await peer.until("final")
+        assert events[-1]["text"] == "[de] good morning"
+        degraded = [event for event in events if event["type"] == "degraded"]
+        assert degraded == [{"type": "degraded", "partials": "on", "engine": "second"}]
+        assert [event["type"] for event in events].count("failed") == 0
+
+        async with (
+            talk(live, "?room=r&from=en&to=de") as late,
+            httpx.AsyncClient(base_url=live.http) as client,
+        ):
+            await settled(late)
+            assert await late.next() == degraded[0]
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (
+                200,
+                {
+                    "status": "ready",
+                    "engine": "scripted",
+                    "fallback": "second",
+                    "partials": "on",
+                },
+            )
+            scraped = (await client.get("/metrics")).text
+            assert "gateway_fallback 1.0" in scraped
             workshop.mend.set()
-            await until(lambda: live.hub.ready)
-            await peer.send("good morning")
-            assert (await peer.until("final"))[-1]["text"] == "Guten Morgen"
-
-    run(main)
-
-
-def test_another_engine_takes_over_in_the_middle_of_a_caption_and_everybody_is_told() -> None:
-    async def main() -> None:
-        async with fallen() as (live, workshop), talk(live, "?room=r&from=en&to=de") as peer:
-            await settled(peer)
-            await peer.send("good morning")
-            await workshop.built[0].step()
-            await peer.until("delta")
-            workshop.built[0].die()
-            events = await peer.until("final")
-            assert events[-1]["text"] == "[de] good morning"
-            degraded = [event for event in events if event["type"] == "degraded"]
-            assert degraded == [{"type": "degraded", "partials": "on", "engine": "second"}]
-            assert [event["type"] for event in events].count("failed") == 0
-
-            async with (
-                talk(live, "?room=r&from=en&to=de") as late,
-                httpx.AsyncClient(base_url=live.http) as client,
-            ):
-                await settled(late)
-                assert await late.next() == degraded[0]
-                answer = await client.get("/readyz")
-                assert (answer.status_code, answer.json()) == (
-                    200,
-                    {
-                        "status": "ready",
-                        "engine": "scripted",
-                        "fallback": "second",
-                        "partials": "on",
-                    },
-                )
-                scraped = (await client.get("/metrics")).text
-                assert "gateway_fallback 1.0" in scraped
-                workshop.mend.set()
-                for each in (peer, late):
-                    back = (await each.until("degraded"))[-1]
-                    assert back == {"type": "degraded", "partials": "on"}
-                await late.send("good morning")
-                assert (await late.until("final"))[-1]["text"] == "Guten Morgen"
-
-    run(main)
+            for each in (peer, late):
+                back = (await each.until("degraded"))[-1]
+                assert back == {"type": "degraded", "partials": "on"}
+            await late.send("good morning")
+            assert (await late.until("final"))[-1]["text"] == "Guten Morgen"

@@ -17,7 +17,6 @@ from gateway.member import Role
 from gateway.seat import Seat
 from gateway.session import Session
 from tests.live import Live, running, until
-from tests.talk import run
 
 SCRIPT = {("good morning", "de"): ["guten", " Morgen"], ("yes", "de"): ["ja"]}
 
@@ -65,102 +64,81 @@ def say(live: Live, speaker: Session, text: str) -> None:
     live.hub.receive(speaker, text)
 
 
-def test_a_reader_is_sent_what_a_socket_would_be() -> None:
-    async def main() -> None:
-        async with running(ScriptedEngine(SCRIPT)) as live, reader(live) as stream:
-            welcome = await stream.event()
-            assert (welcome["type"], welcome["room"]) == ("welcome", "demo")
-            speaker = live.hub.open(Seat(room="demo", source="en"))
+async def test_a_reader_is_sent_what_a_socket_would_be() -> None:
+    async with running(ScriptedEngine(SCRIPT)) as live, reader(live) as stream:
+        welcome = await stream.event()
+        assert (welcome["type"], welcome["room"]) == ("welcome", "demo")
+        speaker = live.hub.open(Seat(room="demo", source="en"))
+        say(live, speaker, "good morning")
+        assert (await stream.upto("source"))["text"] == "good morning"
+        assert (await stream.upto("delta"))["add"] == "guten"
+        final = await stream.upto("final")
+        assert final["text"] == "guten Morgen"
+        assert stream.last == f"{welcome['epoch']}.{final['seq']}"
+
+
+async def test_a_reader_only_reads_whatever_it_asks_for() -> None:
+    async with running() as live, reader(live, "to=de&role=moderate&speaker=Eve") as stream:
+        await stream.event()
+        (session,) = live.hub.sessions.values()
+        assert (session.role, session.speaker) == (Role.VIEW, None)
+
+
+async def test_a_stream_that_broke_goes_on_without_a_gap_or_a_duplicate() -> None:
+    async with running(ScriptedEngine(SCRIPT)) as live:
+        speaker = live.hub.open(Seat(room="demo", source="en"))
+        async with reader(live) as stream:
+            await stream.event()
             say(live, speaker, "good morning")
-            assert (await stream.upto("source"))["text"] == "good morning"
-            assert (await stream.upto("delta"))["add"] == "guten"
-            final = await stream.upto("final")
-            assert final["text"] == "guten Morgen"
-            assert stream.last == f"{welcome['epoch']}.{final['seq']}"
+            await stream.upto("final")
+            last = stream.last
+        say(live, speaker, "yes")
+        await until(lambda: live.hub.rooms["demo"].log.seq == 4)
+        async with reader(live, **{"last-event-id": last}) as stream:
+            welcome = await stream.event()
+            assert welcome["resumed"] == {"ok": True, "replayed": 2}
+            told = [await stream.event(), await stream.event()]
+        assert [(event["type"], event["seq"], event["text"]) for event in told] == [
+            ("source", 3, "yes"),
+            ("final", 4, "ja"),
+        ]
 
-    run(main)
 
-
-def test_a_reader_only_reads_whatever_it_asks_for() -> None:
-    async def main() -> None:
-        async with running() as live, reader(live, "to=de&role=moderate&speaker=Eve") as stream:
+async def test_whoever_hangs_up_leaves_the_room() -> None:
+    async with running() as live:
+        async with reader(live) as stream:
             await stream.event()
-            (session,) = live.hub.sessions.values()
-            assert (session.role, session.speaker) == (Role.VIEW, None)
-
-    run(main)
-
-
-def test_a_stream_that_broke_goes_on_without_a_gap_or_a_duplicate() -> None:
-    async def main() -> None:
-        async with running(ScriptedEngine(SCRIPT)) as live:
-            speaker = live.hub.open(Seat(room="demo", source="en"))
-            async with reader(live) as stream:
-                await stream.event()
-                say(live, speaker, "good morning")
-                await stream.upto("final")
-                last = stream.last
-            say(live, speaker, "yes")
-            await until(lambda: live.hub.rooms["demo"].log.seq == 4)
-            async with reader(live, **{"last-event-id": last}) as stream:
-                welcome = await stream.event()
-                assert welcome["resumed"] == {"ok": True, "replayed": 2}
-                told = [await stream.event(), await stream.event()]
-            assert [(event["type"], event["seq"], event["text"]) for event in told] == [
-                ("source", 3, "yes"),
-                ("final", 4, "ja"),
-            ]
-
-    run(main)
+            assert len(live.hub.rooms["demo"].members) == 1
+        await until(lambda: not live.hub.rooms["demo"].members)
+        assert not live.hub.sessions
 
 
-def test_whoever_hangs_up_leaves_the_room() -> None:
-    async def main() -> None:
-        async with running() as live:
-            async with reader(live) as stream:
-                await stream.event()
-                assert len(live.hub.rooms["demo"].members) == 1
-            await until(lambda: not live.hub.rooms["demo"].members)
-            assert not live.hub.sessions
-
-    run(main)
+async def test_a_stream_is_never_silent_for_long() -> None:
+    async with running() as live, reader(live, "to=de&hb=1") as stream:
+        assert "seq" in await stream.upto("tick")
+        assert not stream.last
 
 
-def test_a_stream_is_never_silent_for_long() -> None:
-    async def main() -> None:
-        async with running() as live, reader(live, "to=de&hb=1") as stream:
-            assert "seq" in await stream.upto("tick")
-            assert not stream.last
-
-    run(main)
-
-
-def test_a_room_that_ends_says_so_at_the_end_of_the_stream() -> None:
-    async def main() -> None:
-        async with running() as live, reader(live) as stream:
+async def test_a_room_that_ends_says_so_at_the_end_of_the_stream() -> None:
+    async with running() as live, reader(live) as stream:
+        await stream.event()
+        await live.hub.forget("demo")
+        assert (await stream.upto("close"))["code"] == 4410
+        with pytest.raises(EOFError):
             await stream.event()
-            await live.hub.forget("demo")
-            assert (await stream.upto("close"))["code"] == 4410
-            with pytest.raises(EOFError):
-                await stream.event()
-
-    run(main)
 
 
-def test_a_reader_that_does_not_read_is_cut_off_and_costs_no_more_than_its_outbox() -> None:
-    async def main() -> None:
-        limits = Limits(outbox_bytes=20_000, inflight=500, rate=1e6, burst=1e6)
-        async with running(limits=limits) as live, reader(live, "to=en") as stream:
-            await stream.event()
-            (session,) = live.hub.sessions.values()
-            speaker = live.hub.open(Seat(room="demo", source="en"))
-            while session.id in live.hub.sessions:
-                say(live, speaker, "x" * 1900)
-                assert session.outbox.bytes <= limits.outbox_bytes
-                speaker.outbox.discard()
-                await asyncio.sleep(0)
-
-    run(main)
+async def test_a_reader_that_does_not_read_is_cut_off_and_costs_no_more_than_its_outbox() -> None:
+    limits = Limits(outbox_bytes=20_000, inflight=500, rate=1e6, burst=1e6)
+    async with running(limits=limits) as live, reader(live, "to=en") as stream:
+        await stream.event()
+        (session,) = live.hub.sessions.values()
+        speaker = live.hub.open(Seat(room="demo", source="en"))
+        while session.id in live.hub.sessions:
+            say(live, speaker, "x" * 1900)
+            assert session.outbox.bytes <= limits.outbox_bytes
+            speaker.outbox.discard()
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from gateway.server import garbage
 from gateway.server.garbage import SETTLE, STEPS_S, YOUNG, Garbage
 from tests.live import until
-from tests.talk import run
 
 
 @pytest.fixture(autouse=True)
@@ -49,79 +48,64 @@ async def survive(collector: Garbage) -> list[list[int]]:
     return kept
 
 
-def test_what_has_survived_is_not_looked_at_again() -> None:
-    async def main() -> None:
-        with collecting() as collector:
-            frozen = gc.get_freeze_count()
-            kept = await survive(collector)
-            assert len(kept) <= 2 * SETTLE * YOUNG
-            assert gc.get_freeze_count() - frozen >= SETTLE * YOUNG / 2
-            assert len(gc.get_objects(generation=2)) < SETTLE * YOUNG
-
-    run(main)
+async def test_what_has_survived_is_not_looked_at_again() -> None:
+    with collecting() as collector:
+        frozen = gc.get_freeze_count()
+        kept = await survive(collector)
+        assert len(kept) <= 2 * SETTLE * YOUNG
+        assert gc.get_freeze_count() - frozen >= SETTLE * YOUNG / 2
+        assert len(gc.get_objects(generation=2)) < SETTLE * YOUNG
 
 
-def test_a_cycle_that_was_let_go_of_before_is_freed() -> None:
-    async def main() -> None:
-        with collecting() as collector:
-            gone = weakref.ref(Node())
-            await survive(collector)
-            assert gone() is None
-
-    run(main)
+async def test_a_cycle_that_was_let_go_of_before_is_freed() -> None:
+    with collecting() as collector:
+        gone = weakref.ref(Node())
+        await survive(collector)
+        assert gone() is None
 
 
-def test_a_cycle_that_was_let_go_of_after_it_had_settled_is_freed_when_nobody_is_there(
+async def test_a_cycle_that_was_let_go_of_after_it_had_settled_is_freed_when_nobody_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(garbage, "THAW_S", 0.01)
-        nobody = [False]
-        collector = Garbage(lambda: nobody[0])
-        collector.start()
-        try:
-            node: Node | None = Node()
-            gone = weakref.ref(node)  # type: ignore[arg-type]
-            await survive(collector)
-            node = None
-            await survive(collector)
-            assert gone() is not None
-            nobody[0] = True
-            await until(lambda: gone() is None)
-            assert sum(collector.pauses) > 0 and collector.longest == 0
-        finally:
-            collector.stop()
-
-    run(main)
+    monkeypatch.setattr(garbage, "THAW_S", 0.01)
+    nobody = [False]
+    collector = Garbage(lambda: nobody[0])
+    collector.start()
+    try:
+        node: Node | None = Node()
+        gone = weakref.ref(node)  # type: ignore[arg-type]
+        await survive(collector)
+        node = None
+        await survive(collector)
+        assert gone() is not None
+        nobody[0] = True
+        await until(lambda: gone() is None)
+        assert sum(collector.pauses) > 0 and collector.longest == 0
+    finally:
+        collector.stop()
 
 
-def test_pauses_are_counted_by_how_long_they_were() -> None:
+async def test_pauses_are_counted_by_how_long_they_were() -> None:
     times = iter((0.0, 0.001, 1.0, 1.0025, 2.0, 3.0))
 
-    async def main() -> None:
-        gc.disable()
-        try:
-            collector = Garbage(lambda: True, clock=lambda: next(times))
-            collector.start()
-            for _ in range(3):
-                gc.collect()
-            collector.stop()
-        finally:
-            gc.enable()
-        counted = dict(zip((*STEPS_S, None), collector.pauses, strict=True))
-        assert {step: n for step, n in counted.items() if n} == {0.001: 1, 0.003: 1, None: 1}
-        assert collector.longest == 1.0
-        assert collector.seconds == pytest.approx(1.0035)
-
-    run(main)
+    gc.disable()
+    try:
+        collector = Garbage(lambda: True, clock=lambda: next(times))
+        collector.start()
+        for _ in range(3):
+            gc.collect()
+        collector.stop()
+    finally:
+        gc.enable()
+    counted = dict(zip((*STEPS_S, None), collector.pauses, strict=True))
+    assert {step: n for step, n in counted.items() if n} == {0.001: 1, 0.003: 1, None: 1}
+    assert collector.longest == 1.0
+    assert collector.seconds == pytest.approx(1.0035)
 
 
-def test_it_leaves_the_collector_as_it_was() -> None:
-    async def main() -> None:
-        before = gc.get_threshold(), len(gc.callbacks)
-        with collecting() as collector:
-            assert gc.get_threshold()[0] == YOUNG
-            await survive(collector)
-        assert (gc.get_threshold(), len(gc.callbacks)) == before
-
-    run(main)
+async def test_it_leaves_the_collector_as_it_was() -> None:
+    before = gc.get_threshold(), len(gc.callbacks)
+    with collecting() as collector:
+        assert gc.get_threshold()[0] == YOUNG
+        await survive(collector)
+    assert (gc.get_threshold(), len(gc.callbacks)) == before

@@ -43,18 +43,15 @@ def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_som
     assert gate.ring is not None and len(gate.ring) == 0
 
 
-def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
-    async def main() -> None:
-        pipe = tmp_path / "keys"
-        os.mkfifo(pipe)
-        gate, _ = await asyncio.gather(
-            asyncio.to_thread(build, Settings(keys=str(pipe))),
-            asyncio.to_thread(pipe.write_text, FILE),
-        )
-        assert gate.worth(SPEAKER).name == "key 1"
-        await gate.watch(lambda: None)  # there is nothing to look at
-
-    asyncio.run(main())
+async def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys"
+    os.mkfifo(pipe)
+    gate, _ = await asyncio.gather(
+        asyncio.to_thread(build, Settings(keys=str(pipe))),
+        asyncio.to_thread(pipe.write_text, FILE),
+    )
+    assert gate.worth(SPEAKER).name == "key 1"
+    await gate.watch(lambda: None)  # there is nothing to look at
 
 
 def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: Path) -> None:

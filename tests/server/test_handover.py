@@ -11,7 +11,7 @@ import socket
 import stat
 import struct
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -72,14 +72,6 @@ async def joined(folder: Path) -> AsyncIterator[Ends]:
     assert descriptors() == before
 
 
-def run(folder: Path, main: Callable[[Ends], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with joined(folder) as ends:
-            await main(ends)
-
-    asyncio.run(bounded())
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """One that may be removed."""
@@ -110,10 +102,10 @@ def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
         runner.run(main())
 
 
-def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
+async def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
     folder: Path,
 ) -> None:
-    async def main(ends: Ends) -> None:
+    async with joined(folder) as ends:
         with socket.socket(socket.AF_UNIX) as killed:
             killed.bind(str(folder / "2.sock"))
         ends.one.clear()
@@ -125,11 +117,9 @@ def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_
         ends.two.clear()  # the other one was faster
         assert ends.two.done["lost"] == 0
 
-    run(folder, main)
 
-
-def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
-    async def main(ends: Ends) -> None:
+async def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
+    async with joined(tmp_path) as ends:
         near, far = connection()
         with near, far:
             assert not ends.one.send(0, far.fileno(), b"")  # never listened
@@ -144,23 +134,19 @@ def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
             await until(lambda: bool(ends.taken))
             assert ends.taken[0][1] == b"x" * BYTES
 
-    run(tmp_path, main)
 
-
-def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main(ends: Ends) -> None:
+async def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with joined(tmp_path) as ends:
         assert await ends.one.ask(1) == b"42"
         assert await ends.one.ask(0) is None
         monkeypatch.setattr(module, "ANSWER_BYTES", 1)
         assert await ends.one.ask(1) is None
 
-    run(tmp_path, main)
 
-
-def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_taken(
+async def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_taken(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(ends: Ends) -> None:
+    async with joined(folder) as ends:
         near, far = connection()
         with near, far:
             assert ends.one.send(1, far.fileno(), b"before")  # it lies in the backlog
@@ -180,13 +166,11 @@ def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_take
         ends.two._look()
         assert ends.two._listener is before, "what is there stays"
 
-    run(folder, main)
 
-
-def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again(
+async def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(ends: Ends) -> None:
+    async with joined(folder) as ends:
         shutil.rmtree(folder)
         folder.touch()  # noqa: ASYNC240  # somebody else has the name
         for _ in range(module.REMIND):
@@ -198,8 +182,6 @@ def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again
         folder.unlink()  # noqa: ASYNC240
         ends.two._look()
         assert await ends.one.ask(1) == b"42"
-
-    run(folder, main)
 
 
 def rights(*passed: int) -> list[tuple[int, int, array.array[int]]]:
@@ -218,8 +200,8 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what: str) -> None:
-    async def main(ends: Ends) -> None:
+async def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what: str) -> None:
+    async with joined(tmp_path) as ends:
         with ends.raw() as peer:
             peer.sendall(NONSENSE[what])
         await until(lambda: ends.two.done["lost"] == 1)
@@ -228,12 +210,10 @@ def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what:
             assert ends.one.send(1, far.fileno(), b"x")
             await until(lambda: len(ends.taken) == 1)
 
-    run(tmp_path, main)
-
 
 @pytest.mark.parametrize("what", ["file", "pipe", "listener", "two", "datagrams", "asked"])
-def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: str) -> None:
-    async def main(ends: Ends) -> None:
+async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: str) -> None:
+    async with joined(tmp_path) as ends:
         near, far = connection()
         read, write = os.pipe()
         listener = socket.create_server(("127.0.0.1", 0))
@@ -257,27 +237,24 @@ def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: s
         for descriptor in (read, write, file):
             os.close(descriptor)
 
-    run(tmp_path, main)
 
-
-def test_who_begins_a_message_and_goes_silent_is_given_up(
+async def test_who_begins_a_message_and_goes_silent_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(ends: Ends) -> None:
+    monkeypatch.setattr(module, "TAKE_S", 0.05)
+    async with joined(tmp_path) as ends:
         near, far = connection()
         with near, far, ends.raw() as peer:
             peer.sendmsg([struct.pack("!cI", b"H", 5), b"x"], rights(far.fileno()))
             await until(lambda: ends.two.done["lost"] == 1)
             assert peer.recv(1) == b""
 
-    monkeypatch.setattr(module, "TAKE_S", 0.05)
-    run(tmp_path, main)
 
-
-def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
+async def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(ends: Ends) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    async with joined(tmp_path) as ends:
         silent = [ends.raw() for _ in range(2)]
         for peer in silent:
             peer.send(b"H")
@@ -289,14 +266,11 @@ def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
             await until(lambda: len(ends.taken) == 1)
         silent[1].close()
 
-    monkeypatch.setattr(module, "AT_ONCE", 2)
-    run(tmp_path, main)
 
-
-def test_a_process_without_files_left_rests_before_it_tries_again(
+async def test_a_process_without_files_left_rests_before_it_tries_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main(ends: Ends) -> None:
+    async with joined(tmp_path) as ends:
         _, most = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         near, far = connection()
         with near, far:
@@ -314,8 +288,6 @@ def test_a_process_without_files_left_rests_before_it_tries_again(
             ends.two._full.cancel()
             ends.two._listen()  # the time has come
             await until(lambda: len(ends.taken) == 1)
-
-    run(tmp_path, main)
 
 
 @pytest.fixture

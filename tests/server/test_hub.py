@@ -19,10 +19,9 @@ from gateway.server import hub as module
 from gateway.server.hub import Hub
 from tests.helpers import EAGER, read
 from tests.live import until
-from tests.talk import run
 
 
-def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
+async def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Moody(ScriptedEngine):
@@ -35,20 +34,17 @@ def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
                 raise ValueError("a bug")
             return self.asked
 
-    async def main() -> None:
-        monkeypatch.setattr(module, "HOUSEKEEPING_S", 0)
-        engine = Moody()
-        await engine.start()
-        hub = Hub(engine, Limits())
-        keeper = asyncio.create_task(hub.keep())
-        await until(lambda: hub.dispatch.capacity >= 3)
-        keeper.cancel()
-        assert "a bug" in caplog.text
-
-    run(main)
+    monkeypatch.setattr(module, "HOUSEKEEPING_S", 0)
+    engine = Moody()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    keeper = asyncio.create_task(hub.keep())
+    await until(lambda: hub.dispatch.capacity >= 3)
+    keeper.cancel()
+    assert "a bug" in caplog.text
 
 
-def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None:
+async def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None:
     class Substituting(ScriptedEngine):
         substitute: str | None = "small"
         changed = staticmethod(lambda: None)
@@ -57,182 +53,153 @@ def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None
         def capacity(self) -> int:
             return 0 if self.substitute else 4
 
-    async def main() -> None:
-        engine = Substituting()
-        await engine.start()
-        hub = Hub(engine, Limits())
-        peer = hub.open(Seat(targets=("de", "fr")))
-        hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
-        assert hub.dispatch.queued == 2
-        engine.substitute = None
-        engine.changed()
-        await asyncio.sleep(0)
-        assert (hub.dispatch.queued, hub.dispatch.running) == (0, 2)
+    engine = Substituting()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    peer = hub.open(Seat(targets=("de", "fr")))
+    hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
+    assert hub.dispatch.queued == 2
+    engine.substitute = None
+    engine.changed()
+    await asyncio.sleep(0)
+    assert (hub.dispatch.queued, hub.dispatch.running) == (0, 2)
+    await until(lambda: not hub.dispatch.running)
+
+
+async def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    reader = hub.open(Seat(room="r", targets=("de",)))
+    hub.receive(reader, '{"type":"want","langs":["fr"]}')
+    linger = hub._alarms["r"]
+    hub.open(Seat(room="r"))
+    presence = hub._alarms["r"]
+    assert linger.cancelled() and not presence.cancelled()
+    assert presence.when() < linger.when()
+    presence.cancel()
+
+
+async def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
+    engine = ScriptedEngine(
+        {
+            ("we met", "de"): ["wir", " trafen", " uns"],
+            ("we met in", "de"): ["wir", " trafen", " uns", " im"],
+            ("we met in March", "de"): ["Im", *([" März"] * 1000)],
+        }
+    )
+    await engine.start()
+    hub = Hub(engine, Limits(), flow=EAGER)
+    peer = hub.open(Seat(room="r", targets=("de",)))
+    for text in ("we met", "we met in"):
+        say = {"type": "say", "id": "x", "text": text, "final": False}
+        hub.receive(peer, json.dumps(say))
         await until(lambda: not hub.dispatch.running)
-
-    run(main)
-
-
-def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
-    async def main() -> None:
-        hub = Hub(ScriptedEngine(), Limits())
-        reader = hub.open(Seat(room="r", targets=("de",)))
-        hub.receive(reader, '{"type":"want","langs":["fr"]}')
-        linger = hub._alarms["r"]
-        hub.open(Seat(room="r"))
-        presence = hub._alarms["r"]
-        assert linger.cancelled() and not presence.cancelled()
-        assert presence.when() < linger.when()
-        presence.cancel()
-
-    run(main)
+    engine.hold()
+    hub.receive(peer, '{"type":"say","id":"x","text":"we met in March"}')
+    await engine.step()
+    await until(lambda: len(engine.started) == 4)
+    assert list(engine.aborted) == [engine.started[2]]
+    engine.release()
+    await until(lambda: not hub.dispatch.running)
+    hub.close(peer)
 
 
-def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine(
-            {
-                ("we met", "de"): ["wir", " trafen", " uns"],
-                ("we met in", "de"): ["wir", " trafen", " uns", " im"],
-                ("we met in March", "de"): ["Im", *([" März"] * 1000)],
-            }
-        )
-        await engine.start()
-        hub = Hub(engine, Limits(), flow=EAGER)
-        peer = hub.open(Seat(room="r", targets=("de",)))
-        for text in ("we met", "we met in"):
-            say = {"type": "say", "id": "x", "text": text, "final": False}
-            hub.receive(peer, json.dumps(say))
-            await until(lambda: not hub.dispatch.running)
-        engine.hold()
-        hub.receive(peer, '{"type":"say","id":"x","text":"we met in March"}')
-        await engine.step()
-        await until(lambda: len(engine.started) == 4)
-        assert list(engine.aborted) == [engine.started[2]]
-        engine.release()
-        await until(lambda: not hub.dispatch.running)
-        hub.close(peer)
+async def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
+    class Slow(ScriptedEngine):
+        def abort(self, job_id: str) -> None:
+            asyncio.get_running_loop().call_soon(super().abort, job_id)
 
-    run(main)
-
-
-def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
-    async def main() -> None:
-        class Slow(ScriptedEngine):
-            def abort(self, job_id: str) -> None:
-                asyncio.get_running_loop().call_soon(super().abort, job_id)
-
-        engine = Slow()
-        await engine.start()
-        engine.hold()
-        hub = Hub(engine, Limits())
-        for text in ("one", "two"):
-            await hub.forget("r")
-            hub.receive(hub.open(Seat(room="r", targets=("de",))), text)
-        assert hub.dispatch.running == 2
-        await until(lambda: hub.dispatch.running == 1)
-        engine.release()
-        await until(lambda: not hub.dispatch.running)
-        (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
-        assert final.text == "[de] two"
+    engine = Slow()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits())
+    for text in ("one", "two"):
         await hub.forget("r")
-
-    run(main)
-
-
-def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
-    async def main() -> None:
-        clock = [100.0]
-        hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
-        for_ever = hub.open(Seat(room="r"))
-        session = hub.open(Seat(room="r", grant=Grant(until=160.0)))
-        hub.sweep()
-        assert session.outbox.closing is None
-        clock[0] = 160.0
-        hub.sweep()
-        hub.sweep()
-        assert session.outbox.closing is CloseCode.UNAUTHENTICATED
-        last = [json.loads(frame) for frame in session.outbox.take()][-1]
-        assert (last["code"], last["fatal"]) == ("unauthenticated", True)
-        assert for_ever.outbox.closing is None
-
-    run(main)
+        hub.receive(hub.open(Seat(room="r", targets=("de",))), text)
+    assert hub.dispatch.running == 2
+    await until(lambda: hub.dispatch.running == 1)
+    engine.release()
+    await until(lambda: not hub.dispatch.running)
+    (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
+    assert final.text == "[de] two"
+    await hub.forget("r")
 
 
-def test_nobody_is_seated_beyond_the_grant() -> None:
-    async def main() -> None:
-        hub = Hub(ScriptedEngine(), Limits())
-        for seat in (
-            Seat(room="a", grant=Grant(rooms=("b",))),
-            Seat(grant=Grant(rooms=("b",))),
-            Seat(room="b", role=Role.SPEAK, grant=Grant(role=Role.VIEW)),
-        ):
-            with pytest.raises(ClientFault) as caught:
-                hub.open(seat)
-            assert caught.value.code is ErrorCode.FORBIDDEN
-        assert not hub.rooms
-
-    run(main)
-
-
-def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_its_jobs() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        await engine.start()
-        engine.hold()
-        hub = Hub(engine, Limits(), flow=EAGER)
-        hub.dispatch.capacity = 1
-        seat = Seat(room="r", targets=("de",), grant=Grant(tenant="a"))
-        speaker = hub.open(seat)
-        hub.receive(speaker, "said before")
-        hub.receive(speaker, '{"type":"say","id":"x","text":"we met","final":false}')
-        assert (hub.dispatch.running, hub.dispatch.queued) == (1, 1)
-        hub.leave(speaker, lost=True)
-        hub.close(speaker)
-        hub.open(Seat(room="r", targets=("de",), grant=Grant(tenant="b")))
-        assert hub.rooms["r"].tenant == "a"
-        back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
-        hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
-        assert back.errors == 0
-        engine.release()
-        await hub.forget("r")
-
-    run(main)
+async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
+    clock = [100.0]
+    hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
+    for_ever = hub.open(Seat(room="r"))
+    session = hub.open(Seat(room="r", grant=Grant(until=160.0)))
+    hub.sweep()
+    assert session.outbox.closing is None
+    clock[0] = 160.0
+    hub.sweep()
+    hub.sweep()
+    assert session.outbox.closing is CloseCode.UNAUTHENTICATED
+    last = [json.loads(frame) for frame in session.outbox.take()][-1]
+    assert (last["code"], last["fatal"]) == ("unauthenticated", True)
+    assert for_ever.outbox.closing is None
 
 
-def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        await engine.start()
-        engine.hold()
-        hub = Hub(engine, Limits())
-        grant = Grant(tenant="a", quota=Quota(inflight=1))
-        stays = hub.open(Seat(room="other", targets=("de",), grant=grant))
-        lost = hub.open(Seat(room="r", targets=("de",), grant=grant))
-        hub.receive(lost, "hello")
-        hub.leave(lost, lost=True)
-        hub.close(lost)
-        await hub.forget("r")
-        hub.receive(stays, "hello")
-        assert (stays.errors, len(stays.inflight)) == (0, 1)
-        engine.release()
-        await hub.forget("other")
-
-    run(main)
+async def test_nobody_is_seated_beyond_the_grant() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    for seat in (
+        Seat(room="a", grant=Grant(rooms=("b",))),
+        Seat(grant=Grant(rooms=("b",))),
+        Seat(room="b", role=Role.SPEAK, grant=Grant(role=Role.VIEW)),
+    ):
+        with pytest.raises(ClientFault) as caught:
+            hub.open(seat)
+        assert caught.value.code is ErrorCode.FORBIDDEN
+    assert not hub.rooms
 
 
-def test_a_key_that_opens_many_rooms_by_name_and_a_long_list_of_languages_fit_into_a_token() -> (
-    None
-):
-    async def main() -> None:
-        hub = Hub(ScriptedEngine(), Limits())
-        rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
-        seat = Seat(room=rooms[7], targets=("de",) * 9_000, grant=Grant(key="k", rooms=rooms))
-        session = hub.open(seat)
-        welcome = read(session.outbox.take()[0])
-        assert isinstance(welcome, Welcome)
-        place = hub.recognise(welcome.resume, None)
-        assert place is not None and place.grant == seat.grant
-        assert len(place.targets) == Limits().targets + 1
+async def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_its_jobs() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits(), flow=EAGER)
+    hub.dispatch.capacity = 1
+    seat = Seat(room="r", targets=("de",), grant=Grant(tenant="a"))
+    speaker = hub.open(seat)
+    hub.receive(speaker, "said before")
+    hub.receive(speaker, '{"type":"say","id":"x","text":"we met","final":false}')
+    assert (hub.dispatch.running, hub.dispatch.queued) == (1, 1)
+    hub.leave(speaker, lost=True)
+    hub.close(speaker)
+    hub.open(Seat(room="r", targets=("de",), grant=Grant(tenant="b")))
+    assert hub.rooms["r"].tenant == "a"
+    back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
+    hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
+    assert back.errors == 0
+    engine.release()
+    await hub.forget("r")
 
-    run(main)
+
+async def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits())
+    grant = Grant(tenant="a", quota=Quota(inflight=1))
+    stays = hub.open(Seat(room="other", targets=("de",), grant=grant))
+    lost = hub.open(Seat(room="r", targets=("de",), grant=grant))
+    hub.receive(lost, "hello")
+    hub.leave(lost, lost=True)
+    hub.close(lost)
+    await hub.forget("r")
+    hub.receive(stays, "hello")
+    assert (stays.errors, len(stays.inflight)) == (0, 1)
+    engine.release()
+    await hub.forget("other")
+
+
+async def test_many_rooms_by_name_and_a_long_list_of_languages_fit_into_a_token() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
+    seat = Seat(room=rooms[7], targets=("de",) * 9_000, grant=Grant(key="k", rooms=rooms))
+    session = hub.open(seat)
+    welcome = read(session.outbox.take()[0])
+    assert isinstance(welcome, Welcome)
+    place = hub.recognise(welcome.resume, None)
+    assert place is not None and place.grant == seat.grant
+    assert len(place.targets) == Limits().targets + 1

@@ -20,7 +20,6 @@ from gateway.server.process import configure, listen
 from gateway.settings import Settings
 from tests.live import until
 from tests.server.wire import dial
-from tests.talk import run
 
 HUGE = b"x" * 2**23
 BASES = pytest.mark.parametrize("base", [BEST, Plain], ids=["httptools", "h11"])
@@ -85,43 +84,38 @@ async def site(
 
 @BASES
 @pytest.mark.parametrize("head", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GE"])
-def test_a_connection_without_a_whole_head_is_closed(base: type[Bounded], head: bytes) -> None:
-    async def main() -> None:
-        async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
-            await client.send(head)
-            assert (await client.read()).endswith(b"[end]")
-            await until(lambda: not here.open)
-            assert not here.kind.waiting
-
-    run(main)
+async def test_a_connection_without_a_whole_head_is_closed(
+    base: type[Bounded], head: bytes
+) -> None:
+    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+        await client.send(head)
+        assert (await client.read()).endswith(b"[end]")
+        await until(lambda: not here.open)
+        assert not here.kind.waiting
 
 
 @BASES
 @pytest.mark.parametrize("more", [b"\r\n", b"GET / HT"])
-def test_a_second_head_has_no_more_time_than_the_first(base: type[Bounded], more: bytes) -> None:
-    async def main() -> None:
-        async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
-            await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b"hello" in await client.read(b"hello ")
-            await client.send(more)
-            assert (await client.read()).endswith(b"[end]")
-
-    run(main)
+async def test_a_second_head_has_no_more_time_than_the_first(
+    base: type[Bounded], more: bytes
+) -> None:
+    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"hello" in await client.read(b"hello ")
+        await client.send(more)
+        assert (await client.read()).endswith(b"[end]")
 
 
 @BASES
-def test_a_request_that_takes_long_is_not_closed_for_it(base: type[Bounded]) -> None:
-    async def main() -> None:
-        async with site(base, handshake_s=0.05) as here, dial(here.port) as client:
-            await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-            await until(lambda: here.asked == 1)
-            assert not here.kind.waiting
-            (connection,) = here.server.server_state.connections
-            assert isinstance(connection, Bounded) and connection._head is None
-            here.door.set()
-            assert b"open" in await client.read(b"open")
-
-    run(main)
+async def test_a_request_that_takes_long_is_not_closed_for_it(base: type[Bounded]) -> None:
+    async with site(base, handshake_s=0.05) as here, dial(here.port) as client:
+        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: here.asked == 1)
+        assert not here.kind.waiting
+        (connection,) = here.server.server_state.connections
+        assert isinstance(connection, Bounded) and connection._head is None
+        here.door.set()
+        assert b"open" in await client.read(b"open")
 
 
 # --- size ---------------------------------------------------------------------------------------
@@ -136,15 +130,12 @@ LARGE_HEADS = {
 
 @BASES
 @pytest.mark.parametrize("name", LARGE_HEADS)
-def test_a_head_that_is_too_large_is_answered_by_431(base: type[Bounded], name: str) -> None:
-    async def main() -> None:
-        async with site(base) as here, dial(here.port) as client:
-            await client.send(LARGE_HEADS[name])
-            answer = await client.read()
-            assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-            assert here.asked == 0
-
-    run(main)
+async def test_a_head_that_is_too_large_is_answered_by_431(base: type[Bounded], name: str) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(LARGE_HEADS[name])
+        answer = await client.read()
+        assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        assert here.asked == 0
 
 
 @pytest.mark.parametrize(
@@ -154,180 +145,143 @@ def test_a_head_that_is_too_large_is_answered_by_431(base: type[Bounded], name: 
         b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
     ],
 )
-def test_too_many_headers_are_answered_by_431(request_: bytes) -> None:
-    async def main() -> None:
-        async with site() as here, dial(here.port) as client:
-            await client.send(request_)
-            assert b" 431 " in await client.read()
-
-    run(main)
+async def test_too_many_headers_are_answered_by_431(request_: bytes) -> None:
+    async with site() as here, dial(here.port) as client:
+        await client.send(request_)
+        assert b" 431 " in await client.read()
 
 
-def test_trailers_count_as_headers() -> None:
-    async def main() -> None:
-        async with site() as here, dial(here.port) as client:
-            head = b"GET /door HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-            await client.send(head + b"0\r\n" + b"a: b\r\n" * HEADERS + b"\r\n")
-            assert await client.read() == b"[reset]"
-
-    run(main)
+async def test_trailers_count_as_headers() -> None:
+    async with site() as here, dial(here.port) as client:
+        head = b"GET /door HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await client.send(head + b"0\r\n" + b"a: b\r\n" * HEADERS + b"\r\n")
+        assert await client.read() == b"[reset]"
 
 
 @BASES
-def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
+async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
     base: type[Bounded],
 ) -> None:
-    async def main() -> None:
-        async with site(base) as here, dial(here.port) as client:
-            body = b"x" * 100_000
-            head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
-            await client.send(head % (len(body), b"c" * 14_000) + body)
-            assert b"hello 1" in await client.read(b"hello 1")
-            await client.send(b"GET /?n=2 HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b"hello 2" in await client.read(b"hello 2")
-
-    run(main)
+    async with site(base) as here, dial(here.port) as client:
+        body = b"x" * 100_000
+        head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
+        await client.send(head % (len(body), b"c" * 14_000) + body)
+        assert b"hello 1" in await client.read(b"hello 1")
+        await client.send(b"GET /?n=2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"hello 2" in await client.read(b"hello 2")
 
 
 @BASES
-def test_what_is_no_http_is_answered_by_400(
+async def test_what_is_no_http_is_answered_by_400(
     base: type[Bounded], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with site(base) as here, dial(here.port) as client:
-            await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
-            assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-
-    run(main)
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+        assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 @BASES
-def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then_reset(
+async def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then_reset(
     base: type[Bounded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "REFUSE_S", 0.2)
 
-    async def main() -> None:
-        async with site(base) as here, dial(here.port) as client:
-            await client.send(b"no http\r\n\r\n")
-            await client.send(b"and more " * 10_000)
-            assert b" 400 " in await client.read(b"\r\n\r\n")
-            await until(lambda: not here.open)
-
-    run(main)
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(b"no http\r\n\r\n")
+        await client.send(b"and more " * 10_000)
+        assert b" 400 " in await client.read(b"\r\n\r\n")
+        await until(lambda: not here.open)
 
 
 # --- many ---------------------------------------------------------------------------------------
 
 
 @BASES
-def test_requests_sent_ahead_are_answered_in_order(base: type[Bounded]) -> None:
-    async def main() -> None:
-        async with site(base) as here, dial(here.port) as client:
-            ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
-            await client.send(ask)
-            answer = await client.read(b"hello 9")
-            assert [answer.index(b"hello %d" % n) for n in range(10)] == sorted(
-                answer.index(b"hello %d" % n) for n in range(10)
-            )
-
-    run(main)
+async def test_requests_sent_ahead_are_answered_in_order(base: type[Bounded]) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
+        await client.send(ask)
+        answer = await client.read(b"hello 9")
+        assert [answer.index(b"hello %d" % n) for n in range(10)] == sorted(
+            answer.index(b"hello %d" % n) for n in range(10)
+        )
 
 
-def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
-    async def main() -> None:
-        async with site() as here, dial(here.port) as client:
-            await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
-            assert await client.read() == b"[reset]"
-            assert here.asked <= 1
-
-    run(main)
+async def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
+    async with site() as here, dial(here.port) as client:
+        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
+        assert await client.read() == b"[reset]"
+        assert here.asked <= 1
 
 
 @BASES
-def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
+async def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
     base: type[Bounded],
 ) -> None:
-    async def main() -> None:
-        async with (
-            site(base, most=2) as here,
-            dial(here.port) as busy,
-            dial(here.port) as silent,
-        ):
-            await busy.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-            await until(lambda: here.asked == 1 and here.open == 2)
-            async with dial(here.port) as third:
-                assert await silent.read() == b"[reset]"
-                await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-                await until(lambda: here.asked == 2)
-                async with dial(here.port) as fourth:  # all the others have something to do
-                    answer = await fourth.read()
-                    assert (
-                        answer.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in answer
-                    )
-                here.door.set()
-                assert b"open" in await busy.read(b"open")
-                assert b"open" in await third.read(b"open")
-
-    run(main)
+    async with (
+        site(base, most=2) as here,
+        dial(here.port) as busy,
+        dial(here.port) as silent,
+    ):
+        await busy.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: here.asked == 1 and here.open == 2)
+        async with dial(here.port) as third:
+            assert await silent.read() == b"[reset]"
+            await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: here.asked == 2)
+            async with dial(here.port) as fourth:  # all the others have something to do
+                answer = await fourth.read()
+                assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in answer
+            here.door.set()
+            assert b"open" in await busy.read(b"open")
+            assert b"open" in await third.read(b"open")
 
 
 @BASES
-def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
+async def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
     base: type[Bounded],
 ) -> None:
     slow = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 
-    async def main() -> None:
-        async with site(base, each=2) as here:
-            async with dial(here.port) as first, dial(here.port) as second:
-                for client in (first, second):
-                    await client.send(slow)
-                await until(lambda: here.kind.peers == {"127.0.0.1": 2})
-                async with dial(here.port) as third:
-                    answer = await third.read()
-                    assert (
-                        answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
-                    )
-                async with dial(here.port, source="127.0.0.2") as other:
-                    await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                    assert b"200 OK" in await other.read(b"hello")
-            await until(lambda: not here.kind.peers)
-
-    run(main)
+    async with site(base, each=2) as here:
+        async with dial(here.port) as first, dial(here.port) as second:
+            for client in (first, second):
+                await client.send(slow)
+            await until(lambda: here.kind.peers == {"127.0.0.1": 2})
+            async with dial(here.port) as third:
+                answer = await third.read()
+                assert answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
+            async with dial(here.port, source="127.0.0.2") as other:
+                await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b"200 OK" in await other.read(b"hello")
+        await until(lambda: not here.kind.peers)
 
 
 # --- answers ------------------------------------------------------------------------------------
 
 
 @BASES
-def test_an_answer_that_nobody_reads_does_not_lie_there_for_ever(
+async def test_an_answer_that_nobody_reads_does_not_lie_there_for_ever(
     base: type[Bounded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.2)
 
-    async def main() -> None:
-        async with site(base) as here, dial(here.port, receive=4096) as client:
-            await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
-            await client.read(b"\r\n\r\n")
-            await until(lambda: not here.open)
-            assert (await client.read()).endswith(b"[reset]")
-
-    run(main)
+    async with site(base) as here, dial(here.port, receive=4096) as client:
+        await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.read(b"\r\n\r\n")
+        await until(lambda: not here.open)
+        assert (await client.read()).endswith(b"[reset]")
 
 
 @BASES
-def test_an_answer_that_is_read_slowly_is_read_to_its_end(
+async def test_an_answer_that_is_read_slowly_is_read_to_its_end(
     base: type[Bounded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.05)
     monkeypatch.setattr(module, "UNREAD_BYTES", 1)
 
-    async def main() -> None:
-        async with site(base) as here, dial(here.port, receive=65_536) as client:
-            await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            answer = await client.read()
-            assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")
-            await until(lambda: not here.open)
-
-    run(main)
+    async with site(base) as here, dial(here.port, receive=65_536) as client:
+        await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = await client.read()
+        assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")
+        await until(lambda: not here.open)

@@ -25,7 +25,7 @@ from gateway.server.gate import Gate
 from gateway.server.issuer import Issuer, IssuerFault, Unfetched, read
 from tests.live import running, until
 from tests.server.visitors import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
-from tests.talk import run, talk
+from tests.talk import talk
 
 
 def refused(issuer: Issuer, token: str) -> str:
@@ -172,81 +172,68 @@ async def settled(issuer: Issuer, token: str) -> Callable[[], str]:
     return lambda: issuer.grant(token).name
 
 
-def test_keys_are_fetched_when_a_token_names_one_and_again_when_it_names_a_new_one() -> None:
-    async def main() -> None:
-        async with provider(jwks(jwk(RSA, "r"))) as published:
-            issuer, now = clocked(published.url)
-            old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
-            (await settled(issuer, old))()
-            assert "not known here" in refused(issuer, new)  # asked a moment ago
-            published.text = BOTH
-            now[0] += module.AGAIN_S
-            (await settled(issuer, new))()
-            issuer.grant(old)
-            assert published.asked == 2
-
-    run(main)
+async def test_keys_are_fetched_when_a_token_names_one_and_again_when_it_names_a_new_one() -> None:
+    async with provider(jwks(jwk(RSA, "r"))) as published:
+        issuer, now = clocked(published.url)
+        old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
+        (await settled(issuer, old))()
+        assert "not known here" in refused(issuer, new)  # asked a moment ago
+        published.text = BOTH
+        now[0] += module.AGAIN_S
+        (await settled(issuer, new))()
+        issuer.grant(old)
+        assert published.asked == 2
 
 
-def test_keys_are_fetched_again_after_a_while_and_one_that_is_gone_is_believed_no_more() -> None:
-    async def main() -> None:
-        async with provider(BOTH) as published:
-            issuer, now = clocked(published.url)
-            old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
-            (await settled(issuer, old))()
-            published.text = jwks(jwk(EC, "e"))
-            now[0] += module.FRESH_S
-            issuer.grant(new)
-            await until(lambda: issuer._fetching is None)
-            assert "not known here" in refused(issuer, old)
-            await issuer.aclose()
-
-    run(main)
+async def test_keys_are_fetched_again_after_a_while_and_one_that_is_gone_is_believed_no_more() -> (
+    None
+):
+    async with provider(BOTH) as published:
+        issuer, now = clocked(published.url)
+        old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
+        (await settled(issuer, old))()
+        published.text = jwks(jwk(EC, "e"))
+        now[0] += module.FRESH_S
+        issuer.grant(new)
+        await until(lambda: issuer._fetching is None)
+        assert "not known here" in refused(issuer, old)
+        await issuer.aclose()
 
 
 @pytest.mark.parametrize("text", ["nonsense", "x" * (module.SET_BYTES + 1)])
-def test_a_set_that_cannot_be_read_leaves_those_at_hand(
+async def test_a_set_that_cannot_be_read_leaves_those_at_hand(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with provider(BOTH) as published:
-            issuer, now = clocked(published.url)
-            token = signed(RSA, "RS256", kid="r")
-            (await settled(issuer, token))()
-            published.text = text
-            now[0] += module.AGAIN_S
-            await issuer.settle()
-            issuer.grant(token)
-            assert "could not be fetched" in caplog.text
-
-    run(main)
+    async with provider(BOTH) as published:
+        issuer, now = clocked(published.url)
+        token = signed(RSA, "RS256", kid="r")
+        (await settled(issuer, token))()
+        published.text = text
+        now[0] += module.AGAIN_S
+        await issuer.settle()
+        issuer.grant(token)
+        assert "could not be fetched" in caplog.text
 
 
-def test_while_no_keys_can_be_had_a_token_is_told_to_come_again() -> None:
-    async def main() -> None:
-        issuer, _ = clocked("http://127.0.0.1:1/jwks")
-        with pytest.raises(Unfetched):
-            (await settled(issuer, signed(RSA, "RS256", kid="r")))()
-        await issuer.aclose()
-
-    run(main)
+async def test_while_no_keys_can_be_had_a_token_is_told_to_come_again() -> None:
+    issuer, _ = clocked("http://127.0.0.1:1/jwks")
+    with pytest.raises(Unfetched):
+        (await settled(issuer, signed(RSA, "RS256", kid="r")))()
+    await issuer.aclose()
 
 
-def test_a_token_of_a_provider_opens_a_socket_and_renews_it() -> None:
-    async def main() -> None:
-        async with provider(BOTH) as published:
-            gate = Gate(Limits(), issuer=Issuer(url=published.url))
-            async with running(gate=gate) as live:
-                header = {"authorization": "Bearer " + signed(RSA, "RS256", kid="r")}
-                async with talk(live, additional_headers=header) as client:
-                    assert (await client.next())["room"] == "demo"
-                    until = time.time() + 600
-                    token = signed(EC, "ES256", kid="e", sub="ann", exp=until)
-                    await client.send({"type": "auth", "token": token})
-                    answer = (await client.until("authenticated"))[-1]
-                    assert (answer["name"], answer["until"]) == ("ann", until)
-                async with talk(live, additional_headers={"authorization": "Bearer a.b.c"}) as no:
-                    await no.until("error")
-                    assert (await no.closed())[0] == CloseCode.UNAUTHENTICATED
-
-    run(main)
+async def test_a_token_of_a_provider_opens_a_socket_and_renews_it() -> None:
+    async with provider(BOTH) as published:
+        gate = Gate(Limits(), issuer=Issuer(url=published.url))
+        async with running(gate=gate) as live:
+            header = {"authorization": "Bearer " + signed(RSA, "RS256", kid="r")}
+            async with talk(live, additional_headers=header) as client:
+                assert (await client.next())["room"] == "demo"
+                until = time.time() + 600
+                token = signed(EC, "ES256", kid="e", sub="ann", exp=until)
+                await client.send({"type": "auth", "token": token})
+                answer = (await client.until("authenticated"))[-1]
+                assert (answer["name"], answer["until"]) == ("ann", until)
+            async with talk(live, additional_headers={"authorization": "Bearer a.b.c"}) as no:
+                await no.until("error")
+                assert (await no.closed())[0] == CloseCode.UNAUTHENTICATED

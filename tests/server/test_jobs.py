@@ -20,7 +20,6 @@ from gateway.server.hub import Hub
 from gateway.session import Session
 from tests.helpers import names, only, read
 from tests.live import until
-from tests.talk import run
 
 
 class ByHand(ScriptedEngine):
@@ -61,41 +60,35 @@ def busy(hub: Hub) -> None:
     assert hub.jobs.coalescing.interval == pytest.approx(0.05)
 
 
-def test_what_the_engine_says_is_in_the_outbox_when_its_call_returns() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        heard(session)
-        engine.sinks["one"].chunk(Chunk("eins"))
-        (delta,) = heard(session)
-        assert isinstance(delta, Delta) and delta.add == "eins"
-        engine.sinks["one"].end(None)
-        (final,) = only(Final, heard(session))
-        assert final.text == "eins"
-        assert (hub.jobs.runs, hub.dispatch.running, hub.jobs.tokens) == ({}, 0, 1)
-
-    run(main)
+async def test_what_the_engine_says_is_in_the_outbox_when_its_call_returns() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    heard(session)
+    engine.sinks["one"].chunk(Chunk("eins"))
+    (delta,) = heard(session)
+    assert isinstance(delta, Delta) and delta.add == "eins"
+    engine.sinks["one"].end(None)
+    (final,) = only(Final, heard(session))
+    assert final.text == "eins"
+    assert (hub.jobs.runs, hub.dispatch.running, hub.jobs.tokens) == ({}, 0, 1)
 
 
-def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at_its_end() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        sink = engine.sinks["one"]
-        hub.receive(session, '{"type":"cancel","id":"one"}')
-        assert len(engine.aborted) == 1
-        assert hub.dispatch.running == 1
-        sink.chunk(Chunk("eins"))
-        sink.end(EngineGone("It ended otherwise."))
-        assert hub.dispatch.running == 0
-        assert only(Delta, heard(session)) == []
-
-    run(main)
+async def test_a_job_is_stopped_in_the_turn_of_the_frame_and_its_slot_is_free_at_its_end() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    sink = engine.sinks["one"]
+    hub.receive(session, '{"type":"cancel","id":"one"}')
+    assert len(engine.aborted) == 1
+    assert hub.dispatch.running == 1
+    sink.chunk(Chunk("eins"))
+    sink.end(EngineGone("It ended otherwise."))
+    assert hub.dispatch.running == 0
+    assert only(Delta, heard(session)) == []
 
 
-def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logged(
+async def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(line: Line, chunk: Chunk, now: float) -> None:
@@ -106,27 +99,24 @@ def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logged(
     fed = Line.fed
     monkeypatch.setattr(Line, "fed", broken)
 
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        say(hub, session, "two")
-        engine.sinks["one"].chunk(Chunk("bad"))
-        engine.sinks["two"].chunk(Chunk("gut"))
-        engine.sinks["two"].end(None)
-        events = heard(session)
-        (failed,) = only(Failed, events)
-        assert (failed.id, failed.code) == ("one", ErrorCode.INTERNAL)
-        assert [final.id for final in only(Final, events)] == ["two"]
-        assert len(engine.aborted) == 1
-        engine.sinks["one"].end(None)
-        assert heard(session) == []
-
-    run(main)
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    say(hub, session, "two")
+    engine.sinks["one"].chunk(Chunk("bad"))
+    engine.sinks["two"].chunk(Chunk("gut"))
+    engine.sinks["two"].end(None)
+    events = heard(session)
+    (failed,) = only(Failed, events)
+    assert (failed.id, failed.code) == ("one", ErrorCode.INTERNAL)
+    assert [final.id for final in only(Final, events)] == ["two"]
+    assert len(engine.aborted) == 1
+    engine.sinks["one"].end(None)
+    assert heard(session) == []
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
+async def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(room: Room, job_id: str, now: float) -> None:
@@ -134,226 +124,189 @@ def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
 
     monkeypatch.setattr(Room, "finished", broken)
 
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        engine.sinks["one"].end(None)
-        assert hub.dispatch.running == 0
-
-    run(main)
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    engine.sinks["one"].end(None)
+    assert hub.dispatch.running == 0
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_an_engine_that_does_not_even_take_a_job_fails_it(
+async def test_an_engine_that_does_not_even_take_a_job_fails_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ScriptedEngine):
         def submit(self, job: Job, sink: Sink) -> None:
             raise ZeroDivisionError
 
-    async def main() -> None:
-        hub, session = await opened(Broken())
-        say(hub, session, "one")
-        (failed,) = only(Failed, heard(session))
-        assert failed.code == ErrorCode.INTERNAL
-        assert hub.dispatch.running == 0
-
-    run(main)
+    hub, session = await opened(Broken())
+    say(hub, session, "one")
+    (failed,) = only(Failed, heard(session))
+    assert failed.code == ErrorCode.INTERNAL
+    assert hub.dispatch.running == 0
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_what_takes_too_long_fails_although_its_engine_never_says_another_word() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine, Limits(job_s=0.05))
-        say(hub, session, "one")
-        say(hub, session, "two")
-        await until(lambda: not hub.dispatch.running)
-        failed = only(Failed, heard(session))
-        assert [(each.id, each.code) for each in failed] == [
-            ("one", ErrorCode.TIMEOUT),
-            ("two", ErrorCode.TIMEOUT),
-        ]
-        assert len(engine.aborted) == 2
-        engine.sinks["one"].chunk(Chunk("eins"))
-        engine.sinks["one"].end(None)
-        assert heard(session) == []
-
-    run(main)
+async def test_what_takes_too_long_fails_although_its_engine_never_says_another_word() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine, Limits(job_s=0.05))
+    say(hub, session, "one")
+    say(hub, session, "two")
+    await until(lambda: not hub.dispatch.running)
+    failed = only(Failed, heard(session))
+    assert [(each.id, each.code) for each in failed] == [
+        ("one", ErrorCode.TIMEOUT),
+        ("two", ErrorCode.TIMEOUT),
+    ]
+    assert len(engine.aborted) == 2
+    engine.sinks["one"].chunk(Chunk("eins"))
+    engine.sinks["one"].end(None)
+    assert heard(session) == []
 
 
-def test_a_stopped_job_whose_engine_never_ends_it_does_not_keep_its_slot_for_ever() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine, Limits(job_s=0.05))
-        say(hub, session, "one")
-        hub.receive(session, '{"type":"cancel","id":"one"}')
-        assert hub.dispatch.running == 1
-        await until(lambda: not hub.dispatch.running)
-        assert only(Failed, heard(session)) == []
-
-    run(main)
+async def test_a_stopped_job_whose_engine_never_ends_it_does_not_keep_its_slot_for_ever() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine, Limits(job_s=0.05))
+    say(hub, session, "one")
+    hub.receive(session, '{"type":"cancel","id":"one"}')
+    assert hub.dispatch.running == 1
+    await until(lambda: not hub.dispatch.running)
+    assert only(Failed, heard(session)) == []
 
 
-def test_only_what_has_taken_too_long_is_ended() -> None:
-    async def main() -> None:
-        now = [0.0]
-        engine = ByHand()
-        await engine.start()
-        hub = Hub(engine, Limits(job_s=30), clock=lambda: now[0])
-        session = hub.open(Seat(room="r", source="en", targets=("de",)))
-        for at, text in ((0.0, "one"), (10.0, "two")):
-            now[0] = at
-            say(hub, session, text)
-        for at, left in ((29.9, ["one", "two"]), (30.0, ["two"]), (39.9, ["two"]), (40.0, [])):
-            now[0] = at
-            hub.jobs.look()
-            assert [run.job.text for run in hub.jobs.runs.values()] == left
-
-    run(main)
+async def test_only_what_has_taken_too_long_is_ended() -> None:
+    now = [0.0]
+    engine = ByHand()
+    await engine.start()
+    hub = Hub(engine, Limits(job_s=30), clock=lambda: now[0])
+    session = hub.open(Seat(room="r", source="en", targets=("de",)))
+    for at, text in ((0.0, "one"), (10.0, "two")):
+        now[0] = at
+        say(hub, session, text)
+    for at, left in ((29.9, ["one", "two"]), (30.0, ["two"]), (39.9, ["two"]), (40.0, [])):
+        now[0] = at
+        hub.jobs.look()
+        assert [run.job.text for run in hub.jobs.runs.values()] == left
 
 
-def test_a_drain_ends_what_the_engine_still_has() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        hub.leave(session, lost=True)
-        hub.hurry()
-        await hub.drain(0)
-        assert (hub.jobs.runs, hub.dispatch.running) == ({}, 0)
-        assert len(engine.aborted) >= 1
-
-    run(main)
+async def test_a_drain_ends_what_the_engine_still_has() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    hub.leave(session, lost=True)
+    hub.hurry()
+    await hub.drain(0)
+    assert (hub.jobs.runs, hub.dispatch.running) == ({}, 0)
+    assert len(engine.aborted) >= 1
 
 
 # --- coalescing -----------------------------------------------------------------------------------
 
 
-def test_under_load_text_waits_for_more_of_itself_but_never_the_first() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        say(hub, session, "two")
-        heard(session)
-        busy(hub)
-        for n in range(4):
-            engine.sinks["one"].chunk(Chunk(f"{n} "))
-            engine.sinks["two"].chunk(Chunk(f"{n} "))
-        assert [(d.id, d.add) for d in only(Delta, heard(session))] == [
-            ("one", "0 "),
-            ("two", "0 "),
-        ]
-        await until(lambda: session.outbox.bytes > 0)
-        deltas = only(Delta, heard(session))
-        assert [(d.id, d.add) for d in deltas] == [("one", "1 2 3 "), ("two", "1 2 3 ")]
-        assert (hub.jobs.chunks, hub.jobs.merged, hub.jobs.tokens) == (8, 4, 8)
-
-    run(main)
+async def test_under_load_text_waits_for_more_of_itself_but_never_the_first() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    say(hub, session, "two")
+    heard(session)
+    busy(hub)
+    for n in range(4):
+        engine.sinks["one"].chunk(Chunk(f"{n} "))
+        engine.sinks["two"].chunk(Chunk(f"{n} "))
+    assert [(d.id, d.add) for d in only(Delta, heard(session))] == [
+        ("one", "0 "),
+        ("two", "0 "),
+    ]
+    await until(lambda: session.outbox.bytes > 0)
+    deltas = only(Delta, heard(session))
+    assert [(d.id, d.add) for d in deltas] == [("one", "1 2 3 "), ("two", "1 2 3 ")]
+    assert (hub.jobs.chunks, hub.jobs.merged, hub.jobs.tokens) == (8, 4, 8)
 
 
-def test_an_end_takes_what_waits_along() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        busy(hub)
-        for n in range(3):
-            engine.sinks["one"].chunk(Chunk(f"{n} "))
-        heard(session)
-        engine.sinks["one"].end(None)
-        assert names(heard(session))[:2] == ["delta", "final"]
-        await asyncio.sleep(0.06)  # the timer finds nothing
-        assert heard(session) == []
-
-    run(main)
+async def test_an_end_takes_what_waits_along() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    busy(hub)
+    for n in range(3):
+        engine.sinks["one"].chunk(Chunk(f"{n} "))
+    heard(session)
+    engine.sinks["one"].end(None)
+    assert names(heard(session))[:2] == ["delta", "final"]
+    await asyncio.sleep(0.06)  # the timer finds nothing
+    assert heard(session) == []
 
 
-def test_a_new_beginning_is_shown_at_once() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        busy(hub)
-        engine.sinks["one"].chunk(Chunk("Guten"))
-        engine.sinks["one"].chunk(Chunk(" Mor"))
-        (delta,) = only(Delta, heard(session))
-        assert delta.add == "Guten"
-        engine.sinks["one"].chunk(Chunk("Eins", reset=True))
-        (delta,) = only(Delta, heard(session))
-        assert (delta.add, delta.reset) == ("Eins", True)
-        engine.sinks["one"].chunk(Chunk("Zwei", reset=True))
-        (delta,) = only(Delta, heard(session))
-        assert (delta.add, delta.reset) == ("Zwei", True)
-
-    run(main)
+async def test_a_new_beginning_is_shown_at_once() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    busy(hub)
+    engine.sinks["one"].chunk(Chunk("Guten"))
+    engine.sinks["one"].chunk(Chunk(" Mor"))
+    (delta,) = only(Delta, heard(session))
+    assert delta.add == "Guten"
+    engine.sinks["one"].chunk(Chunk("Eins", reset=True))
+    (delta,) = only(Delta, heard(session))
+    assert (delta.add, delta.reset) == ("Eins", True)
+    engine.sinks["one"].chunk(Chunk("Zwei", reset=True))
+    (delta,) = only(Delta, heard(session))
+    assert (delta.add, delta.reset) == ("Zwei", True)
 
 
 @pytest.mark.parametrize("end", ["cancel", "fault"])
-def test_what_waits_is_dropped_by_a_cancel_and_shown_before_a_failure(end: str) -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        busy(hub)
-        engine.sinks["one"].chunk(Chunk("Guten"))
-        engine.sinks["one"].chunk(Chunk(" Morgen"))
-        heard(session)
-        if end == "cancel":
-            hub.receive(session, '{"type":"cancel","id":"one"}')
-            assert names(heard(session)) == ["cancelled"]
-        else:
-            engine.sinks["one"].end(EngineGone("It died."))
-            assert names(heard(session)) == ["delta", "failed"]
-
-    run(main)
+async def test_what_waits_is_dropped_by_a_cancel_and_shown_before_a_failure(end: str) -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    busy(hub)
+    engine.sinks["one"].chunk(Chunk("Guten"))
+    engine.sinks["one"].chunk(Chunk(" Morgen"))
+    heard(session)
+    if end == "cancel":
+        hub.receive(session, '{"type":"cancel","id":"one"}')
+        assert names(heard(session)) == ["cancelled"]
+    else:
+        engine.sinks["one"].end(EngineGone("It died."))
+        assert names(heard(session)) == ["delta", "failed"]
 
 
-def test_told_never_to_wait_it_does_not() -> None:
-    async def main() -> None:
-        engine = ByHand()
-        hub, session = await opened(engine, coalesce_s=0)
-        say(hub, session, "one")
-        hub.jobs.coalescing.look(1.0, 10_000)
-        heard(session)
-        for n in range(3):
-            engine.sinks["one"].chunk(Chunk(f"{n} "))
-        assert hub.jobs.merged == 0
-        assert hub.jobs.coalescing.interval == 0
-
-    run(main)
+async def test_told_never_to_wait_it_does_not() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine, coalesce_s=0)
+    say(hub, session, "one")
+    hub.jobs.coalescing.look(1.0, 10_000)
+    heard(session)
+    for n in range(3):
+        engine.sinks["one"].chunk(Chunk(f"{n} "))
+    assert hub.jobs.merged == 0
+    assert hub.jobs.coalescing.interval == 0
 
 
-def test_how_busy_it_is_is_measured_by_the_housekeeping(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_how_busy_it_is_is_measured_by_the_housekeeping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looks: list[tuple[float, float]] = []
 
-    async def main() -> None:
-        engine = ScriptedEngine()
-        hub, session = await opened(engine)
-        monkeypatch.setattr(
-            hub.jobs.coalescing, "look", lambda share, rate: looks.append((share, rate))
-        )
-        say(hub, session, "one two three")
-        await until(lambda: not hub.jobs.runs)
-        hub.sweep()
-        hub.sweep()
-
-    run(main)
+    engine = ScriptedEngine()
+    hub, session = await opened(engine)
+    monkeypatch.setattr(
+        hub.jobs.coalescing, "look", lambda share, rate: looks.append((share, rate))
+    )
+    say(hub, session, "one two three")
+    await until(lambda: not hub.jobs.runs)
+    hub.sweep()
+    hub.sweep()
     (share, rate), (_, nothing) = looks
     assert share >= 0
     assert rate > 0
     assert nothing == 0
 
 
-def test_a_fault_of_the_engine_fails_the_caption_with_its_code() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine(fault=failing(EngineGone("It died.")))
-        hub, session = await opened(engine)
-        say(hub, session, "one")
-        await until(lambda: not hub.jobs.runs)
-        (failed,) = only(Failed, heard(session))
-        assert failed.code == ErrorCode.ENGINE_UNAVAILABLE
-
-    run(main)
+async def test_a_fault_of_the_engine_fails_the_caption_with_its_code() -> None:
+    engine = ScriptedEngine(fault=failing(EngineGone("It died.")))
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    await until(lambda: not hub.jobs.runs)
+    (failed,) = only(Failed, heard(session))
+    assert failed.code == ErrorCode.ENGINE_UNAVAILABLE

@@ -20,7 +20,7 @@ from benchmarks.soak.child import Child
 from gateway.engines.base import Health
 from gateway.engines.openai import OpenAIEngine
 from tests.live import running, until
-from tests.talk import Talk, run, talk
+from tests.talk import Talk, talk
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Event = dict[str, Any]
@@ -66,97 +66,86 @@ def seqs(events: list[Event]) -> list[int]:
     return [e["seq"] for e in events if "seq" in e and e["type"] not in ("welcome", "tick")]
 
 
-def test_what_was_written_is_there_and_who_had_no_more_goes_on_without_a_gap(
+async def test_what_was_written_is_there_and_who_had_no_more_goes_on_without_a_gap(
     tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        async with kept(tmp_path) as child:
-            async with come(child, "room=a&to=de") as client:
-                welcome = await client.next()
-                await client.send({"type": "say", "id": "x", "text": "one"})
-                first = (await client.until("final"))[-1]
-                await client.send({"type": "say", "id": "y", "text": "two"})
-                last = (await client.until("final"))[-1]
-                await written(child)
-                await child.kill()
-            await child.start()
-            async with come(child, back(welcome, last["seq"])) as whole:
-                hello = await whole.next()
-                assert hello["resumed"] == {"ok": True, "replayed": 0}
-                assert hello["session"] == welcome["session"]
-                assert hello["epoch"] != welcome["epoch"], "numbers may have been given twice"
-                await whole.send({"type": "say", "id": "z", "text": "three"})
-                events = await whole.until("final")
-                assert seqs(events) == [last["seq"] + 1, last["seq"] + 2]
-            async with come(child, back(welcome, first["seq"])) as behind:
-                hello = await behind.next()
-                assert hello["resumed"] == {"ok": True, "replayed": 4}
-                events = [*(await behind.until("final")), *(await behind.until("final"))]
-                assert seqs(events) == list(range(first["seq"] + 1, last["seq"] + 3))
-
-    run(main)
+    async with kept(tmp_path) as child:
+        async with come(child, "room=a&to=de") as client:
+            welcome = await client.next()
+            await client.send({"type": "say", "id": "x", "text": "one"})
+            first = (await client.until("final"))[-1]
+            await client.send({"type": "say", "id": "y", "text": "two"})
+            last = (await client.until("final"))[-1]
+            await written(child)
+            await child.kill()
+        await child.start()
+        async with come(child, back(welcome, last["seq"])) as whole:
+            hello = await whole.next()
+            assert hello["resumed"] == {"ok": True, "replayed": 0}
+            assert hello["session"] == welcome["session"]
+            assert hello["epoch"] != welcome["epoch"], "numbers may have been given twice"
+            await whole.send({"type": "say", "id": "z", "text": "three"})
+            events = await whole.until("final")
+            assert seqs(events) == [last["seq"] + 1, last["seq"] + 2]
+        async with come(child, back(welcome, first["seq"])) as behind:
+            hello = await behind.next()
+            assert hello["resumed"] == {"ok": True, "replayed": 4}
+            events = [*(await behind.until("final")), *(await behind.until("final"))]
+            assert seqs(events) == list(range(first["seq"] + 1, last["seq"] + 3))
 
 
-def test_who_had_seen_more_than_was_written_is_told_of_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with kept(tmp_path) as child:
-            async with come(child, "room=a&to=de") as client:
-                welcome = await client.next()
-                await client.send({"type": "say", "id": "x", "text": "one"})
-                await client.until("final")
-                await written(child)
-                await client.send({"type": "say", "id": "y", "text": "two"})
-                seen = (await client.until("final"))[-1]
-                await child.kill()  # now, and not after it is written: or so it was meant
-            await child.start()
-            page = (await get(child, "/v1/rooms/a/transcript.json?lang=de")).json()
-            made = [
-                line["id"]
-                for line in page["utterances"]
-                if line["captions"].get("de", {}).get("text")
-            ]
-            assert made[0] == "x"
-            async with come(child, back(welcome, seen["seq"])) as client:
-                hello = await client.next()
-                resumed = hello["resumed"]
-                assert resumed["ok"] is ("y" in made), "never a silent gap"
-                if not resumed["ok"]:
-                    assert resumed["transcript"] == "/v1/rooms/a/transcript.json"
-                    assert resumed["from"] <= hello["seq"] + 1
-            async with come(child, back(welcome, seen["seq"] + 1000)) as client:
-                assert not (await client.next())["resumed"]["ok"], "so much was never written"
-
-    run(main)
+async def test_who_had_seen_more_than_was_written_is_told_of_it(tmp_path: Path) -> None:
+    async with kept(tmp_path) as child:
+        async with come(child, "room=a&to=de") as client:
+            welcome = await client.next()
+            await client.send({"type": "say", "id": "x", "text": "one"})
+            await client.until("final")
+            await written(child)
+            await client.send({"type": "say", "id": "y", "text": "two"})
+            seen = (await client.until("final"))[-1]
+            await child.kill()  # now, and not after it is written: or so it was meant
+        await child.start()
+        page = (await get(child, "/v1/rooms/a/transcript.json?lang=de")).json()
+        made = [
+            line["id"] for line in page["utterances"] if line["captions"].get("de", {}).get("text")
+        ]
+        assert made[0] == "x"
+        async with come(child, back(welcome, seen["seq"])) as client:
+            hello = await client.next()
+            resumed = hello["resumed"]
+            assert resumed["ok"] is ("y" in made), "never a silent gap"
+            if not resumed["ok"]:
+                assert resumed["transcript"] == "/v1/rooms/a/transcript.json"
+                assert resumed["from"] <= hello["seq"] + 1
+        async with come(child, back(welcome, seen["seq"] + 1000)) as client:
+            assert not (await client.next())["resumed"]["ok"], "so much was never written"
 
 
-def test_what_was_said_to_its_end_is_translated_after_all_and_what_still_grew_is_gone(
+async def test_what_was_said_to_its_end_is_translated_after_all_and_what_still_grew_is_gone(
     tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        async with kept(tmp_path, "--scripted-pace", "30") as child:
-            async with come(child, "room=a&to=de") as client:
-                welcome = await client.next()
-                await client.send({"type": "say", "id": "x", "text": "one two three"})
-                source = (await client.until("source"))[-1]
-                await client.until("delta")
-                grown = {"type": "say", "id": "y", "text": "four five", "final": False}
-                await client.send(grown)
-                await client.until("ack")
-                await written(child)
-                await child.kill()
-            await child.start()
-            async with come(child, back(welcome, source["seq"])) as client:
-                hello = await client.next()
-                assert hello["resumed"]["ok"] and hello["epoch"] != welcome["epoch"]
-                assert (await client.until("delta"))[-1]["id"] == "x"
-                await client.send({"type": "get", "id": "y"})
-                assert (await client.until("error"))[-1]["code"] == "not_found"
-                await client.send(grown | {"rev": 2})
-                assert (await client.until("ack"))[-1] == {
-                    "type": "ack", "id": "y", "rev": 2, "ord": source["ord"] + 1
-                }  # fmt: skip
-
-    run(main)
+    async with kept(tmp_path, "--scripted-pace", "30") as child:
+        async with come(child, "room=a&to=de") as client:
+            welcome = await client.next()
+            await client.send({"type": "say", "id": "x", "text": "one two three"})
+            source = (await client.until("source"))[-1]
+            await client.until("delta")
+            grown = {"type": "say", "id": "y", "text": "four five", "final": False}
+            await client.send(grown)
+            await client.until("ack")
+            await written(child)
+            await child.kill()
+        await child.start()
+        async with come(child, back(welcome, source["seq"])) as client:
+            hello = await client.next()
+            assert hello["resumed"]["ok"] and hello["epoch"] != welcome["epoch"]
+            assert (await client.until("delta"))[-1]["id"] == "x"
+            await client.send({"type": "get", "id": "y"})
+            assert (await client.until("error"))[-1]["code"] == "not_found"
+            await client.send(grown | {"rev": 2})
+            assert (await client.until("ack"))[-1] == {
+                "type": "ack", "id": "y", "rev": 2, "ord": source["ord"] + 1
+            }  # fmt: skip
 
 
 # --- the engine -------------------------------------------------------------------------------
@@ -203,26 +192,23 @@ def free_port() -> int:
         return port
 
 
-def test_captions_fail_visibly_when_the_process_of_the_engine_is_killed_and_the_room_lives_on() -> (
+async def test_captions_fail_visibly_when_the_engine_process_is_killed_and_the_room_lives_on() -> (
     None
 ):
-    async def main() -> None:
-        port = free_port()
-        engine = OpenAIEngine(f"http://127.0.0.1:{port}/v1")
-        with model(port, pace=0.2) as process:
-            async with running(engine) as live, talk(live, "?room=a&from=en&to=de,fr") as client:
-                await client.send({"type": "say", "id": "x", "text": "one two three four five six"})
-                await client.until("delta")
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                ends = [(await client.until("failed"))[-1] for _ in range(2)]
-                assert {end["lang"] for end in ends} == {"de", "fr"}
-                assert all(end["retry"] for end in ends)
-                assert {end["code"] for end in ends} == {"engine_unavailable"}
-                with model(port, pace=0.001):
-                    await until(lambda: engine.health is Health.READY)
-                    await client.send({"type": "say", "id": "y", "text": "seven"})
-                    finals = [(await client.until("final"))[-1] for _ in range(2)]
-                    assert {(end["id"], end["text"]) for end in finals} == {("y", "SEVEN")}
-
-    run(main)
+    port = free_port()
+    engine = OpenAIEngine(f"http://127.0.0.1:{port}/v1")
+    with model(port, pace=0.2) as process:
+        async with running(engine) as live, talk(live, "?room=a&from=en&to=de,fr") as client:
+            await client.send({"type": "say", "id": "x", "text": "one two three four five six"})
+            await client.until("delta")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            ends = [(await client.until("failed"))[-1] for _ in range(2)]
+            assert {end["lang"] for end in ends} == {"de", "fr"}
+            assert all(end["retry"] for end in ends)
+            assert {end["code"] for end in ends} == {"engine_unavailable"}
+            with model(port, pace=0.001):
+                await until(lambda: engine.health is Health.READY)
+                await client.send({"type": "say", "id": "y", "text": "seven"})
+                finals = [(await client.until("final"))[-1] for _ in range(2)]
+                assert {(end["id"], end["text"]) for end in finals} == {("y", "SEVEN")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import socket
@@ -73,8 +72,8 @@ def test_it_prints_links_at_an_address_that_others_reach(ours: str) -> None:
         assert "\x1b" not in process.text  # it is no terminal
 
 
-def test_readers_read_and_do_not_speak_and_nobody_comes_without_a_key(ours: str) -> None:
-    async def main(process: Process) -> None:
+async def test_readers_read_and_do_not_speak_and_nobody_comes_without_a_key(ours: str) -> None:
+    with gateway(*LAN) as process:
         speak, read = Link(process, "Speak"), Link(process, "Read")
         url = f"ws://{ours}:{process.port}/v1/ws?room={read.query['room']}&from=en&to=de"
         shown = [{"authorization": f"Bearer {link.behind['key']}"} for link in (speak, read)]
@@ -104,9 +103,6 @@ def test_readers_read_and_do_not_speak_and_nobody_comes_without_a_key(ours: str)
             assert (
                 await http.post("/v1/tickets", json=ticket, headers=shown[1])
             ).status_code == 403
-
-    with gateway(*LAN) as process:
-        asyncio.run(main(process))
 
 
 def test_keys_are_others_at_each_start_and_stand_nowhere_but_in_the_links(ours: str) -> None:
@@ -192,12 +188,13 @@ def private(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     )
 
 
-def test_with_a_certificate_the_page_and_its_sockets_are_encrypted(
+async def test_with_a_certificate_the_page_and_its_sockets_are_encrypted(
     certificate: tuple[Path, Path],
 ) -> None:
     trust = ssl.create_default_context(cafile=certificate[0])
 
-    async def main(process: Process) -> None:
+    cert, key = map(str, certificate)
+    with gateway(*LAN, "--certfile", cert, "--keyfile", key) as process:
         speak = Link(process, "Speak")
         assert speak.base.startswith("https://")
         url = f"wss{speak.base.removeprefix('https')}/v1/ws?from=en&to=de&role=moderate"
@@ -211,10 +208,6 @@ def test_with_a_certificate_the_page_and_its_sockets_are_encrypted(
             assert (await http.get("/v1/rooms/demo/qr.svg")).content == join.draw(
                 f"{speak.base}/join.html?room=demo"
             )
-
-    cert, key = map(str, certificate)
-    with gateway(*LAN, "--certfile", cert, "--keyfile", key) as process:
-        asyncio.run(main(process))
         assert "microphone" not in process.text
     assert "Traceback" not in process.text
 

@@ -13,7 +13,7 @@ from gateway.server.connection import Connection
 from gateway.server.upgrade import Upgrade
 from gateway.session import Session
 from tests.live import running, until
-from tests.talk import run, talk
+from tests.talk import talk
 
 KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room", "Booth", "Log"}
 BEFORE = {"Inbound", "HttpRequestParser"}
@@ -26,61 +26,52 @@ def alive() -> Counter[str]:
     return Counter(name for name in names if name in KINDS | BEFORE)
 
 
-def test_a_session_that_has_ended_is_freed_without_the_garbage_collector() -> None:
-    async def main() -> None:
-        async with running() as live:
-            gc.collect()
-            gc.disable()
-            try:
-                before = alive()
-                async with talk(live, "?to=de&hb=60") as client:
-                    await client.send("good morning")
-                    await client.until("final")
-                    assert set((alive() - before).keys()) == KINDS
-                await until(lambda: not live.server.server_state.connections)
-                await until(lambda: not live.hub.rooms)
-                await until(lambda: not alive() - before)
-            finally:
-                gc.enable()
-
-    run(main)
+async def test_a_session_that_has_ended_is_freed_without_the_garbage_collector() -> None:
+    async with running() as live:
+        gc.collect()
+        gc.disable()
+        try:
+            before = alive()
+            async with talk(live, "?to=de&hb=60") as client:
+                await client.send("good morning")
+                await client.until("final")
+                assert set((alive() - before).keys()) == KINDS
+            await until(lambda: not live.server.server_state.connections)
+            await until(lambda: not live.hub.rooms)
+            await until(lambda: not alive() - before)
+        finally:
+            gc.enable()
 
 
-def test_so_is_one_whose_captions_were_cancelled_and_cut_off() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        engine.hold()
-        async with running(engine, Limits(grace_s=0.01, room_s=0.01)) as live:
-            gc.collect()
-            gc.disable()
-            try:
-                before = alive()
-                async with talk(live, "?to=de,fr") as client:
-                    await client.send({"type": "say", "id": "a", "text": "one two three"})
-                    await until(lambda: engine.unfinished == 2)
-                    await client.send({"type": "cancel", "id": "a"})
-                    await client.until("cancelled")
-                    await client.send("four five six")
-                    await until(lambda: engine.unfinished == 2)
-                    client.ws.transport.abort()
-                await until(lambda: engine.unfinished == 0 and not live.hub.rooms)
-                await until(lambda: not alive() - before)
-            finally:
-                gc.enable()
-
-    run(main)
+async def test_so_is_one_whose_captions_were_cancelled_and_cut_off() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    async with running(engine, Limits(grace_s=0.01, room_s=0.01)) as live:
+        gc.collect()
+        gc.disable()
+        try:
+            before = alive()
+            async with talk(live, "?to=de,fr") as client:
+                await client.send({"type": "say", "id": "a", "text": "one two three"})
+                await until(lambda: engine.unfinished == 2)
+                await client.send({"type": "cancel", "id": "a"})
+                await client.until("cancelled")
+                await client.send("four five six")
+                await until(lambda: engine.unfinished == 2)
+                client.ws.transport.abort()
+            await until(lambda: engine.unfinished == 0 and not live.hub.rooms)
+            await until(lambda: not alive() - before)
+        finally:
+            gc.enable()
 
 
-def test_an_open_socket_keeps_nothing_of_its_handshake() -> None:
-    async def main() -> None:
-        async with running() as live, talk(live, "?to=de") as client:
-            await client.until("welcome")
-            (protocol,) = live.server.server_state.connections
-            assert isinstance(protocol, Upgrade)
-            assert not protocol.request.headers and not protocol.response.headers
-            assert protocol.scope["headers"] == []
-
-    run(main)
+async def test_an_open_socket_keeps_nothing_of_its_handshake() -> None:
+    async with running() as live, talk(live, "?to=de") as client:
+        await client.until("welcome")
+        (protocol,) = live.server.server_state.connections
+        assert isinstance(protocol, Upgrade)
+        assert not protocol.request.headers and not protocol.response.headers
+        assert protocol.scope["headers"] == []
 
 
 @pytest.mark.parametrize("kind", [Connection, Session])

@@ -60,87 +60,81 @@ async def final(peer: Talk) -> str:
 
 
 @pytest.mark.parametrize("ill", [hangs, breaks])
-def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: Reply) -> None:
-    async def main() -> None:
-        time = Time()
-        with Server(default=ill) as server:
-            first = supervised(server, time)
-            engine = FallbackEngine(first, ScriptedEngine(), sleep=time.sleep)
-            first.changed = engine.look
-            async with (
-                ready(engine, first) as live,
-                talk(live, "?from=en&to=de") as peer,
-                httpx.AsyncClient(base_url=live.http) as client,
-            ):
-                await peer.until("welcome")
-                # As long as nothing is known, it is asked.
-                events: list[dict[str, Any]] = []
-                for _ in range(1 if ill is hangs else FAILURES):
-                    await time.pass_(HANG * FAILING_PART / 2)
-                    await peer.send(SAID)
-                    if ill is hangs:
-                        await server.wait(lambda server: server.unfinished == 1)
-                        await time.pass_(HANG)
-                    events += await peer.until("final")
-                finals = [event["text"] for event in events if event["type"] == "final"]
-                assert set(finals) == {BY_FALLBACK}
-                assert not [event for event in events if event["type"] == "failed"]
-                told = [event["engine"] for event in events if event["type"] == "degraded"]
-                if not told:  # it comes right behind the last final
-                    told = [(await peer.until("degraded"))[-1]["engine"]]
-                assert told == ["scripted"]
-                answer = await client.get("/readyz")
-                assert (answer.status_code, answer.json()["fallback"]) == (200, "scripted")
-                assert answer.json()["engine"] == "openai:test-model"
-                assert "gateway_fallback 1.0" in (await client.get("/metrics")).text
-
-                # Nothing waits for the server any more.
-                asked = len(server.received)
+async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: Reply) -> None:
+    time = Time()
+    with Server(default=ill) as server:
+        first = supervised(server, time)
+        engine = FallbackEngine(first, ScriptedEngine(), sleep=time.sleep)
+        first.changed = engine.look
+        async with (
+            ready(engine, first) as live,
+            talk(live, "?from=en&to=de") as peer,
+            httpx.AsyncClient(base_url=live.http) as client,
+        ):
+            await peer.until("welcome")
+            # As long as nothing is known, it is asked.
+            events: list[dict[str, Any]] = []
+            for _ in range(1 if ill is hangs else FAILURES):
+                await time.pass_(HANG * FAILING_PART / 2)
                 await peer.send(SAID)
-                assert await final(peer) == BY_FALLBACK
-                assert len(server.received) == asked
+                if ill is hangs:
+                    await server.wait(lambda server: server.unfinished == 1)
+                    await time.pass_(HANG)
+                events += await peer.until("final")
+            finals = [event["text"] for event in events if event["type"] == "final"]
+            assert set(finals) == {BY_FALLBACK}
+            assert not [event for event in events if event["type"] == "failed"]
+            told = [event["engine"] for event in events if event["type"] == "degraded"]
+            if not told:  # it comes right behind the last final
+                told = [(await peer.until("degraded"))[-1]["engine"]]
+            assert told == ["scripted"]
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()["fallback"]) == (200, "scripted")
+            assert answer.json()["engine"] == "openai:test-model"
+            assert "gateway_fallback 1.0" in (await client.get("/metrics")).text
 
-                server.default = works
-                await settle()
-                await time.pass_(BACKOFF)
-                back = (await peer.until("degraded"))[-1]
-                assert back == {"type": "degraded", "partials": "on"}
-                await peer.send(SAID)
-                assert await final(peer) == BY_SERVER
-                assert (await client.get("/readyz")).json()["fallback"] is None
+            # Nothing waits for the server any more.
+            asked = len(server.received)
+            await peer.send(SAID)
+            assert await final(peer) == BY_FALLBACK
+            assert len(server.received) == asked
 
-    run(main)
+            server.default = works
+            await settle()
+            await time.pass_(BACKOFF)
+            back = (await peer.until("degraded"))[-1]
+            assert back == {"type": "degraded", "partials": "on"}
+            await peer.send(SAID)
+            assert await final(peer) == BY_SERVER
+            assert (await client.get("/readyz")).json()["fallback"] is None
 
 
-def test_without_a_fallback_the_gateway_says_that_it_is_not_ready() -> None:
-    async def main() -> None:
-        time = Time()
-        with Server(default=breaks) as server:
-            engine: Supervisor = supervised(server, time)
-            async with (
-                running(engine) as live,
-                talk(live, "?from=en&to=de") as peer,
-                httpx.AsyncClient(base_url=live.http) as client,
-            ):
-                await peer.until("welcome")
-                for _ in range(FAILURES):
-                    assert (await client.get("/readyz")).status_code == 200
-                    await time.pass_(HANG * FAILING_PART / 2)
-                    await peer.send(SAID)
-                    failed = (await peer.until("failed"))[-1]
-                    assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
-                await until(lambda: engine.health is Health.DEAD)
-                answer = await client.get("/readyz")
-                assert (answer.status_code, answer.json()["status"]) == (503, "dead")
-                server.default = works
-                await settle()
-                await time.pass_(BACKOFF)
-                await until(lambda: engine.health is Health.READY)
+async def test_without_a_fallback_the_gateway_says_that_it_is_not_ready() -> None:
+    time = Time()
+    with Server(default=breaks) as server:
+        engine: Supervisor = supervised(server, time)
+        async with (
+            running(engine) as live,
+            talk(live, "?from=en&to=de") as peer,
+            httpx.AsyncClient(base_url=live.http) as client,
+        ):
+            await peer.until("welcome")
+            for _ in range(FAILURES):
                 assert (await client.get("/readyz")).status_code == 200
+                await time.pass_(HANG * FAILING_PART / 2)
                 await peer.send(SAID)
-                assert await final(peer) == BY_SERVER
-
-    run(main)
+                failed = (await peer.until("failed"))[-1]
+                assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
+            await until(lambda: engine.health is Health.DEAD)
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()["status"]) == (503, "dead")
+            server.default = works
+            await settle()
+            await time.pass_(BACKOFF)
+            await until(lambda: engine.health is Health.READY)
+            assert (await client.get("/readyz")).status_code == 200
+            await peer.send(SAID)
+            assert await final(peer) == BY_SERVER
 
 
 @pytest.mark.parametrize("ill", [hangs, breaks])

@@ -20,7 +20,7 @@ from gateway.server.hub import Hub
 from gateway.server.metrics import TENANTS, Metrics
 from tests import virtual
 from tests.live import Live, running, until
-from tests.talk import run, talk
+from tests.talk import talk
 
 
 def strain(live: Live) -> None:
@@ -35,92 +35,83 @@ def strain(live: Live) -> None:
     load.look(0.0, now + 1.0)
 
 
-def test_rooms_are_told_who_has_no_place_is_refused_and_what_was_taken_is_made() -> None:
-    async def main() -> None:
-        async with (
-            running(ScriptedEngine(), Limits(presence_s=60.0)) as live,
-            talk(live, "?room=r&from=en&to=de") as peer,
-            talk(live, "?room=s&from=en&to=de") as late,
-        ):
-            await peer.until("welcome")
-            await late.until("welcome")
-            await peer.send("good morning")
-            await peer.until("final")
-            strain(live)
-            await peer.send({"type": "say", "id": "u", "text": "we met", "final": False})
-            off = (await peer.until("degraded"))[-1]
-            assert off == {"type": "degraded", "partials": "off"}
-            await peer.send({"type": "say", "id": "u", "text": "we met in March"})
-            events = await peer.until("final")
-            assert events[-1]["text"] == "[de] we met in March"
-            assert await late.until("degraded") == [off]
-            await late.send("hello")
-            error = (await late.until("error"))[-1]
-            assert (error["code"], error["retry"], error["retry_ms"]) == ("busy", True, 5000)
-            async with httpx.AsyncClient(base_url=live.http) as client:
-                text = {"text": "hello", "source_lang": "en", "target_lang": "de"}
-                answer = await client.post("/v1/translate", json=text)
-                assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
-                assert (await client.get("/readyz")).json()["partials"] == "off"
-                scraped = (await client.get("/metrics")).text
-            assert "gateway_overloaded 1.0" in scraped
-            assert 'gateway_refused_total{why="seat"} 2.0' in scraped
-            live.hub.load.overloaded = False
-            live.hub.sweep()
-            assert await late.until("degraded") == [{"type": "degraded", "partials": "on"}]
-
-    run(main)
+async def test_rooms_are_told_who_has_no_place_is_refused_and_what_was_taken_is_made() -> None:
+    async with (
+        running(ScriptedEngine(), Limits(presence_s=60.0)) as live,
+        talk(live, "?room=r&from=en&to=de") as peer,
+        talk(live, "?room=s&from=en&to=de") as late,
+    ):
+        await peer.until("welcome")
+        await late.until("welcome")
+        await peer.send("good morning")
+        await peer.until("final")
+        strain(live)
+        await peer.send({"type": "say", "id": "u", "text": "we met", "final": False})
+        off = (await peer.until("degraded"))[-1]
+        assert off == {"type": "degraded", "partials": "off"}
+        await peer.send({"type": "say", "id": "u", "text": "we met in March"})
+        events = await peer.until("final")
+        assert events[-1]["text"] == "[de] we met in March"
+        assert await late.until("degraded") == [off]
+        await late.send("hello")
+        error = (await late.until("error"))[-1]
+        assert (error["code"], error["retry"], error["retry_ms"]) == ("busy", True, 5000)
+        async with httpx.AsyncClient(base_url=live.http) as client:
+            text = {"text": "hello", "source_lang": "en", "target_lang": "de"}
+            answer = await client.post("/v1/translate", json=text)
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+            assert (await client.get("/readyz")).json()["partials"] == "off"
+            scraped = (await client.get("/metrics")).text
+        assert "gateway_overloaded 1.0" in scraped
+        assert 'gateway_refused_total{why="seat"} 2.0' in scraped
+        live.hub.load.overloaded = False
+        live.hub.sweep()
+        assert await late.until("degraded") == [{"type": "degraded", "partials": "on"}]
 
 
-def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine(capacity=1)
-        async with running(engine) as live, talk(live, "?room=r&from=en&to=de") as peer:
-            await peer.until("welcome")
-            engine.hold()
-            await peer.send("good morning")
-            await until(lambda: engine.unfinished == 1)
-            await peer.send({"type": "say", "id": "u", "text": "we met in", "final": False})
-            await peer.send({"type": "say", "id": "u", "text": "we met in May", "final": False})
-            await until(lambda: live.hub.dispatch.queued == 1)
-            live.hub.load.admit("r", "", 0, 1, live.hub.now())
-            strain(live)
-            live.hub.sweep()
-            assert live.hub.dispatch.queued == 0
-            engine.release()
-            await peer.until("final")
-            await peer.send({"type": "say", "id": "u", "text": "we met in May"})
-            assert (await peer.until("final"))[-1]["id"] == "u"
-            await asyncio.sleep(0)
-
-    run(main)
+async def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> None:
+    engine = ScriptedEngine(capacity=1)
+    async with running(engine) as live, talk(live, "?room=r&from=en&to=de") as peer:
+        await peer.until("welcome")
+        engine.hold()
+        await peer.send("good morning")
+        await until(lambda: engine.unfinished == 1)
+        await peer.send({"type": "say", "id": "u", "text": "we met in", "final": False})
+        await peer.send({"type": "say", "id": "u", "text": "we met in May", "final": False})
+        await until(lambda: live.hub.dispatch.queued == 1)
+        live.hub.load.admit("r", "", 0, 1, live.hub.now())
+        strain(live)
+        live.hub.sweep()
+        assert live.hub.dispatch.queued == 0
+        engine.release()
+        await peer.until("final")
+        await peer.send({"type": "say", "id": "u", "text": "we met in May"})
+        assert (await peer.until("final"))[-1]["id"] == "u"
+        await asyncio.sleep(0)
 
 
-def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_business() -> None:
-    async def main() -> None:
-        engine = ScriptedEngine()
-        await engine.start()
-        hub = Hub(engine, Limits())
-        acme = Grant(tenant="acme", quota=Quota(sessions=1))
-        peer = hub.open(Seat(room="r", targets=("de",), grant=acme))
-        with pytest.raises(ClientFault, match="may have 1 sockets"):
-            hub.open(Seat(room="s", grant=acme))
-        assert hub.rooms["r"].tenant == "acme"
-        for n in range(60):
-            hub.open(Seat(room="r", grant=Grant(tenant=f"t{n:02}")))
-        metrics = Metrics()
-        metrics.watch(hub, Counter())
-        scraped = metrics.expose().decode()
-        assert 'gateway_tenant_sessions{tenant="acme"} 1.0' in scraped
-        assert 'gateway_tenant_inflight{tenant="(others)"} 0.0' in scraped
-        assert scraped.count("gateway_tenant_sessions{") == TENANTS + 1
-        hub.close(peer)
-        hub.close(peer)
-        hub.close(hub.open(Seat(room="s", grant=acme)))
-        for session in list(hub.sessions.values()):
-            hub.close(session)
-
-    run(main)
+async def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_business() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    acme = Grant(tenant="acme", quota=Quota(sessions=1))
+    peer = hub.open(Seat(room="r", targets=("de",), grant=acme))
+    with pytest.raises(ClientFault, match="may have 1 sockets"):
+        hub.open(Seat(room="s", grant=acme))
+    assert hub.rooms["r"].tenant == "acme"
+    for n in range(60):
+        hub.open(Seat(room="r", grant=Grant(tenant=f"t{n:02}")))
+    metrics = Metrics()
+    metrics.watch(hub, Counter())
+    scraped = metrics.expose().decode()
+    assert 'gateway_tenant_sessions{tenant="acme"} 1.0' in scraped
+    assert 'gateway_tenant_inflight{tenant="(others)"} 0.0' in scraped
+    assert scraped.count("gateway_tenant_sessions{") == TENANTS + 1
+    hub.close(peer)
+    hub.close(peer)
+    hub.close(hub.open(Seat(room="s", grant=acme)))
+    for session in list(hub.sessions.values()):
+        hub.close(session)
 
 
 FLOOD = "The committee has now come to the last point of its agenda. " * 11

@@ -29,7 +29,7 @@ from gateway.server.plugin import Plugin, read, shared_key
 from gateway.settings import SettingsError
 from tests.live import until
 from tests.models import tiny_llama
-from tests.talk import Talk, run
+from tests.talk import Talk
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -76,53 +76,44 @@ async def guest(
         await plugin.guest.drain()
 
 
-def test_the_gateway_serves_beside_vllm_and_drains_before_the_engine_goes(
+async def test_the_gateway_serves_beside_vllm_and_drains_before_the_engine_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        async with guest(monkeypatch) as (client, plugin, port):
-            assert plugin.guest is not None and plugin.guest.server is not None
-            await plugin.guest.server.opened.wait()
-            async with connect(f"ws://127.0.0.1:{port}/v1/ws?from=en&to=de") as ws:
-                talk = Talk(ws)
-                await talk.send("one two three four five")
-                await talk.until("delta")
-                ending = asyncio.create_task(asyncio.to_thread(client.shutdown, timeout=8))
-                assert (await talk.until("final"))[-1]["text"].endswith("five")
-                assert not client.ended
-                assert (await talk.closed())[0] == CloseCode.GOAWAY
-                await ending
-            assert client.ended == [8]
-            client.shutdown(timeout=1)  # vLLM does it twice
-            assert client.ended == [8, 1]
-
-    run(main)
+    async with guest(monkeypatch) as (client, plugin, port):
+        assert plugin.guest is not None and plugin.guest.server is not None
+        await plugin.guest.server.opened.wait()
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?from=en&to=de") as ws:
+            talk = Talk(ws)
+            await talk.send("one two three four five")
+            await talk.until("delta")
+            ending = asyncio.create_task(asyncio.to_thread(client.shutdown, timeout=8))
+            assert (await talk.until("final"))[-1]["text"].endswith("five")
+            assert not client.ended
+            assert (await talk.closed())[0] == CloseCode.GOAWAY
+            await ending
+        assert client.ended == [8]
+        client.shutdown(timeout=1)  # vLLM does it twice
+        assert client.ended == [8, 1]
 
 
-def test_vllm_ends_with_a_gateway_whose_engine_cannot_start(
+async def test_vllm_ends_with_a_gateway_whose_engine_cannot_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(ScriptedEngine):
         async def start(self) -> None:
             raise ValueError("a bug")
 
-    async def main() -> None:
-        killed: list[tuple[int, int]] = []
-        monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))
-        async with guest(monkeypatch, Broken()):
-            await until(lambda: killed == [(os.getpid(), signal.SIGTERM)])
-
-    run(main)
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))
+    async with guest(monkeypatch, Broken()):
+        await until(lambda: killed == [(os.getpid(), signal.SIGTERM)])
 
 
-def test_without_an_engine_there_is_nothing_to_serve() -> None:
-    async def main() -> None:
-        plugin = Plugin()
-        plugin.attach_router(None)
-        await plugin.init_state(None, None, args())
-        assert plugin.guest is None
-
-    run(main)
+async def test_without_an_engine_there_is_nothing_to_serve() -> None:
+    plugin = Plugin()
+    plugin.attach_router(None)
+    await plugin.init_state(None, None, args())
+    assert plugin.guest is None
 
 
 def test_the_settings_are_those_of_the_variables_and_fit_beside_vllm() -> None:
@@ -189,7 +180,7 @@ def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed here")
-def test_readers_who_came_through_different_api_servers_see_the_same_captions(
+async def test_readers_who_came_through_different_api_servers_see_the_same_captions(
     tmp_path: Path,
 ) -> None:
     def scrape(port: int) -> dict[str, float]:
@@ -237,4 +228,4 @@ def test_readers_who_came_through_different_api_servers_see_the_same_captions(
                 assert (await Talk(ws).until("goaway"))[-1]["in_ms"] == 7000
                 assert (await Talk(ws).closed())[0] == CloseCode.GOAWAY
 
-    asyncio.run(main())
+    await main()

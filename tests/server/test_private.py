@@ -38,7 +38,7 @@ from gateway.server.process import unhandled
 from gateway.server.upgrade import quiet
 from tests.engines.openai_server import Script, Server, event
 from tests.live import running, until
-from tests.talk import run, talk
+from tests.talk import talk
 
 SAID = {
     "Latin": "Wir entlassen Frau Müller-Lüdenscheidt am Donnerstag",
@@ -169,38 +169,34 @@ def wrapped(engine: Engine, *, other: Engine | None = None) -> Engine:
     return whole if other is None else FallbackEngine(whole, other)
 
 
-def test_a_model_server_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        scripts = list(replies(said))
-        with Server(api_key="key") as server:
-            server.script(*scripts)
-            first = OpenAIEngine(server.url, profile=load("chat"), api_key="key")
-            second = ScriptedEngine(fault=raiser(RuntimeError(said)))
-            engine = wrapped(first, other=second)
-            await speak(engine, [f"{said} {number}" for number in range(len(scripts))])
-            await engine.aclose()
-
-    run(main)
+async def test_a_model_server_that_quotes_the_text(
+    said: str, log: pytest.LogCaptureFixture
+) -> None:
+    scripts = list(replies(said))
+    with Server(api_key="key") as server:
+        server.script(*scripts)
+        first = OpenAIEngine(server.url, profile=load("chat"), api_key="key")
+        second = ScriptedEngine(fault=raiser(RuntimeError(said)))
+        engine = wrapped(first, other=second)
+        await speak(engine, [f"{said} {number}" for number in range(len(scripts))])
+        await engine.aclose()
     assert " failed: EngineFault engine_unavailable 500" in log.text or "is done again" in log.text
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
-def test_a_model_server_that_quotes_the_text_to_a_probe(
+async def test_a_model_server_that_quotes_the_text_to_a_probe(
     status: int, said: str, log: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        script = Script(status=status, body={"error": {"message": said}})
-        with Server(default=lambda body: script) as server:
-            failing = Supervisor(
-                lambda: OpenAIEngine(server.url, profile=load("chat")), hang=0.01, chance=lambda: 0
-            )
-            await speak(failing, [said] * 3)
-            failing._failures, failing._span = 99, 99.0
-            failing._alarm.set()
-            await server.wait(lambda server: len(server.received) >= 5)
-            await failing.aclose()
-
-    run(main)
+    script = Script(status=status, body={"error": {"message": said}})
+    with Server(default=lambda body: script) as server:
+        failing = Supervisor(
+            lambda: OpenAIEngine(server.url, profile=load("chat")), hang=0.01, chance=lambda: 0
+        )
+        await speak(failing, [said] * 3)
+        failing._failures, failing._span = 99, 99.0
+        failing._alarm.set()
+        await server.wait(lambda server: len(server.received) >= 5)
+        await failing.aclose()
     assert "did not translate a word: EngineFault engine_unavailable" in log.text
 
 
@@ -228,39 +224,35 @@ class Raising(Pulled):
         yield Chunk("")  # type: ignore[unreachable]
 
 
-def test_an_engine_with_a_fault_in_its_own_code(said: str, log: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        found = list(faults(said))
-        engine = Raising(found)
-        await speak(wrapped(engine), [said] * len(found))
-        await engine.aclose()
-        for fault in faults(said):
-            scripted = ScriptedEngine(fault=raiser(fault))
-            await speak(wrapped(scripted, other=ScriptedEngine(fault=raiser(fault))), [said])
-            await scripted.aclose()
-
-    run(main)
+async def test_an_engine_with_a_fault_in_its_own_code(
+    said: str, log: pytest.LogCaptureFixture
+) -> None:
+    found = list(faults(said))
+    engine = Raising(found)
+    await speak(wrapped(engine), [said] * len(found))
+    await engine.aclose()
+    for fault in faults(said):
+        scripted = ScriptedEngine(fault=raiser(fault))
+        await speak(wrapped(scripted, other=ScriptedEngine(fault=raiser(fault))), [said])
+        await scripted.aclose()
     assert "engine's own code" in log.text and "Traceback" in log.text
 
 
-def test_ctranslate2_that_quotes_the_text(
+async def test_ctranslate2_that_quotes_the_text(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2")
     found = [*faults(said), MemoryError(said), RuntimeError(f"CUDA: {said}")]
 
-    async def main() -> None:
-        for fault in found:
-            engine = ctranslate2.CTranslate2Engine(tmp_path, load("embedded"), inter_threads=1)
-            monkeypatch.setattr(engine, "_load", lambda: SimpleNamespace(decode=raiser(fault)))  # noqa: B023
-            await speak(wrapped(engine), [f"a {said}"])
-            await engine.aclose()
-
-    run(main)
+    for fault in found:
+        engine = ctranslate2.CTranslate2Engine(tmp_path, load("embedded"), inter_threads=1)
+        monkeypatch.setattr(engine, "_load", lambda: SimpleNamespace(decode=raiser(fault)))  # noqa: B023
+        await speak(wrapped(engine), [f"a {said}"])
+        await engine.aclose()
     assert "CTranslate2 failed (RuntimeError, cuda)." in log.text
 
 
-def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
+async def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
     """Without vLLM: only what the gateway makes of what it raises."""
 
     class Request:
@@ -288,7 +280,7 @@ def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> 
         await until(lambda: len(told) == 2 * len(list(faults(said))))
 
     told: list[Exception] = []
-    run(main)
+    await main()
     api = Api.__new__(Api)
     api.gone, api.full = ConnectionError, (InterruptedError,)
     for fault in told:
@@ -296,54 +288,48 @@ def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> 
         assert leaked(f"{found} {found.hint}", said) == set()
 
 
-def test_a_gateway_with_a_fault_in_its_own_code(
+async def test_a_gateway_with_a_fault_in_its_own_code(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        for fault in faults(said):
-            for name in ("started", "finished", "failed"):
-                with monkeypatch.context() as patch:
-                    patch.setattr(Room, name, raiser(fault))
-                    with suppress(type(fault)):  # the caller's
-                        await speak(ScriptedEngine(), [said])
+    for fault in faults(said):
+        for name in ("started", "finished", "failed"):
             with monkeypatch.context() as patch:
-                patch.setattr(ScriptedEngine, "submit", raiser(fault))
-                await speak(ScriptedEngine(), [said])
-            with monkeypatch.context() as patch:
-                patch.setattr(Hub, "sweep", raiser(fault))
-                patch.setattr(hubs, "HOUSEKEEPING_S", 0)
-                keeping = asyncio.create_task(Hub(ScriptedEngine(), Limits()).keep())
-                for _ in range(9):
-                    await asyncio.sleep(0)
-                keeping.cancel()
-            asyncio.get_running_loop().call_soon(raiser(fault), said)
-            await asyncio.sleep(0)
-
-    run(main)
+                patch.setattr(Room, name, raiser(fault))
+                with suppress(type(fault)):  # the caller's
+                    await speak(ScriptedEngine(), [said])
+        with monkeypatch.context() as patch:
+            patch.setattr(ScriptedEngine, "submit", raiser(fault))
+            await speak(ScriptedEngine(), [said])
+        with monkeypatch.context() as patch:
+            patch.setattr(Hub, "sweep", raiser(fault))
+            patch.setattr(hubs, "HOUSEKEEPING_S", 0)
+            keeping = asyncio.create_task(Hub(ScriptedEngine(), Limits()).keep())
+            for _ in range(9):
+                await asyncio.sleep(0)
+            keeping.cancel()
+        asyncio.get_running_loop().call_soon(raiser(fault), said)
+        await asyncio.sleep(0)
     for words in ("broke the room", "did not take job", "housekeeping", "nobody waits"):
         assert words in log.text
 
 
-def test_a_socket_and_a_request_that_end_by_a_fault(
+async def test_a_socket_and_a_request_that_end_by_a_fault(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.set_level(logging.WARNING, "uvicorn.error")  # as `serve` does
     logging.getLogger("uvicorn.error").addFilter(quiet)
     log.set_level(logging.WARNING, "websockets.client")  # the test's own end
 
-    async def main() -> None:
-        async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
-            for fault in list(faults(said))[:6]:
-                async with talk(live, "?from=en&to=de") as peer:
-                    await peer.until("welcome")
-                    with monkeypatch.context() as patch:
-                        patch.setattr(Hub, "receive", raiser(fault))
-                        await peer.send(said)
-                        assert (await peer.closed())[0] == 4000
-                        body = {"text": said, "source_lang": "en", "target_lang": "de"}
-                        answer = await client.post("/v1/translate", json=body)
-                        assert answer.status_code == 500
-                        assert leaked(answer.text, said) == set()
-
-    run(main)
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
+        for fault in list(faults(said))[:6]:
+            async with talk(live, "?from=en&to=de") as peer:
+                await peer.until("welcome")
+                with monkeypatch.context() as patch:
+                    patch.setattr(Hub, "receive", raiser(fault))
+                    await peer.send(said)
+                    assert (await peer.closed())[0] == 4000
+                    body = {"text": said, "source_lang": "en", "target_lang": "de"}
+                    answer = await client.post("/v1/translate", json=body)
+                    assert answer.status_code == 500
+                    assert leaked(answer.text, said) == set()
     assert "ended by a fault" in log.text and "ASGI" in log.text

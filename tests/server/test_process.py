@@ -22,7 +22,7 @@ from gateway.server.app import create_app
 from gateway.server.process import Server, _serve, configure, listen
 from gateway.settings import Settings
 from tests.live import until
-from tests.server.started import SCRIPTED, Process, gateway
+from tests.server.started import SCRIPTED, gateway
 from tests.talk import Talk
 
 
@@ -35,10 +35,10 @@ def test_it_says_what_to_open_and_what_to_type_once_it_is_ready() -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
+async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
     sign: signal.Signals,
 ) -> None:
-    async def main(process: Process) -> None:
+    with gateway(*SCRIPTED, "--scripted-pace", "0.05") as process:
         async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
             client = Talk(ws)
             await client.send("one two three four five six")
@@ -46,16 +46,16 @@ def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
             os.killpg(process.popen.pid, sign)  # Ctrl-C reaches the whole group
             assert (await client.until("final"))[-1]["text"].endswith("six")
             assert (await client.closed())[0] == CloseCode.GOAWAY
-
-    with gateway(*SCRIPTED, "--scripted-pace", "0.05") as process:
-        asyncio.run(main(process))
         assert process.popen.wait(10) == 0
     assert "Traceback" not in process.text
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
-def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
-    async def main(process: Process) -> None:
+async def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file.write_text(entry)
+    with gateway(*SCRIPTED, "--keys", str(file)) as process:
         options = {"authorization": f"Bearer {shown}"}
         async with connect(
             f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de", additional_headers=options
@@ -68,17 +68,11 @@ def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> No
             os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
             process.popen.send_signal(signal.SIGHUP)
             assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
-
-    file = tmp_path / "keys.toml"
-    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
-    file.write_text(entry)
-    with gateway(*SCRIPTED, "--keys", str(file)) as process:
-        asyncio.run(main(process))
         assert process.popen.poll() is None
 
 
-def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
-    async def main(process: Process) -> None:
+async def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
+    with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
         async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
             client = Talk(ws)
             await client.send("one two three four five six")
@@ -88,14 +82,11 @@ def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
             process.popen.send_signal(signal.SIGTERM)
             assert (await client.until("cancelled"))[-1]["was"] == "running"
             assert (await client.closed())[0] == CloseCode.GOAWAY
-
-    with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
-        asyncio.run(main(process))
         assert process.popen.wait(10) == 0
     assert "Traceback" not in process.text
 
 
-def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
+async def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def main() -> int:
@@ -115,7 +106,7 @@ def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
         async with asyncio.timeout(20):
             return await _serve(server, engine, listener, settings)
 
-    assert asyncio.run(main()) == 0
+    assert await main() == 0
     assert "is ready" not in capsys.readouterr().err
 
 
@@ -175,17 +166,14 @@ def test_the_port_of_a_platform_is_honoured() -> None:
         assert f":{process.port}/" in process.text
 
 
-def test_no_log_line_carries_what_was_said() -> None:
-    async def main(process: Process) -> None:
+async def test_no_log_line_carries_what_was_said() -> None:
+    with gateway(*SCRIPTED, "--log-level", "debug") as process:
         async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
             client = Talk(ws)
             await client.send("xyzzy is secret")
             await client.until("final")
             await client.send('{"xyzzy')
             await client.until("error")
-
-    with gateway(*SCRIPTED, "--log-level", "debug") as process:
-        asyncio.run(main(process))
         process.popen.terminate()
         process.popen.wait(10)
     assert "xyzzy" not in process.text

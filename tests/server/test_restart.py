@@ -25,8 +25,8 @@ from gateway.server import process
 from gateway.server.app import create_app
 from gateway.server.process import Server, _serve, configure, inherited, listen
 from gateway.settings import Settings
-from tests.server.started import PASS, SCRIPTED, Process, gateway
-from tests.talk import Talk, run
+from tests.server.started import PASS, SCRIPTED, gateway
+from tests.talk import Talk
 
 # --- the end comes ------------------------------------------------------------------------------
 
@@ -47,48 +47,42 @@ async def silent(port: int, room: str) -> socket.socket:
     return sock
 
 
-def test_a_client_that_never_reads_does_not_hold_up_the_end() -> None:
-    async def main(process: Process) -> None:
-        deaf = await silent(process.port, "r")
-        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?room=r&from=en&to=de") as ws:
+async def test_a_client_that_never_reads_does_not_hold_up_the_end() -> None:
+    with gateway(*SCRIPTED, "--scripted-pace", "0", "--drain-s", "2") as started:
+        deaf = await silent(started.port, "r")
+        async with connect(f"ws://127.0.0.1:{started.port}/v1/ws?room=r&from=en&to=de") as ws:
             client = Talk(ws)
             for _ in range(40):
                 await client.send("so many words " * 100)
                 await client.until("final")
-            process.popen.send_signal(signal.SIGTERM)
+            started.popen.send_signal(signal.SIGTERM)
             assert (await client.closed())[0] == CloseCode.GOAWAY
-        assert await asyncio.to_thread(process.popen.wait, 10) == 0
+        assert await asyncio.to_thread(started.popen.wait, 10) == 0
         deaf.close()
-
-    with gateway(*SCRIPTED, "--scripted-pace", "0", "--drain-s", "2") as started:
-        asyncio.run(main(started))
     assert "Traceback" not in started.text
 
 
-def test_a_handler_that_hangs_does_not_hold_up_the_end() -> None:
-    async def main() -> None:
-        app = create_app(ScriptedEngine())
-        entered = asyncio.Event()
+async def test_a_handler_that_hangs_does_not_hold_up_the_end() -> None:
+    app = create_app(ScriptedEngine())
+    entered = asyncio.Event()
 
-        async def hang(request: Request) -> Response:
-            entered.set()
-            await asyncio.Event().wait()
-            raise AssertionError
+    async def hang(request: Request) -> Response:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        app.router.routes.insert(0, Route("/hang", hang))
-        listener = listen("127.0.0.1", 0)
-        port = listener.getsockname()[1]
-        server = Server(configure(app, Settings()), app.state.hub, 0.1)
-        serving = asyncio.create_task(server._serve([listener]))
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
-            asking = asyncio.create_task(http.get("/hang"))
-            await entered.wait()
-            server.should_exit = True
-            await serving
-            with pytest.raises(httpx.HTTPError):
-                (await asking).raise_for_status()
-
-    run(main)
+    app.router.routes.insert(0, Route("/hang", hang))
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    server = Server(configure(app, Settings()), app.state.hub, 0.1)
+    serving = asyncio.create_task(server._serve([listener]))
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        asking = asyncio.create_task(http.get("/hang"))
+        await entered.wait()
+        server.should_exit = True
+        await serving
+        with pytest.raises(httpx.HTTPError):
+            (await asking).raise_for_status()
 
 
 HUNG = """
@@ -166,12 +160,12 @@ async def join(port: int, query: str) -> Reader:
     return Reader(Talk(await connect(f"ws://127.0.0.1:{port}/v1/ws?room=m&from=en&{query}")))
 
 
-def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_doubled(
+async def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_doubled(
     tmp_path: Path,
 ) -> None:
     flags = (*SCRIPTED, "--reuse-port", "--store", f"sqlite:{tmp_path / 'rooms.db'}")
 
-    async def main(first: Process) -> None:
+    with gateway(*flags) as first:
         speaker = await join(first.port, "to=de")
         reader = await join(first.port, "to=de,fr&role=view")
         epoch = (await reader.next())["epoch"]
@@ -200,67 +194,58 @@ def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_doubled(
             for peer in (again, late):
                 await peer.ws.close()
         assert "Traceback" not in second.text
-
-    with gateway(*flags) as first:
-        asyncio.run(main(first))
     assert "Traceback" not in first.text
 
 
-def test_a_process_that_shares_its_port_is_dealt_nobody_before_its_engine_is_ready() -> None:
-    async def main() -> None:
-        settings = Settings(reuse_port=True)
-        listener = listen("127.0.0.1", 0, reuse=True)
-        place = listener.getsockname()
-        ready = asyncio.Event()
+async def test_a_process_that_shares_its_port_is_dealt_nobody_before_its_engine_is_ready() -> None:
+    settings = Settings(reuse_port=True)
+    listener = listen("127.0.0.1", 0, reuse=True)
+    place = listener.getsockname()
+    ready = asyncio.Event()
 
-        class Slow(ScriptedEngine):
-            async def start(self) -> None:
-                with pytest.raises(ConnectionRefusedError):
-                    await asyncio.open_connection(*place)
-                ready.set()
-                await super().start()
+    class Slow(ScriptedEngine):
+        async def start(self) -> None:
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*place)
+            ready.set()
+            await super().start()
 
-        engine = Slow()
-        app = create_app(engine)
-        server = Server(configure(app, settings), app.state.hub, 1.0)
-        async with asyncio.timeout(20):
-            serving = asyncio.create_task(_serve(server, engine, listener, settings))
-            await server.opened.wait()
-            assert ready.is_set()
-            _, writer = await asyncio.open_connection(*place)
-            writer.close()
-            server.handle_exit(signal.SIGTERM, None)
-            assert await serving == 0
-
-    asyncio.run(main())
+    engine = Slow()
+    app = create_app(engine)
+    server = Server(configure(app, settings), app.state.hub, 1.0)
+    async with asyncio.timeout(20):
+        serving = asyncio.create_task(_serve(server, engine, listener, settings))
+        await server.opened.wait()
+        assert ready.is_set()
+        _, writer = await asyncio.open_connection(*place)
+        writer.close()
+        server.handle_exit(signal.SIGTERM, None)
+        assert await serving == 0
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(fails: bool) -> None:
-    async def main() -> None:
-        settings = Settings(reuse_port=True)
-        listener = listen("127.0.0.1", 0, reuse=True)
+async def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(fails: bool) -> None:
+    settings = Settings(reuse_port=True)
+    listener = listen("127.0.0.1", 0, reuse=True)
 
-        class Never(ScriptedEngine):
-            async def start(self) -> None:
-                if fails:
-                    raise EngineFault("no")
-                server.handle_exit(signal.SIGTERM, None)
-                await asyncio.Event().wait()
-
-        engine = Never()
-        app = create_app(engine)
-        server = Server(configure(app, settings), app.state.hub, 1.0)
-        async with asyncio.timeout(20):
+    class Never(ScriptedEngine):
+        async def start(self) -> None:
             if fails:
-                with pytest.raises(EngineFault):
-                    await _serve(server, engine, listener, settings)
-            else:
-                assert await _serve(server, engine, listener, settings) == 0
-        assert not server.opened.is_set()
-        listener.close()
+                raise EngineFault("no")
+            server.handle_exit(signal.SIGTERM, None)
+            await asyncio.Event().wait()
 
-    asyncio.run(main())
+    engine = Never()
+    app = create_app(engine)
+    server = Server(configure(app, settings), app.state.hub, 1.0)
+    async with asyncio.timeout(20):
+        if fails:
+            with pytest.raises(EngineFault):
+                await _serve(server, engine, listener, settings)
+        else:
+            assert await _serve(server, engine, listener, settings) == 0
+    assert not server.opened.is_set()
+    listener.close()
 
 
 def test_a_port_is_shared_only_where_both_say_so() -> None:

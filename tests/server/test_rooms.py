@@ -18,7 +18,7 @@ from gateway.server import rooms
 from gateway.server.rooms import WAITING, Scribe
 from tests.history import History
 from tests.live import Live, running, until
-from tests.talk import run, talk
+from tests.talk import talk
 
 
 @contextlib.asynccontextmanager
@@ -48,21 +48,20 @@ async def meeting(
         ("json", "application/json", '{"room":"demo","epoch":'),
     ],
 )
-def test_a_transcript_comes_as_its_own_kind_of_file(format: str, media: str, begins: str) -> None:
-    async def main() -> None:
-        async with meeting() as (client, _):
-            answer = await client.get(f"demo/transcript.{format}?lang=de")
-            assert answer.status_code == 200
-            assert answer.headers["content-type"] == media
-            name = f'inline; filename="demo.de.{format}"'
-            assert answer.headers["content-disposition"] == name
-            assert answer.headers["cache-control"] == "no-store"
-            assert answer.headers["x-content-type-options"] == "nosniff"
-            assert int(answer.headers["content-length"]) == len(answer.content)
-            text = answer.content.decode()
-            assert text.startswith(begins) and "Guten Morgen." in text
-
-    run(main)
+async def test_a_transcript_comes_as_its_own_kind_of_file(
+    format: str, media: str, begins: str
+) -> None:
+    async with meeting() as (client, _):
+        answer = await client.get(f"demo/transcript.{format}?lang=de")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == media
+        name = f'inline; filename="demo.de.{format}"'
+        assert answer.headers["content-disposition"] == name
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert int(answer.headers["content-length"]) == len(answer.content)
+        text = answer.content.decode()
+        assert text.startswith(begins) and "Guten Morgen." in text
 
 
 @pytest.mark.parametrize(
@@ -83,28 +82,22 @@ def test_a_transcript_comes_as_its_own_kind_of_file(format: str, media: str, beg
         ("?lang=fr", "[en] Good morning.", "demo.fr.txt"),
     ],
 )
-def test_the_languages_are_those_asked_for_or_the_original(
+async def test_the_languages_are_those_asked_for_or_the_original(
     query: str, lines: str, name: str
 ) -> None:
-    async def main() -> None:
-        async with meeting() as (client, _):
-            answer = await client.get(f"demo/transcript.txt{query}")
-            assert answer.text == f"[00:00:03] Ann: {lines}\n"
-            assert f'"{name}"' in answer.headers["content-disposition"]
-
-    run(main)
+    async with meeting() as (client, _):
+        answer = await client.get(f"demo/transcript.txt{query}")
+        assert answer.text == f"[00:00:03] Ann: {lines}\n"
+        assert f'"{name}"' in answer.headers["content-disposition"]
 
 
-def test_json_takes_as_many_languages_as_a_socket() -> None:
-    async def main() -> None:
-        async with meeting(limits=Limits(targets=3)) as (client, _):
-            body = (await client.get("demo/transcript.json?lang=de,fr,es&bilingual=1")).json()
-            assert body["languages"] == ["de", "fr", "es"]
-            assert (await client.get("demo/transcript.json")).json()["languages"] == []
-            answer = await client.get("demo/transcript.json?lang=de,fr,es,it")
-            assert (answer.status_code, answer.json()["code"]) == (400, "too_many_targets")
-
-    run(main)
+async def test_json_takes_as_many_languages_as_a_socket() -> None:
+    async with meeting(limits=Limits(targets=3)) as (client, _):
+        body = (await client.get("demo/transcript.json?lang=de,fr,es&bilingual=1")).json()
+        assert body["languages"] == ["de", "fr", "es"]
+        assert (await client.get("demo/transcript.json")).json()["languages"] == []
+        answer = await client.get("demo/transcript.json?lang=de,fr,es,it")
+        assert (answer.status_code, answer.json()["code"]) == (400, "too_many_targets")
 
 
 @pytest.mark.parametrize(
@@ -122,51 +115,39 @@ def test_json_takes_as_many_languages_as_a_socket() -> None:
         ("demo/transcript", 404, "not_found"),
     ],
 )
-def test_what_cannot_be_answered_says_why(path: str, status: int, code: str) -> None:
-    async def main() -> None:
-        async with meeting() as (client, _):
-            answer = await client.get(path)
-            assert (answer.status_code, answer.json()["code"]) == (status, code)
-            assert answer.json()["error"]
-
-    run(main)
+async def test_what_cannot_be_answered_says_why(path: str, status: int, code: str) -> None:
+    async with meeting() as (client, _):
+        answer = await client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert answer.json()["error"]
 
 
-def test_a_room_of_a_sockets_own_cannot_be_read() -> None:
-    async def main() -> None:
-        async with meeting() as (client, live):
-            own = live.hub.open(Seat())
-            assert own.room.name.startswith("~")
-            answer = await client.get(f"{own.room.name}/transcript.txt")
-            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-            live.hub.close(own)
-
-    run(main)
+async def test_a_room_of_a_sockets_own_cannot_be_read() -> None:
+    async with meeting() as (client, live):
+        own = live.hub.open(Seat())
+        assert own.room.name.startswith("~")
+        answer = await client.get(f"{own.room.name}/transcript.txt")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        live.hub.close(own)
 
 
-def test_a_transcript_can_be_read_while_the_meeting_runs_and_after() -> None:
-    async def main() -> None:
-        async with (
-            running() as live,
-            httpx.AsyncClient(base_url=live.http + "/v1/rooms/", timeout=10) as client,
-        ):
-            async with talk(live, "?room=standup&from=en&to=de&speaker=Ann") as ann:
-                await ann.send({"type": "say", "text": "good morning"})
-                await ann.until("final")
-                during = (await client.get("standup/transcript.txt?lang=de")).text
-                assert during.endswith("Ann: [de] good morning\n")
-            await until(lambda: not live.hub.sessions)
-            assert (await client.get("standup/transcript.txt?lang=de")).text == during
-
-    run(main)
+async def test_a_transcript_can_be_read_while_the_meeting_runs_and_after() -> None:
+    async with (
+        running() as live,
+        httpx.AsyncClient(base_url=live.http + "/v1/rooms/", timeout=10) as client,
+    ):
+        async with talk(live, "?room=standup&from=en&to=de&speaker=Ann") as ann:
+            await ann.send({"type": "say", "text": "good morning"})
+            await ann.until("final")
+            during = (await client.get("standup/transcript.txt?lang=de")).text
+            assert during.endswith("Ann: [de] good morning\n")
+        await until(lambda: not live.hub.sessions)
+        assert (await client.get("standup/transcript.txt?lang=de")).text == during
 
 
-def test_a_transcript_is_written_off_the_event_loop() -> None:
-    async def main() -> None:
-        here = threading.get_ident()
-        assert await Scribe().write(1, lambda: b"%d" % threading.get_ident()) != b"%d" % here
-
-    run(main)
+async def test_a_transcript_is_written_off_the_event_loop() -> None:
+    here = threading.get_ident()
+    assert await Scribe().write(1, lambda: b"%d" % threading.get_ident()) != b"%d" % here
 
 
 class Work:
@@ -185,48 +166,39 @@ class Work:
         self._go.set()
 
 
-def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> None:
-    async def main() -> None:
-        scribe = Scribe()
-        work = Work()
-        tasks = [asyncio.create_task(scribe.write(n, work)) for n in range(WAITING)]
-        await until(lambda: work.begun == 1)
-        with pytest.raises(ClientFault) as fault:
-            await scribe.write("one more", work)
-        assert fault.value.code is ErrorCode.BUSY
-        assert work.begun == 1
-        work.release()
-        assert await asyncio.gather(*tasks) == [b"%d" % n for n in range(1, WAITING + 1)]
-        assert await scribe.write("again", lambda: b"again") == b"again"
-
-    run(main)
+async def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> None:
+    scribe = Scribe()
+    work = Work()
+    tasks = [asyncio.create_task(scribe.write(n, work)) for n in range(WAITING)]
+    await until(lambda: work.begun == 1)
+    with pytest.raises(ClientFault) as fault:
+        await scribe.write("one more", work)
+    assert fault.value.code is ErrorCode.BUSY
+    assert work.begun == 1
+    work.release()
+    assert await asyncio.gather(*tasks) == [b"%d" % n for n in range(1, WAITING + 1)]
+    assert await scribe.write("again", lambda: b"again") == b"again"
 
 
-def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> None:
-    async def main() -> None:
-        scribe = Scribe()
-        work = Work()
-        tasks = [asyncio.create_task(scribe.write("same", work)) for _ in range(3 * WAITING)]
-        await until(lambda: work.begun == 1)
-        tasks[0].cancel()
-        work.release()
-        written = await asyncio.gather(*tasks, return_exceptions=True)
-        assert isinstance(written[0], asyncio.CancelledError)
-        assert written[1:] == [b"1"] * (3 * WAITING - 1)
-        assert await scribe.write("same", work) == b"2"  # it was not kept
-
-    run(main)
+async def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> None:
+    scribe = Scribe()
+    work = Work()
+    tasks = [asyncio.create_task(scribe.write("same", work)) for _ in range(3 * WAITING)]
+    await until(lambda: work.begun == 1)
+    tasks[0].cancel()
+    work.release()
+    written = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(written[0], asyncio.CancelledError)
+    assert written[1:] == [b"1"] * (3 * WAITING - 1)
+    assert await scribe.write("same", work) == b"2"  # it was not kept
 
 
-def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with meeting() as (client, _):
-            monkeypatch.setattr(rooms, "WAITING", 0)
-            answer = await client.get("demo/transcript.vtt")
-            assert (answer.status_code, answer.json()["code"]) == (429, "busy")
-            assert answer.headers["retry-after"] == "1"
-
-    run(main)
+async def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with meeting() as (client, _):
+        monkeypatch.setattr(rooms, "WAITING", 0)
+        answer = await client.get("demo/transcript.vtt")
+        assert (answer.status_code, answer.json()["code"]) == (429, "busy")
+        assert answer.headers["retry-after"] == "1"
 
 
 async def ask_and_not_read(live: Live) -> socket.socket:
@@ -248,46 +220,40 @@ def long() -> History:
     return history
 
 
-def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no_more(
+async def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(rooms, "DESK_BYTES", 3_000_000)
-        async with meeting(long()) as (client, live):
-            scribe: Scribe = live.server.config.app.state.scribe
-            peers = []
-            while scribe.held < rooms.DESK_BYTES:
-                held = scribe.held
-                peers.append(await ask_and_not_read(live))
-                await until(lambda held=held: scribe.held > held)
-            assert len(peers) == 2
-            for connection in live.server.server_state.connections:
-                waits = connection.transport.get_write_buffer_size()
-                assert waits <= 3 * rooms.PIECE
-            answer = await client.get("demo/transcript.json")
-            assert (answer.status_code, answer.json()["code"]) == (429, "busy")
-            peers.pop().close()
-            await until(lambda: scribe.held < rooms.DESK_BYTES)
-            answer = await client.get("demo/transcript.json")
-            assert len(answer.json()["utterances"]) == 1500
-            peers.pop().close()
+    monkeypatch.setattr(rooms, "DESK_BYTES", 3_000_000)
+    async with meeting(long()) as (client, live):
+        scribe: Scribe = live.server.config.app.state.scribe
+        peers = []
+        while scribe.held < rooms.DESK_BYTES:
+            held = scribe.held
+            peers.append(await ask_and_not_read(live))
+            await until(lambda held=held: scribe.held > held)
+        assert len(peers) == 2
+        for connection in live.server.server_state.connections:
+            waits = connection.transport.get_write_buffer_size()
+            assert waits <= 3 * rooms.PIECE
+        answer = await client.get("demo/transcript.json")
+        assert (answer.status_code, answer.json()["code"]) == (429, "busy")
+        peers.pop().close()
+        await until(lambda: scribe.held < rooms.DESK_BYTES)
+        answer = await client.get("demo/transcript.json")
+        assert len(answer.json()["utterances"]) == 1500
+        peers.pop().close()
+        await until(lambda: not scribe.held)
+
+
+async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rooms, "SEND_S", 0.05)
+    async with meeting(long()) as (_, live):
+        scribe: Scribe = live.server.config.app.state.scribe
+        with contextlib.closing(await ask_and_not_read(live)):
+            await until(lambda: scribe.held > 0)
             await until(lambda: not scribe.held)
-
-    run(main)
-
-
-def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(rooms, "SEND_S", 0.05)
-        async with meeting(long()) as (_, live):
-            scribe: Scribe = live.server.config.app.state.scribe
-            with contextlib.closing(await ask_and_not_read(live)):
-                await until(lambda: scribe.held > 0)
-                await until(lambda: not scribe.held)
-
-    run(main)
 
 
 def test_one_transcript_for_several_is_counted_once() -> None:

@@ -9,19 +9,16 @@ from typing import Any
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from tests.live import Live, running
-from tests.talk import Talk, run, talk
+from tests.talk import Talk, talk
 
 ROOMS, LANGUAGES, LINES = 50, ("de", "fr", "es", "ja"), 4
 
 
-def test_fifty_rooms_of_four_languages_lose_no_caption() -> None:
-    async def main() -> None:
-        # However late a busy machine makes them: this is not about having too much to do.
-        async with running(ScriptedEngine(), Limits(queue=1000, soon_s=60)) as live:
-            await asyncio.gather(*(_meeting(live, f"room{n}") for n in range(ROOMS)))
-            assert live.hub.dispatch.queued == live.hub.dispatch.running == 0
-
-    run(main)
+async def test_fifty_rooms_of_four_languages_lose_no_caption() -> None:
+    # However late a busy machine makes them: this is not about having too much to do.
+    async with running(ScriptedEngine(), Limits(queue=1000, soon_s=60)) as live:
+        await asyncio.gather(*(_meeting(live, f"room{n}") for n in range(ROOMS)))
+        assert live.hub.dispatch.queued == live.hub.dispatch.running == 0
 
 
 async def _meeting(live: Live, room: str) -> None:

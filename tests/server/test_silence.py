@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -75,14 +74,14 @@ def pieces(secret: str) -> list[str]:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
+async def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
     tmp_path: Path, loop: str
 ) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text(FILE)
     flags = ("--log-level", "debug", "--keys", str(keys), "--loop", loop, "--scripted-pace", "0")
     with gateway(*SCRIPTED, *flags, GATEWAY_JWT_KEY=JWT_KEY) as process:
-        secrets = asyncio.run(meet(process))
+        secrets = await meet(process)
         process.popen.terminate()
         assert process.popen.wait(10) == 0
         said = process.text

@@ -27,7 +27,7 @@ from gateway.server.upgrade import FLOOD, FRAGMENTS, SLICE, WRITE_BYTES, Upgrade
 from gateway.settings import Settings
 from tests.live import Live, running, until
 from tests.server.wire import HANDSHAKE, Client, dial
-from tests.talk import run, talk
+from tests.talk import talk
 
 MASK = b"\0\0\0\0"
 SMALL = 4096
@@ -87,113 +87,87 @@ def flood(live: Live, size: int) -> None:
     [frame(TEXT, b"x"), frame(PING), frame(PONG), frame(0x82, b"\xc0"), frame(PING, b"p" * 125)],
     ids=["text", "ping", "pong", "binary", "long ping"],
 )
-def test_far_too_many_frames_close_4400_whatever_they_are(piece: bytes) -> None:
-    async def main() -> None:
-        limits = Limits(burst=10)
-        async with running(limits=limits) as live, dial(port(live)) as client:
-            await enter(live, client)
-            try:
-                await client.send(piece * (5 * FLOOD * limits.burst))
-            except ConnectionError:
-                pass  # it has been closed before all was sent
-            assert await closing(client) in (CloseCode.PROTOCOL_ERROR, None)
-            await until(lambda: not live.hub.sessions)
-
-    run(main)
+async def test_far_too_many_frames_close_4400_whatever_they_are(piece: bytes) -> None:
+    limits = Limits(burst=10)
+    async with running(limits=limits) as live, dial(port(live)) as client:
+        await enter(live, client)
+        try:
+            await client.send(piece * (5 * FLOOD * limits.burst))
+        except ConnectionError:
+            pass  # it has been closed before all was sent
+        assert await closing(client) in (CloseCode.PROTOCOL_ERROR, None)
+        await until(lambda: not live.hub.sessions)
 
 
-def test_the_flood_is_named_to_who_reads() -> None:
-    async def main() -> None:
-        limits = Limits(burst=10)
-        async with running(limits=limits) as live, dial(port(live)) as client:
-            await enter(live, client)
-            await client.send(frame(PONG) * (FLOOD * limits.burst + 1))
-            assert await closing(client) == CloseCode.PROTOCOL_ERROR
-
-    run(main)
+async def test_the_flood_is_named_to_who_reads() -> None:
+    limits = Limits(burst=10)
+    async with running(limits=limits) as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(PONG) * (FLOOD * limits.burst + 1))
+        assert await closing(client) == CloseCode.PROTOCOL_ERROR
 
 
-def test_fragments_without_end_close_4400() -> None:
-    async def main() -> None:
-        async with running() as live, dial(port(live)) as client:
-            await enter(live, client)
-            await client.send(frame(BEGIN) + frame(CONT) * FRAGMENTS)
-            assert await closing(client) == CloseCode.PROTOCOL_ERROR
-
-    run(main)
+async def test_fragments_without_end_close_4400() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(BEGIN) + frame(CONT) * FRAGMENTS)
+        assert await closing(client) == CloseCode.PROTOCOL_ERROR
 
 
-def test_a_message_in_fragments_is_one_message() -> None:
-    async def main() -> None:
-        async with running() as live, dial(port(live)) as client:
-            await enter(live, client)
-            await client.send(
-                frame(BEGIN, b'{"type":"help"') + frame(CONT) + frame(PING, b"between")
-            )
-            await client.send(frame(0x80, b',"ref":"whole"}'))
-            assert b"between" in await client.read(b'"ref":"whole"')
-
-    run(main)
+async def test_a_message_in_fragments_is_one_message() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(BEGIN, b'{"type":"help"') + frame(CONT) + frame(PING, b"between"))
+        await client.send(frame(0x80, b',"ref":"whole"}'))
+        assert b"between" in await client.read(b'"ref":"whole"')
 
 
-def test_a_read_of_many_frames_is_looked_at_in_slices() -> None:
-    async def main() -> None:
-        async with running() as live, talk(live) as client:
-            await client.until("welcome")
-            (connection,) = live.server.server_state.connections
-            assert isinstance(connection, Upgrade)
-            connection.data_received(frame(PONG) * (SLICE + 1))  # of one read
-            # It was closed after the first slices, and the rest was not parsed.
-            assert connection._frames <= connection.most + 1
-            assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
-
-    run(main)
+async def test_a_read_of_many_frames_is_looked_at_in_slices() -> None:
+    async with running() as live, talk(live) as client:
+        await client.until("welcome")
+        (connection,) = live.server.server_state.connections
+        assert isinstance(connection, Upgrade)
+        connection.data_received(frame(PONG) * (SLICE + 1))  # of one read
+        # It was closed after the first slices, and the rest was not parsed.
+        assert connection._frames <= connection.most + 1
+        assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
-def test_a_large_frame_in_slices_is_one_frame() -> None:
-    async def main() -> None:
-        async with running() as live, talk(live) as client:
-            await client.send({"type": "help", "ref": "a", "filling": "x" * 60_000})
-            assert (await client.until("help"))[-1]["ref"] == "a"
-
-    run(main)
+async def test_a_large_frame_in_slices_is_one_frame() -> None:
+    async with running() as live, talk(live) as client:
+        await client.send({"type": "help", "ref": "a", "filling": "x" * 60_000})
+        assert (await client.until("help"))[-1]["ref"] == "a"
 
 
-def test_pings_whose_pongs_nobody_reads_take_no_memory_and_the_last_is_answered() -> None:
-    async def main() -> None:
-        async with (
-            running(limits=Limits(burst=1_000_000), settings=CALM) as live,
-            dial(port(live), receive=SMALL) as client,
-        ):
-            connection = await enter(live, client)
-            size = connection.transport.get_write_buffer_size
-            for n in range(100):
-                await client.send(frame(PING, b"%03d" % n * 40) * 100)
-                assert size() <= WRITE_BYTES + SLICE
-            await until(lambda: connection._pong != b"" or not size())
-            await client.send(frame(PING, b"the very last"))
-            await client.read(b"the very last")
-
-    run(main)
+async def test_pings_whose_pongs_nobody_reads_take_no_memory_and_the_last_is_answered() -> None:
+    async with (
+        running(limits=Limits(burst=1_000_000), settings=CALM) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        connection = await enter(live, client)
+        size = connection.transport.get_write_buffer_size
+        for n in range(100):
+            await client.send(frame(PING, b"%03d" % n * 40) * 100)
+            assert size() <= WRITE_BYTES + SLICE
+        await until(lambda: connection._pong != b"" or not size())
+        await client.send(frame(PING, b"the very last"))
+        await client.read(b"the very last")
 
 
 # --- ends ---------------------------------------------------------------------------------------
 
 
-def test_a_client_that_reads_nothing_and_answers_no_ping_is_reset() -> None:
-    async def main() -> None:
-        async with (
-            running(settings=QUICK) as live,
-            dial(port(live), receive=SMALL) as client,
-        ):
-            connection = await enter(live, client)
-            flood(live, 400_000)
-            assert connection.transport.get_write_buffer_size() > 0
-            await until(lambda: not live.hub.sessions and not live.server.server_state.connections)
-            await until(lambda client=client: not held(client))
-            assert (await client.read()).endswith(b"[reset]")
-
-    run(main)
+async def test_a_client_that_reads_nothing_and_answers_no_ping_is_reset() -> None:
+    async with (
+        running(settings=QUICK) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        connection = await enter(live, client)
+        flood(live, 400_000)
+        assert connection.transport.get_write_buffer_size() > 0
+        await until(lambda: not live.hub.sessions and not live.server.server_state.connections)
+        await until(lambda client=client: not held(client))
+        assert (await client.read()).endswith(b"[reset]")
 
 
 def held(client: Client) -> bool:
@@ -230,84 +204,71 @@ def test_a_client_that_closes_and_reads_nothing_is_reset(
         runner.run(main())
 
 
-def test_a_close_that_is_never_answered_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_close_that_is_never_answered_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.2)
 
-    async def main() -> None:
-        async with running() as live, dial(port(live)) as client:
-            await enter(live, client)
-            await client.send(frame(TEXT, b'{"type":"bye"}'))
-            await client.read(b"\x88")
-            await until(lambda: not live.server.server_state.connections)
-            assert (await client.read()).endswith(b"[reset]")
-
-    run(main)
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(TEXT, b'{"type":"bye"}'))
+        await client.read(b"\x88")
+        await until(lambda: not live.server.server_state.connections)
+        assert (await client.read()).endswith(b"[reset]")
 
 
-def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed() -> None:
-    async def main() -> None:
-        limits = Limits(outbox_bytes=100_000)
-        async with (
-            running(limits=limits, settings=CALM) as live,
-            dial(port(live), receive=SMALL) as client,
-        ):
-            await enter(live, client)
-            flood(live, 400_000)
-            await until(lambda: not live.hub.sessions)
-            data = await client.read(CloseCode.TOO_SLOW.to_bytes(2))
-            assert not data.endswith((b"[end]", b"[reset]")), "it ended without a word"
-
-    run(main)
+async def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed() -> None:
+    limits = Limits(outbox_bytes=100_000)
+    async with (
+        running(limits=limits, settings=CALM) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        await enter(live, client)
+        flood(live, 400_000)
+        await until(lambda: not live.hub.sessions)
+        data = await client.read(CloseCode.TOO_SLOW.to_bytes(2))
+        assert not data.endswith((b"[end]", b"[reset]")), "it ended without a word"
 
 
-def test_what_comes_after_a_close_is_not_read() -> None:
-    async def main() -> None:
-        async with running() as live, dial(port(live)) as client:
-            await enter(live, client)
-            (session,) = live.hub.sessions.values()
-            await client.send(frame(CLOSE, b"\x03\xe8") + frame(TEXT, b"too late") * 50)
-            assert await closing(client) in (1000, None)
-            await until(lambda: not live.hub.sessions)
-            assert session.frames_in == 0
-
-    run(main)
+async def test_what_comes_after_a_close_is_not_read() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        (session,) = live.hub.sessions.values()
+        await client.send(frame(CLOSE, b"\x03\xe8") + frame(TEXT, b"too late") * 50)
+        assert await closing(client) in (1000, None)
+        await until(lambda: not live.hub.sessions)
+        assert session.frames_in == 0
 
 
-def test_a_prompt_client_is_closed_without_a_reset() -> None:
-    async def main() -> None:
-        async with running() as live, talk(live) as client:
-            await client.send({"type": "bye"})
-            assert (await client.closed())[0] == CloseCode.DONE
-            await until(lambda: not live.server.server_state.connections)
-
-    run(main)
+async def test_a_prompt_client_is_closed_without_a_reset() -> None:
+    async with running() as live, talk(live) as client:
+        await client.send({"type": "bye"})
+        assert (await client.closed())[0] == CloseCode.DONE
+        await until(lambda: not live.server.server_state.connections)
 
 
 # --- bounds -------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's own counters")
-def test_a_client_that_does_not_read_holds_a_quarter_of_a_megabyte_of_the_kernel_at_most() -> None:
-    async def main() -> None:
-        limits = Limits(outbox_s=1000)
-        async with (
-            running(limits=limits, settings=CALM) as live,
-            dial(port(live)) as client,
-        ):
-            connection = await enter(live, client)
-            (session,) = live.hub.sessions.values()
-            while not len(session.outbox):
-                flood(live, 20_000)
-                await asyncio.sleep(0)
-            flood(live, 300_000)
-            peer = connection.transport.get_extra_info("socket")
-            meminfo = peer.getsockopt(socket.SOL_SOCKET, 55, 36)  # SO_MEMINFO
-            read, _, write, _, forward, queued, *_ = struct.unpack("9I", meminfo)
-            assert 0 < read + max(write, queued) + forward <= 262_144
-            assert connection.transport.get_write_buffer_size() <= 2 * WRITE_BYTES
-            assert session.outbox.bytes <= limits.outbox_bytes
-
-    run(main)
+async def test_a_client_that_does_not_read_holds_little_memory_of_the_kernel() -> None:
+    limits = Limits(outbox_s=1000)
+    async with (
+        running(limits=limits, settings=CALM) as live,
+        dial(port(live)) as client,
+    ):
+        connection = await enter(live, client)
+        (session,) = live.hub.sessions.values()
+        while not len(session.outbox):
+            flood(live, 20_000)
+            await asyncio.sleep(0)
+        flood(live, 300_000)
+        peer = connection.transport.get_extra_info("socket")
+        meminfo = peer.getsockopt(socket.SOL_SOCKET, 55, 36)  # SO_MEMINFO
+        read, _, write, _, forward, queued, *_ = struct.unpack("9I", meminfo)
+        assert 0 < read + max(write, queued) + forward <= 262_144
+        assert connection.transport.get_write_buffer_size() <= 2 * WRITE_BYTES
+        assert session.outbox.bytes <= limits.outbox_bytes
 
 
 def test_the_limits_of_the_settings_reach_the_protocol() -> None:
@@ -341,7 +302,7 @@ def test_there_are_no_more_connections_than_files(
     assert "10000 files" in caplog.text
 
 
-def test_where_httptools_is_missing_sockets_are_served_too(
+async def test_where_httptools_is_missing_sockets_are_served_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
@@ -349,15 +310,12 @@ def test_where_httptools_is_missing_sockets_are_served_too(
 
     monkeypatch.setattr(process, "inbound", plain)
 
-    async def main() -> None:
-        async with running() as live, talk(live, "?to=de") as client:
-            await client.send("hello")
-            assert (await client.until("final"))[-1]["text"] == "[de] hello"
-            with pytest.raises(InvalidStatus) as refused:
-                await connect(live.socket, additional_headers={"Cookie": "x" * 20_000})
-            assert refused.value.response.status_code == 431
-
-    run(main)
+    async with running() as live, talk(live, "?to=de") as client:
+        await client.send("hello")
+        assert (await client.until("final"))[-1]["text"] == "[de] hello"
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(live.socket, additional_headers={"Cookie": "x" * 20_000})
+        assert refused.value.response.status_code == 431
 
 
 @pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])

@@ -17,7 +17,7 @@ from gateway.errors import CloseCode
 from gateway.messages import PRIVATE
 from gateway.pin import owner
 from tests.live import until
-from tests.server.several import CROWD, ROOMS, children, metrics, run, sockets, talk, workers
+from tests.server.several import CROWD, ROOMS, children, metrics, sockets, talk, workers
 from tests.server.started import Process
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
@@ -37,8 +37,8 @@ async def seen(query: str, process: Process, finals: int, ready: asyncio.Event) 
     return tuple(events)
 
 
-def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket() -> None:
-    async def main(process: Process) -> None:
+async def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket() -> None:
+    with workers() as process:
         for room in ("demo", "board", "hall"):
             ready = [asyncio.Event() for _ in range(CROWD)]
             query = f"room={room}&role=view&to=de"
@@ -61,16 +61,13 @@ def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket() -> N
         assert sent == taken[::-1] and sum(sent) > 0
         said = [found[f'gateway_utterances_total{{worker="{n}"}}'] for n in (0, 1)]
         assert sum(said) == 18
-
-    with workers() as process:
-        run(process, main)
         process.popen.terminate()
         assert process.popen.wait(10) == 0
     assert "Traceback" not in process.text
 
 
-def test_a_resumed_socket_comes_back_to_its_own_room_with_nothing_but_its_token() -> None:
-    async def main(process: Process) -> None:
+async def test_a_resumed_socket_comes_back_to_its_own_room_with_nothing_but_its_token() -> None:
+    with workers() as process:
         for _ in range(CROWD):
             async with talk(process, "from=en&to=de") as client:
                 welcome = await client.next()
@@ -89,9 +86,6 @@ def test_a_resumed_socket_comes_back_to_its_own_room_with_nothing_but_its_token(
                 await client.send({"type": "bye"})
                 assert (await client.closed())[0] == CloseCode.DONE
 
-    with workers() as process:
-        run(process, main)
-
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str) -> bytes:
     """One request of a connection that stays open."""
@@ -102,8 +96,8 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: 
     return head.split(b" ")[1] + b" " + body
 
 
-def test_one_connection_asks_for_rooms_of_different_processes() -> None:
-    async def main(process: Process) -> None:
+async def test_one_connection_asks_for_rooms_of_different_processes() -> None:
+    with workers() as process:
         rooms = [f"room-{n}" for n in range(6)]
         assert {owner(room, (0, 1)) for room in rooms} == {0, 1}
         async with contextlib.AsyncExitStack() as stack:
@@ -123,12 +117,9 @@ def test_one_connection_asks_for_rooms_of_different_processes() -> None:
             writer.close()
             await writer.wait_closed()
 
+
+async def test_a_request_sent_ahead_of_an_answer_is_not_served_by_the_wrong_process() -> None:
     with workers() as process:
-        run(process, main)
-
-
-def test_a_request_sent_ahead_of_an_answer_is_not_served_by_the_wrong_process() -> None:
-    async def main(process: Process) -> None:
         for room in ROOMS:
             async with talk(process, f"room={room}&to=de") as client:
                 await client.send("something")
@@ -146,11 +137,8 @@ def test_a_request_sent_ahead_of_an_answer_is_not_served_by_the_wrong_process() 
             with contextlib.suppress(ConnectionResetError):
                 await writer.wait_closed()
 
-    with workers() as process:
-        run(process, main)
 
-
-def test_connections_leave_no_descriptors_behind() -> None:
+async def test_connections_leave_no_descriptors_behind() -> None:
     def count(found: dict[int, int]) -> int:
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in found.values())
 
@@ -167,17 +155,17 @@ def test_connections_leave_no_descriptors_behind() -> None:
         await until(lambda: count(found) <= before)
 
     with workers() as process:
-        run(process, some)
+        await some(process)
         before = count(children(process)) + 2  # the test's own last connection may be closing
-        run(process, main)
+        await main(process)
 
 
-def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refused() -> None:
+async def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refused() -> None:
     async def come(process: Process, room: str) -> None:
         async with talk(process, f"room={room}&from=en&to=de") as client:
             assert (await client.next())["room"] == room
 
-    async def main(process: Process) -> None:
+    with workers() as process:
         found = sockets(process)
         folder = found[0][1].parent
         shutil.rmtree(folder)
@@ -192,9 +180,6 @@ def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refused() ->
         shown = await asyncio.to_thread(metrics, process)
         assert shown['gateway_up{worker="0"}'] == shown['gateway_up{worker="1"}'] == 1
         assert sum(value for name, value in shown.items() if 'how="refused"' in name) == 0
-
-    with workers() as process:
-        run(process, main)
         assert "somebody removed a worker's socket" in process.text
         process.popen.terminate()
         assert process.popen.wait(10) == 0

@@ -11,15 +11,14 @@ from websockets.asyncio.client import connect
 
 from gateway.errors import CloseCode
 from tests.live import until
-from tests.server.several import ROOMS, children, run, sockets, talk, there, workers
-from tests.server.started import Process
+from tests.server.several import ROOMS, children, sockets, talk, there, workers
 from tests.talk import Talk
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
 
 
-def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> None:
-    async def main(process: Process) -> None:
+async def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> None:
+    with workers() as process:
         found = children(process)
         assert set(found) == {0, 1}
         async with (
@@ -46,16 +45,13 @@ def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> N
                 break
         again_found = children(process)
         assert again_found[0] == found[0] and again_found[1] != found[1]
-
-    with workers() as process:
-        run(process, main)
         assert "worker 1 ended with status -9" in process.text
         process.popen.terminate()
         assert process.popen.wait(10) == 0
 
 
-def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path) -> None:
-    async def main(process: Process) -> None:
+async def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path) -> None:
+    with workers("--store", f"sqlite:{tmp_path / 'rooms.db'}") as process:
         room = ROOMS[1]
         async with talk(process, f"room={room}&from=en&to=de") as client:
             welcome = await client.next()
@@ -73,15 +69,13 @@ def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path)
             await ws.close()
             break
 
-    with workers("--store", f"sqlite:{tmp_path / 'rooms.db'}") as process:
-        run(process, main)
-
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_the_parent_lets_the_captions_of_all_workers_finish(
+async def test_a_signal_to_the_parent_lets_the_captions_of_all_workers_finish(
     sign: signal.Signals,
 ) -> None:
-    async def main(process: Process) -> None:
+    with workers("--scripted-pace", "0.05") as process:
+        found = children(process)
         async with (
             talk(process, f"room={ROOMS[0]}&from=en&to=de") as one,
             talk(process, f"room={ROOMS[1]}&from=en&to=de") as two,
@@ -93,31 +87,26 @@ def test_a_signal_to_the_parent_lets_the_captions_of_all_workers_finish(
             for client in (one, two):
                 assert (await client.until("final"))[-1]["text"].endswith("six")
                 assert (await client.closed())[0] == CloseCode.GOAWAY
-
-    with workers("--scripted-pace", "0.05") as process:
-        found = children(process)
-        run(process, main)
         assert process.popen.wait(10) == 0
         assert not there(found)
     assert "Traceback" not in process.text
 
 
-def test_a_service_manager_that_signals_every_process_does_not_hasten_the_end() -> None:
-    async def main(process: Process) -> None:
+async def test_a_service_manager_that_signals_every_process_does_not_hasten_the_end() -> None:
+    with workers("--scripted-pace", "0.05") as process:
         async with talk(process, "from=en&to=de") as client:
             await client.send("one two three four five six")
             await client.until("delta")
             for pid in (*children(process).values(), process.popen.pid):
                 os.kill(pid, signal.SIGTERM)
             assert (await client.until("final"))[-1]["text"].endswith("six")
-
-    with workers("--scripted-pace", "0.05") as process:
-        run(process, main)
         assert process.popen.wait(10) == 0
 
 
-def test_workers_whose_parent_is_killed_drain_and_end() -> None:
-    async def main(process: Process) -> None:
+async def test_workers_whose_parent_is_killed_drain_and_end() -> None:
+    with workers("--scripted-pace", "0.05") as process:
+        found = children(process)
+        folder = sockets(process)[0][1].parent
         async with talk(process, "from=en&to=de") as client:
             await client.send("one two three four five six")
             await client.until("delta")
@@ -127,17 +116,10 @@ def test_workers_whose_parent_is_killed_drain_and_end() -> None:
         await until(lambda: not there(found))
         assert not folder.exists()
 
-    with workers("--scripted-pace", "0.05") as process:
-        found = children(process)
-        folder = sockets(process)[0][1].parent
-        run(process, main)
 
-
-def test_nothing_is_left_in_the_file_system_where_a_worker_is_killed_with_its_parent() -> None:
-    async def main(process: Process) -> None:
-        await until(lambda: not there(found))
-        assert not folder.exists()
-
+async def test_nothing_is_left_in_the_file_system_where_a_worker_is_killed_with_its_parent() -> (
+    None
+):
     with workers() as process:
         found = children(process)
         folder = sockets(process)[0][1].parent
@@ -145,4 +127,5 @@ def test_nothing_is_left_in_the_file_system_where_a_worker_is_killed_with_its_pa
         process.popen.kill()
         os.kill(found[1], signal.SIGKILL)
         assert (folder / "1.sock").is_socket()
-        run(process, main)
+        await until(lambda: not there(found))
+        assert not folder.exists()

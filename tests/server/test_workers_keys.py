@@ -13,12 +13,15 @@ import msgspec
 from gateway.errors import CloseCode
 from gateway.keys import Key, made
 from tests.live import until
-from tests.server.several import CROWD, ROOMS, children, run, talk, workers
-from tests.server.started import Process
+from tests.server.several import CROWD, ROOMS, children, talk, workers
 
 
-def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
-    async def main(process: Process) -> None:
+async def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    key = Key(id="0" * 8, name="a", hash="0" * 64, rooms=("board",))
+    shown, entry = made(key, "0" * 64)
+    file.write_text(entry)
+    with workers("--keys", str(file)) as process:
         bearer = {"additional_headers": {"authorization": f"Bearer {shown}"}}
         body = msgspec.json.encode({"room": "board"})
         for _ in range(CROWD):
@@ -39,16 +42,12 @@ def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
             async with talk(process, f"ticket={ticket}&to=de") as four:  # once is once
                 assert (await four.closed())[0] == CloseCode.UNAUTHENTICATED
 
+
+async def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    key = Key(id="0" * 8, name="a", hash="0" * 64, rooms=("board",))
-    shown, entry = made(key, "0" * 64)
+    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
     with workers("--keys", str(file)) as process:
-        run(process, main)
-
-
-def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
-    async def main(process: Process) -> None:
         options = {"additional_headers": {"authorization": f"Bearer {shown}"}}
         async with (
             talk(process, f"room={ROOMS[0]}&to=de", **options) as one,
@@ -62,19 +61,17 @@ def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: P
             process.popen.send_signal(signal.SIGHUP)
             for client in (one, two):
                 assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
-
-    file = tmp_path / "keys.toml"
-    shown, entry = made(Key(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
-    file.write_text(entry)
-    with workers("--keys", str(file)) as process:
-        run(process, main)
         assert process.popen.poll() is None
 
 
-def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_has_those_in_force(
+async def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_has_those_in_force(
     tmp_path: Path,
 ) -> None:
-    async def main(process: Process) -> None:
+    file = tmp_path / "keys.toml"
+    both = [made(Key(id=n * 8, name=n, hash="0" * 64), "0" * 64) for n in "01"]
+    shown, entries = zip(*both, strict=True)
+    file.write_text("\n".join(entries))
+    with workers("--keys", str(file)) as process:
         first, second = ({"additional_headers": {"authorization": f"Bearer {k}"}} for k in shown)
         async with talk(process, f"room={ROOMS[0]}&to=de", **second) as client:
             await client.next()
@@ -91,11 +88,4 @@ def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_has_tho
             assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
         async with talk(process, f"room={ROOMS[1]}&to=de", **second) as client:
             assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
-
-    file = tmp_path / "keys.toml"
-    both = [made(Key(id=n * 8, name=n, hash="0" * 64), "0" * 64) for n in "01"]
-    shown, entries = zip(*both, strict=True)
-    file.write_text("\n".join(entries))
-    with workers("--keys", str(file)) as process:
-        run(process, main)
         assert process.popen.poll() is None

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from gateway.server.workers import check
 from gateway.settings import Settings, SettingsError
-from tests.server.several import ROOMS, run, talk, workers
-from tests.server.started import PASS, SCRIPTED, Process, gateway
+from tests.server.several import ROOMS, talk, workers
+from tests.server.started import PASS, SCRIPTED, gateway
 
 
 def test_what_is_for_one_process_only_is_refused_by_a_sentence(tmp_path: Path) -> None:
@@ -60,14 +60,7 @@ def test_what_keeps_the_workers_from_starting_is_said_once_and_as_one_process_sa
     assert said() == said("--workers", "3")
 
 
-def test_workers_share_a_socket_that_was_passed() -> None:
-    async def main(process: Process) -> None:
-        for room in ROOMS:
-            async with talk(process, f"room={room}&from=en&to=de") as client:
-                assert (await client.next())["room"] == room
-                await client.send("one two")
-                await client.until("final")
-
+async def test_workers_share_a_socket_that_was_passed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as passed:
         program = (sys.executable, "-c", PASS, str(passed.fileno()))
         with gateway(
@@ -76,6 +69,10 @@ def test_workers_share_a_socket_that_was_passed() -> None:
             pass_fds=(passed.fileno(),),
             port=passed.getsockname()[1],
         ) as process:
-            run(process, main)
+            for room in ROOMS:
+                async with talk(process, f"room={room}&from=en&to=de") as client:
+                    assert (await client.next())["room"] == room
+                    await client.send("one two")
+                    await client.until("final")
             process.popen.terminate()
             assert process.popen.wait(10) == 0

@@ -184,7 +184,7 @@ def test_only_what_is_given_is_tried() -> None:
 # --- one step, for real --------------------------------------------------------------------------
 
 
-def measured(
+async def measured(
     engine: Engine,
     most: int | None = None,
     load: Load = LOAD,
@@ -201,11 +201,11 @@ def measured(
             assert engine.unfinished == 0
             await held.aclose()
 
-    return asyncio.run(main())
+    return await main()
 
 
-def test_a_step_loads_a_gateway_around_the_engine_and_counts_what_comes() -> None:
-    found = measured(ScriptedEngine(pace=0.005), to=("de", "fr"))
+async def test_a_step_loads_a_gateway_around_the_engine_and_counts_what_comes() -> None:
+    found = await measured(ScriptedEngine(pace=0.005), to=("de", "fr"))
     assert found.kept and found.lost == 0
     assert found.final.count > 20
     assert 0 < found.first.p50 <= found.final.p50
@@ -213,35 +213,35 @@ def test_a_step_loads_a_gateway_around_the_engine_and_counts_what_comes() -> Non
     assert found.running >= 2 and found.tokens > 0
 
 
-def test_an_engine_is_given_no_more_jobs_than_the_step_says() -> None:
-    found = measured(ScriptedEngine(capacity=16, pace=0.01), most=2)
+async def test_an_engine_is_given_no_more_jobs_than_the_step_says() -> None:
+    found = await measured(ScriptedEngine(capacity=16, pace=0.01), most=2)
     assert found.running == 2
-    assert measured(ScriptedEngine(capacity=1, pace=0.001), most=8).running == 1
+    assert (await measured(ScriptedEngine(capacity=1, pace=0.001), most=8)).running == 1
 
 
-def test_nothing_is_left_out_or_refused_where_the_engine_is_too_slow() -> None:
+async def test_nothing_is_left_out_or_refused_where_the_engine_is_too_slow() -> None:
     load = imagined(described("6 a second, 1-8 words, partials"), 2.0, lines(), "en", Random(0))
     engine = ScriptedEngine(capacity=1, pace=0.01)
-    found = measured(engine, load=load)
+    found = await measured(engine, load=load)
     assert found.lost == 0
     assert found.waiting > 0
     assert len(engine.started) > found.final.count, "texts were translated while they grew"
 
 
-def test_captions_that_fail_are_lost_and_where_most_do_nothing_is_measured() -> None:
+async def test_captions_that_fail_are_lost_and_where_most_do_nothing_is_measured() -> None:
     def sometimes(job: Job, n: int) -> None:
         if len(job.text) % 4 == 0:
             raise EngineFault("As the test wanted.")
 
-    found = measured(ScriptedEngine(fault=sometimes))
+    found = await measured(ScriptedEngine(fault=sometimes))
     assert 0 < found.lost < 0.5 and not found.kept
     with pytest.raises(EngineFault, match=r"of \d+ captions failed: engine_unavailable"):
-        measured(ScriptedEngine(fault=failing(EngineFault("No."), times=10_000)))
+        await measured(ScriptedEngine(fault=failing(EngineFault("No."), times=10_000)))
 
 
-def test_a_load_in_which_nothing_is_said_is_refused() -> None:
+async def test_a_load_in_which_nothing_is_said_is_refused() -> None:
     with pytest.raises(ValueError, match="Nothing is said in 2 s of this load"):
-        measured(
+        await measured(
             ScriptedEngine(),
             load=imagined(described("0.001 a second"), 2.0, lines(), "en", Random(0)),
         )

@@ -52,44 +52,38 @@ async def loaded(made: Plan, key: str | None = None, **options: object) -> Repor
     return await Load(made, lines(), key=key, every=0.3, **options).run()  # type: ignore[arg-type]
 
 
-def test_every_caption_of_an_open_load_is_timed_by_several_processes() -> None:
-    async def main() -> None:
-        async with running(ScriptedEngine(capacity=64)) as live:
-            report = await loaded(plan(live.ws, processes=2, cancel=0.1, wire="msgpack"))
-        counts = report.counts
-        assert report.whole
-        assert counts["sockets"] == 6
-        assert counts["said"] >= counts["whole"] > 20
-        assert counts["unended"] == counts["refused"] == counts["unsent"] == 0
-        assert report.times["first"].count + report.times["grown"].count > 20
-        assert report.times["final"].count > 20
-        assert report.times["cancel"].count == counts["cancels"] > 0
-        assert report.times["ack"].count > counts["said"]
-        assert report.closes == {} and report.errors == {}
-        assert report.errors_share == 0
-        # Speakers read two languages, and of two readers each has one.
-        assert counts["captions"] == pytest.approx(4 * counts["whole"], rel=0.2)
-        assert report.before["gateway_utterances_total"] == 0
-        assert report.after["gateway_utterances_total"] >= counts["whole"]
-        assert report.metrics["gateway_sessions"]
-
-    asyncio.run(main())
+async def test_every_caption_of_an_open_load_is_timed_by_several_processes() -> None:
+    async with running(ScriptedEngine(capacity=64)) as live:
+        report = await loaded(plan(live.ws, processes=2, cancel=0.1, wire="msgpack"))
+    counts = report.counts
+    assert report.whole
+    assert counts["sockets"] == 6
+    assert counts["said"] >= counts["whole"] > 20
+    assert counts["unended"] == counts["refused"] == counts["unsent"] == 0
+    assert report.times["first"].count + report.times["grown"].count > 20
+    assert report.times["final"].count > 20
+    assert report.times["cancel"].count == counts["cancels"] > 0
+    assert report.times["ack"].count > counts["said"]
+    assert report.closes == {} and report.errors == {}
+    assert report.errors_share == 0
+    # Speakers read two languages, and of two readers each has one.
+    assert counts["captions"] == pytest.approx(4 * counts["whole"], rel=0.2)
+    assert report.before["gateway_utterances_total"] == 0
+    assert report.after["gateway_utterances_total"] >= counts["whole"]
+    assert report.metrics["gateway_sessions"]
 
 
-def test_a_reader_that_reads_slowly_is_closed_with_4008_and_counted() -> None:
+async def test_a_reader_that_reads_slowly_is_closed_with_4008_and_counted() -> None:
     limits = Limits(outbox_bytes=16_384)
 
-    async def main() -> None:
-        async with running(ScriptedEngine(capacity=64), limits) as live:
-            report = await loaded(
-                plan(live.ws, rooms=1, speakers=6, readers=1, slow=1, slow_bytes=1, rate=120.0)
-            )
-        assert report.slow["sockets"] == report.slow["lost"] == 1
-        assert report.slow["closed 4008"] == 1, report.slow
-        assert report.after["gateway_too_slow_total"] == 1
-        assert report.closes == {}, "the others were not"
-
-    asyncio.run(main())
+    async with running(ScriptedEngine(capacity=64), limits) as live:
+        report = await loaded(
+            plan(live.ws, rooms=1, speakers=6, readers=1, slow=1, slow_bytes=1, rate=120.0)
+        )
+    assert report.slow["sockets"] == report.slow["lost"] == 1
+    assert report.slow["closed 4008"] == 1, report.slow
+    assert report.after["gateway_too_slow_total"] == 1
+    assert report.closes == {}, "the others were not"
 
 
 def test_with_a_key_it_is_let_in_and_with_another_it_is_told_so(tmp_path: Path) -> None:
@@ -150,63 +144,57 @@ def test_sockets_that_are_turned_away_end_it_before_it_begins(
     assert "Not all sockets could be opened: " in err
 
 
-def test_a_gateway_that_dies_is_counted_and_reported(tmp_path: Path) -> None:
-    async def main() -> None:
-        child = Child(("--engine", "scripted", "--scripted-pace", "0.05"), tmp_path / "log")
-        await child.start()
-        load = Load(plan(f"ws://127.0.0.1:{child.port}", seconds=30.0, rate=40.0), lines())
-        loading = asyncio.create_task(load.run())
-        try:
-            await until(lambda: any(one.counts["captions"] > 10 for one in load._samples.values()))
-        finally:
-            await child.kill()
-        report = await loading
-        assert not report.whole
-        assert report.closes == {"1006": 6}
-        assert report.counts["captions"] > 10
-        assert report.counts["unended"] > 0
-        assert report.rates["said"] < 40, "what was not said does not count"
-        assert report.errors_share > 0
-
-    asyncio.run(main())
+async def test_a_gateway_that_dies_is_counted_and_reported(tmp_path: Path) -> None:
+    child = Child(("--engine", "scripted", "--scripted-pace", "0.05"), tmp_path / "log")
+    await child.start()
+    load = Load(plan(f"ws://127.0.0.1:{child.port}", seconds=30.0, rate=40.0), lines())
+    loading = asyncio.create_task(load.run())
+    try:
+        await until(lambda: any(one.counts["captions"] > 10 for one in load._samples.values()))
+    finally:
+        await child.kill()
+    report = await loading
+    assert not report.whole
+    assert report.closes == {"1006": 6}
+    assert report.counts["captions"] > 10
+    assert report.counts["unended"] > 0
+    assert report.rates["said"] < 40, "what was not said does not count"
+    assert report.errors_share > 0
 
 
-def test_a_gateway_that_stands_still_is_charged_for_all_who_would_have_spoken(
+async def test_a_gateway_that_stands_still_is_charged_for_all_who_would_have_spoken(
     tmp_path: Path,
 ) -> None:
-    async def main() -> None:
-        child = Child(("--engine", "scripted", "--scripted-pace", "0"), tmp_path / "log")
-        await child.start()
-        try:
-            made = plan(
-                f"ws://127.0.0.1:{child.port}",
-                **{"rate": 40.0, "arrivals": "fixed", "partials": 0.0, "seconds": 4.0},
-                **{"rooms": 8, "readers": 0, "processes": 1},
-            )
-            load = Load(made, lines())
-            loading = asyncio.create_task(load.run())
+    child = Child(("--engine", "scripted", "--scripted-pace", "0"), tmp_path / "log")
+    await child.start()
+    try:
+        made = plan(
+            f"ws://127.0.0.1:{child.port}",
+            **{"rate": 40.0, "arrivals": "fixed", "partials": 0.0, "seconds": 4.0},
+            **{"rooms": 8, "readers": 0, "processes": 1},
+        )
+        load = Load(made, lines())
+        loading = asyncio.create_task(load.run())
 
-            def said() -> int:
-                return sum(one.counts["said"] for one in load._samples.values())
+        def said() -> int:
+            return sum(one.counts["said"] for one in load._samples.values())
 
-            await until(lambda: said() > 0)
-            os.kill(child.pid, signal.SIGSTOP)
-            for _ in range(2):  # the next sample may have been on its way
-                seen = load._samples[0]
-                await until(lambda: load._samples[0] is not seen)  # noqa: B023
-            begun = said()
-            await until(lambda: said() >= begun + 40)
-            os.kill(child.pid, signal.SIGCONT)
-            report = await loading
-        finally:
-            await child.stop()
-        assert report.whole
-        assert report.counts["unended"] == 0
-        # Sends are never early, so 20 of these 40 were due half a second before the last of them.
-        first = load.tally.times["first"]
-        assert (1 - first.within(0.45)) * first.count >= 20
-
-    asyncio.run(main())
+        await until(lambda: said() > 0)
+        os.kill(child.pid, signal.SIGSTOP)
+        for _ in range(2):  # the next sample may have been on its way
+            seen = load._samples[0]
+            await until(lambda: load._samples[0] is not seen)  # noqa: B023
+        begun = said()
+        await until(lambda: said() >= begun + 40)
+        os.kill(child.pid, signal.SIGCONT)
+        report = await loading
+    finally:
+        await child.stop()
+    assert report.whole
+    assert report.counts["unended"] == 0
+    # Sends are never early, so 20 of these 40 were due half a second before the last of them.
+    first = load.tally.times["first"]
+    assert (1 - first.within(0.45)) * first.count >= 20
 
 
 def test_goals_decide_the_status_and_files_have_all_of_it(
@@ -357,60 +345,48 @@ def test_ctrl_c_while_sockets_are_opened_ends_it_at_once_and_without_a_report() 
     assert (process.returncode, out, err) == (130, "", "")
 
 
-def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None:
-    async def main() -> None:
-        client = Client(Start(plan=plan("ws://x"), process=0, key=None, lines=[]), lambda _: None)
-        ticking = asyncio.create_task(client._tick())
-        await asyncio.sleep(0)
-        time.sleep(0.65)  # noqa: ASYNC251  # it stands still
-        late = client.tally.slip.late
-        await until(lambda: late.count >= 6)
-        ticking.cancel()
-        assert (1 - late.within(0.12)) * late.count >= 5
-
-    asyncio.run(main())
+async def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None:
+    client = Client(Start(plan=plan("ws://x"), process=0, key=None, lines=[]), lambda _: None)
+    ticking = asyncio.create_task(client._tick())
+    await asyncio.sleep(0)
+    time.sleep(0.65)  # noqa: ASYNC251  # it stands still
+    late = client.tally.slip.late
+    await until(lambda: late.count >= 6)
+    ticking.cancel()
+    assert (1 - late.within(0.12)) * late.count >= 5
 
 
-def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
-    async def main() -> None:
-        one = plan("ws://x", rooms=1, readers=0)
-        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
-        client._seats[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
-        client._due.append((client._take(0) or 0.0, 0))
-        client._turn()
-        seen = client.tally.counts["unsent"]
-        assert seen > 1
-        await until(lambda: client.tally.counts["unsent"] > seen)
-        assert client._timer is not None
-        client._timer.cancel()
-
-    asyncio.run(main())
+async def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
+    one = plan("ws://x", rooms=1, readers=0)
+    client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    client._seats[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
+    client._due.append((client._take(0) or 0.0, 0))
+    client._turn()
+    seen = client.tally.counts["unsent"]
+    assert seen > 1
+    await until(lambda: client.tally.counts["unsent"] > seen)
+    assert client._timer is not None
+    client._timer.cancel()
 
 
-def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
-    async def main() -> None:
-        one = plan("ws://x", rooms=1, readers=0)
-        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
-        seat = client._seats[0]
-        seat.welcome.cancel()
-        seat._greeted(b'{"type":"error","msg":"This gateway is full."}')
-        assert seat.welcome.cancelled()
-
-    asyncio.run(main())
+async def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
+    one = plan("ws://x", rooms=1, readers=0)
+    client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    seat = client._seats[0]
+    seat.welcome.cancel()
+    seat._greeted(b'{"type":"error","msg":"This gateway is full."}')
+    assert seat.welcome.cancelled()
 
 
-def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
-    async def main() -> None:
-        one = plan("ws://x", rooms=1, readers=0)
-        client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
-        seat = client._seats[0]
-        seat.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
-        for final in (False, True):
-            seat.say(Send(0.0, "b0-0-0-0", 1, "a", final), 0.0)
-        assert client.tally.counts["unsent"] == 1
-        assert client.tally.counts["whole"] == 0
-
-    asyncio.run(main())
+async def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
+    one = plan("ws://x", rooms=1, readers=0)
+    client = Client(Start(plan=one, process=0, key=None, lines=[]), lambda _: None)
+    seat = client._seats[0]
+    seat.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
+    for final in (False, True):
+        seat.say(Send(0.0, "b0-0-0-0", 1, "a", final), 0.0)
+    assert client.tally.counts["unsent"] == 1
+    assert client.tally.counts["whole"] == 0
 
 
 def test_the_progress_is_a_line_of_what_all_processes_have_seen() -> None:

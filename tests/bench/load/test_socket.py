@@ -83,7 +83,7 @@ async def raw(handler: Raw) -> AsyncIterator[str]:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
-def test_messages_go_both_ways_and_pings_are_answered() -> None:
+async def test_messages_go_both_ways_and_pings_are_answered() -> None:
     async def serve(server: ServerConnection) -> None:
         assert server.request is not None
         assert server.request.path == "/v1/ws?a=b"
@@ -94,105 +94,87 @@ def test_messages_go_both_ways_and_pings_are_answered() -> None:
             await server.send("answer")
             await server.close(4008, "too slow")
 
-    async def main() -> None:
-        async with connected(serve) as client:
-            client.socket.send(b"hello")
-            await until(lambda: bool(client.gone))
-            assert client.heard == [b"answer"]
-            assert client.gone == [(4008, "too slow")]
-
-    asyncio.run(main())
+    async with connected(serve) as client:
+        client.socket.send(b"hello")
+        await until(lambda: bool(client.gone))
+        assert client.heard == [b"answer"]
+        assert client.gone == [(4008, "too slow")]
 
 
-def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
+async def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
     codes: list[int | None] = []
 
     async def serve(server: ServerConnection) -> None:
         await server.wait_closed()
         codes.append(server.close_code)
 
-    async def main() -> None:
-        async with connected(serve) as client:
-            client.socket.close()
-            await until(lambda: bool(codes))
-            assert (codes, client.gone) == ([1000], [])
-
-    asyncio.run(main())
+    async with connected(serve) as client:
+        client.socket.close()
+        await until(lambda: bool(codes))
+        assert (codes, client.gone) == ([1000], [])
 
 
-def test_an_answer_to_a_handshake_that_nobody_waits_for_closes_the_socket() -> None:
-    async def main() -> None:
-        asked, answer = asyncio.Event(), asyncio.Event()
-        faults: list[dict[str, object]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+async def test_an_answer_to_a_handshake_that_nobody_waits_for_closes_the_socket() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
 
-        async def hold(server: ServerConnection, request: object) -> None:
-            asked.set()
-            await answer.wait()
+    async def hold(server: ServerConnection, request: object) -> None:
+        asked.set()
+        await answer.wait()
 
-        async with websockets.serve(
-            lambda server: server.wait_closed(),
-            "127.0.0.1",
-            0,
-            subprotocols=["gw.v1.json"],  # type: ignore[list-item]
-            process_request=hold,
-        ) as server:
-            client = Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-            connecting = asyncio.create_task(client.socket.connect())
-            await asked.wait()
-            connecting.cancel()
-            await asyncio.wait((connecting,))
-            answer.set()
-            await until(client.socket._transport.is_closing)
-        assert (faults, client.gone, client.socket.open) == ([], [], False)
-
-    asyncio.run(main())
+    async with websockets.serve(
+        lambda server: server.wait_closed(),
+        "127.0.0.1",
+        0,
+        subprotocols=["gw.v1.json"],  # type: ignore[list-item]
+        process_request=hold,
+    ) as server:
+        client = Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        connecting = asyncio.create_task(client.socket.connect())
+        await asked.wait()
+        connecting.cancel()
+        await asyncio.wait((connecting,))
+        answer.set()
+        await until(client.socket._transport.is_closing)
+    assert (faults, client.gone, client.socket.open) == ([], [], False)
 
 
-def test_a_socket_is_full_where_the_server_does_not_read() -> None:
+async def test_a_socket_is_full_where_the_server_does_not_read() -> None:
     async def serve(server: ServerConnection) -> None:
         await server.wait_closed()
 
-    async def main() -> None:
-        async with connected(serve) as client:
-            assert not client.socket.full
-            for _ in range(1_000):
-                client.socket.send(b"a" * 65_536)
-                if client.socket.full:
-                    break
-            assert client.socket.full
-            client.socket._transport.abort()
-
-    asyncio.run(main())
+    async with connected(serve) as client:
+        assert not client.socket.full
+        for _ in range(1_000):
+            client.socket.send(b"a" * 65_536)
+            if client.socket.full:
+                break
+        assert client.socket.full
+        client.socket._transport.abort()
 
 
-def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> None:
+async def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> None:
     async def serve(server: ServerConnection) -> None:
         for _ in range(100):
             await server.send(b"a" * 10_000)
         await server.wait_closed()
 
-    async def main() -> None:
-        async with connected(serve, slow=10) as client:
-            await until(lambda: client.socket._again is not None)
-            assert len(client.heard) < 100
-            client.socket.hurry()
-            await until(lambda: len(client.heard) == 100)
-
-    asyncio.run(main())
+    async with connected(serve, slow=10) as client:
+        await until(lambda: client.socket._again is not None)
+        assert len(client.heard) < 100
+        client.socket.hurry()
+        await until(lambda: len(client.heard) == 100)
 
 
-def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
+async def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
     async def serve(server: ServerConnection) -> None:
         for _ in range(20):
             await server.send(b"a" * 5_000)
         await server.wait_closed()
 
-    async def main() -> None:
-        async with connected(serve, slow=200_000) as client:
-            await until(lambda: len(client.heard) == 20)
-
-    asyncio.run(main())
+    async with connected(serve, slow=200_000) as client:
+        await until(lambda: len(client.heard) == 20)
 
 
 @pytest.mark.parametrize(
@@ -204,43 +186,34 @@ def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
         (b"a" * 70_000, "its answer to the handshake has no end"),
     ],
 )
-def test_what_is_no_gateway_is_a_sentence(answer: bytes, says: str) -> None:
+async def test_what_is_no_gateway_is_a_sentence(answer: bytes, says: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
 
-    async def main() -> None:
-        async with raw(serve) as url:
-            client = Client(url)
-            with pytest.raises(ConnectionError, match=says):
-                await client.socket.connect()
-            assert client.gone == []
-
-    asyncio.run(main())
+    async with raw(serve) as url:
+        client = Client(url)
+        with pytest.raises(ConnectionError, match=says):
+            await client.socket.connect()
+        assert client.gone == []
 
 
-def test_a_frame_that_no_server_sends_ends_the_socket() -> None:
+async def test_a_frame_that_no_server_sends_ends_the_socket() -> None:
     async def serve(server: ServerConnection) -> None:
         server.transport.write(bytes((0x81, 0xFF)) + bytes(8))
         await server.wait_closed()
 
-    async def main() -> None:
-        async with connected(serve) as client:
-            await until(lambda: bool(client.gone))
-            assert client.gone[0][0] == 1006
-
-    asyncio.run(main())
+    async with connected(serve) as client:
+        await until(lambda: bool(client.gone))
+        assert client.gone[0][0] == 1006
 
 
 @pytest.mark.parametrize("slow", [0, 10])
-def test_where_nobody_listens_it_is_an_os_error(slow: int) -> None:
-    async def main() -> None:
-        with pytest.raises(OSError, match="refused|Connect call failed"):
-            await Client("ws://127.0.0.1:1/", slow).socket.connect()
-
-    asyncio.run(main())
+async def test_where_nobody_listens_it_is_an_os_error(slow: int) -> None:
+    with pytest.raises(OSError, match="refused|Connect call failed"):
+        await Client("ws://127.0.0.1:1/", slow).socket.connect()
 
 
-def test_a_secure_address_is_spoken_to_by_tls(tmp_path: Path) -> None:
+async def test_a_secure_address_is_spoken_to_by_tls(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
@@ -273,16 +246,13 @@ def test_a_secure_address_is_spoken_to_by_tls(tmp_path: Path) -> None:
         await server.send("hello")
         await server.wait_closed()
 
-    async def main() -> None:
-        async with library(serve, theirs) as url:
-            url = url.replace("127.0.0.1", "localhost")
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await Client(url, context=ours).socket.connect()
-            ours.load_verify_locations(file)
-            for slow in (0, 1_000_000):
-                client = Client(url, slow, ours)
-                await client.socket.connect()
-                await until(lambda: client.heard == [b"hello"])  # noqa: B023
-                client.socket.close()
-
-    asyncio.run(main())
+    async with library(serve, theirs) as url:
+        url = url.replace("127.0.0.1", "localhost")
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await Client(url, context=ours).socket.connect()
+        ours.load_verify_locations(file)
+        for slow in (0, 1_000_000):
+            client = Client(url, slow, ours)
+            await client.socket.connect()
+            await until(lambda: client.heard == [b"hello"])  # noqa: B023
+            client.socket.close()

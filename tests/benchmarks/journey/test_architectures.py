@@ -68,7 +68,7 @@ def test_one_that_does_not_start_is_noted_and_the_others_go_on(tmp_path: Path) -
 
 
 @pytest.mark.timeout(120)
-def test_nothing_of_an_architecture_is_left_when_it_was_stopped(tmp_path: Path) -> None:
+async def test_nothing_of_an_architecture_is_left_when_it_was_stopped(tmp_path: Path) -> None:
     async def start_and_stop() -> tuple[set[int], set[int]]:
         server = Server(course().plan, tmp_path / "log")
         await server.start()
@@ -76,7 +76,7 @@ def test_nothing_of_an_architecture_is_left_when_it_was_stopped(tmp_path: Path) 
         await server.stop()
         return there, {pid for pid in there if runs(pid)}
 
-    there, left = asyncio.run(start_and_stop())
+    there, left = await start_and_stop()
     assert len(there) >= 3  # the web server, the manager, a worker
     assert left == set()
 

@@ -97,23 +97,20 @@ def test_what_fails_is_told_and_the_worker_goes_on(monkeypatch: pytest.MonkeyPat
     assert events == [worker.READY, "0", "1"]
 
 
-def test_a_request_for_which_there_is_no_place_in_the_queue_is_refused(
+async def test_a_request_for_which_there_is_no_place_in_the_queue_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "TASKS", 1)
 
-    async def ask_twice() -> None:
-        workers = worker.Workers(Plan(architecture="a", backend="embedded", model=""))
-        monkeypatch.setattr(workers, "_tasks", tasks := {})
-        first = asyncio.create_task(workers.translate("one"))
-        await asyncio.sleep(0)  # up to where it waits for its worker
-        with pytest.raises(worker.Full):
-            await workers.translate("two")
-        assert list(tasks) == ["1"]  # nothing is left of the second
-        first.cancel()
-        await workers.aclose()
-
-    asyncio.run(ask_twice())
+    workers = worker.Workers(Plan(architecture="a", backend="embedded", model=""))
+    monkeypatch.setattr(workers, "_tasks", tasks := {})
+    first = asyncio.create_task(workers.translate("one"))
+    await asyncio.sleep(0)  # up to where it waits for its worker
+    with pytest.raises(worker.Full):
+        await workers.translate("two")
+    assert list(tasks) == ["1"]  # nothing is left of the second
+    first.cancel()
+    await workers.aclose()
 
 
 def test_a_process_and_its_children_are_one_family() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,22 +11,24 @@ from benchmarks.soak.command import main
 from benchmarks.soak.run import Plan, Soak
 
 
-def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_promise(
+async def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_promise(
     tmp_path: Path,
 ) -> None:
     plan = Plan(seconds=6, sessions=16, rooms=2, speed=10, cut=4, stay=5, kill=1.5, seed=1)
-    report = asyncio.run(Soak(plan, tmp_path).run())
+    report = await Soak(plan, tmp_path).run()
     assert report.broken == [], report
     assert min(report.kills, report.restarts) >= 1
     assert report.sockets > plan.sessions
     assert report.resumed
 
 
-def test_the_workers_of_a_gateway_are_killed_too_and_every_promise_holds(tmp_path: Path) -> None:
+async def test_the_workers_of_a_gateway_are_killed_too_and_every_promise_holds(
+    tmp_path: Path,
+) -> None:
     plan = Plan(
         seconds=12, sessions=16, rooms=4, speed=10, cut=0, stay=5, kill=2, flags=("--workers", "3")
     )
-    report = asyncio.run(Soak(plan, tmp_path).run())
+    report = await Soak(plan, tmp_path).run()
     assert report.broken == [], report
     assert report.workers >= 2 and report.kills >= 1
     assert "ended with status -9" in (tmp_path / "gateway.log").read_text()
@@ -44,7 +45,7 @@ def test_the_command_prints_a_table_and_its_status_is_the_verdict(
     assert figures.stat().st_size
 
 
-def test_a_gateway_that_does_not_start_is_told_with_what_it_said(tmp_path: Path) -> None:
+async def test_a_gateway_that_does_not_start_is_told_with_what_it_said(tmp_path: Path) -> None:
     child = Child(("--engine", "nonsense"), tmp_path / "log")
     with pytest.raises(ChildProcessError, match="nonsense"):
-        asyncio.run(child.start())
+        await child.start()
