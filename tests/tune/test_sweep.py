@@ -210,7 +210,7 @@ async def test_a_step_loads_a_gateway_around_the_engine_and_counts_what_comes() 
     assert found.final.count > 20
     assert 0 < found.first.p50 <= found.final.p50
     assert found.asked == pytest.approx(40, rel=0.5), "two captions for each utterance"
-    assert found.running >= 2 and found.tokens > 0
+    assert found.running >= 2, "both languages of an utterance"
 
 
 async def test_an_engine_is_given_no_more_jobs_than_the_step_says() -> None:
@@ -224,7 +224,6 @@ async def test_nothing_is_left_out_or_refused_where_the_engine_is_too_slow() -> 
     engine = ScriptedEngine(capacity=1, pace=0.01)
     found = await measured(engine, load=load)
     assert found.lost == 0
-    assert found.waiting > 0
     assert len(engine.started) > found.final.count, "texts were translated while they grew"
 
 
