@@ -4,21 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
-PURE   := errors job messages codec limits languages profiles outbox dispatch utterance log member \
-          glossary room session guards phrases sentences schema units admission segment \
-          cues transcript formats stability flow speech memory history audience booth \
-          floor minutes recall grant token address claims keys origin ticket \
-          captions recovery load quota intake circle framing pace pin \
-          pending reader seat lexis verdict
-REPLAY := recogniser script measure plot
-SOAK   := ledger report
-TUNE   := history load steps report
-BENCH  := stats table chart page schedule text
-LOAD   := frames guest plan report script tally
-JOURNEY := cell plan published report texts
-comma  := ,
-space  := $(subst ,, )
-
+PURE_TESTS := $(shell $(PYTHON) scripts/pure.py tests) tests/properties
 DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
@@ -51,18 +37,15 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 
-# The pure core: every branch of it, in seconds.
+# The pure folders (scripts/pure.py): every branch of them, in seconds.
 pure: $(TEST)
-	$(BIN)/coverage run -m pytest $(wildcard $(PURE:%=tests/test_%*.py)) \
-	  tests/test_layers.py tests/test_protocol_rules.py tests/properties tests/engines/test_completions.py \
-	  $(REPLAY:%=tests/replay/test_%.py) $(SOAK:%=tests/benchmarks/soak/test_%.py) \
-	  $(BENCH:%=tests/bench/test_%.py) $(LOAD:%=tests/bench/load/test_%.py) \
-	  $(JOURNEY:%=tests/benchmarks/journey/test_%.py) $(TUNE:%=tests/tune/test_%.py)
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(space),$(comma),$(PURE:%=gateway/%*) gateway/engines/completions.py $(REPLAY:%=gateway/replay/%.py) $(SOAK:%=benchmarks/soak/%.py) $(BENCH:%=gateway/bench/%.py) $(LOAD:%=gateway/bench/load/%.py) $(JOURNEY:%=benchmarks/journey/%.py) $(TUNE:%=gateway/tune/%.py))'
+	$(BIN)/coverage run -m pytest $(PURE_TESTS)
+	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
 
-# Everything that needs no GPU, Node.js or vLLM.
+# Everything else that needs no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(BIN)/pytest -m 'not vllm and not node and not browser and not external'
+	$(BIN)/pytest -m 'not vllm and not node and not browser and not external' \
+	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all properties, ten times as many as a test takes.
 search: $(TEST)
@@ -78,7 +61,7 @@ test-browser: $(TEST)
 # vLLM for real, on the CPU: its own environment, since it brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tune tests/server/test_plugin.py
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tune tests/server/vllm_plugin/test_plugin.py
 
 # Known vulnerabilities of the dependencies. Says so where the service cannot be reached.
 audit: $(TEST)

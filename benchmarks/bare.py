@@ -12,8 +12,8 @@ import uvicorn
 
 from benchmarks.servers import bare
 from benchmarks.stepper import Stepper
-from gateway.server.process import configure, listen
-from gateway.settings import Settings
+from gateway.server.process.serve import configure, listen
+from gateway.settings.catalogue import Settings
 
 
 async def main(port: int) -> None:

@@ -9,9 +9,9 @@ on into the real engine with its guards. Only time is made up: a job's first tok
 helped nor hurt by what else the machine does. The same command twice differs in the last digit.
 
 Each utterance is alone in a room of its own: no queue, no context. `--vary` takes the fields of
-`Pace`, `Stability` and `Lengths` by name; one at a time, the others at their defaults, unless
-`--product` asks for all combinations. A job that comes again, in any setting, is not translated
-again.
+`PartialTiming`, `StabilityRules` and `SegmentLengths` by name; one at a time, the others at their
+defaults, unless `--product` asks for all combinations. A job that comes again, in any setting, is
+not translated again.
 
 Prints a line for each setting: means over the languages, and the ``worst`` or ``least`` of them.
 ``erasure`` is that of the live view, ``stable`` that of the stable one; ``offline`` is how much
@@ -36,28 +36,29 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import fields, replace
 
-from gateway import units
-from gateway.booth import Line
-from gateway.codec import Codec
-from gateway.dispatch import Dispatch, Start, Stop
-from gateway.engines import build
-from gateway.engines.base import Engine
+from gateway.auth.permissions import Role
+from gateway.cli.replay import measure, score
+from gateway.cli.replay.measure import ReaderRecord, joined
+from gateway.cli.replay.play import load
+from gateway.cli.replay.script import ScriptUtterance
+from gateway.cli.replay.watch import ScreenRecorder
+from gateway.core.captioner import CaptionSink
+from gateway.core.event_log import EventLog
+from gateway.core.member import Member
+from gateway.core.outbox import Outbox
+from gateway.core.room import Room
+from gateway.core.scheduler import Scheduler, StartJob, StopJob
+from gateway.core.streaming.options import StreamingOptions
+from gateway.engines.base.engine import Engine
+from gateway.engines.profiles import Profile
+from gateway.engines.registry import build
 from gateway.errors import EngineFault, ErrorCode
-from gateway.flow import Flow
 from gateway.job import Chunk, Job, Priority
 from gateway.limits import Limits
-from gateway.log import Log
-from gateway.member import Member, Role
-from gateway.messages import Say, ServerMessage, View
-from gateway.outbox import Outbox
-from gateway.profiles import Profile
-from gateway.replay import measure, score
-from gateway.replay.measure import Reading, joined
-from gateway.replay.play import load
-from gateway.replay.script import Utterance
-from gateway.replay.watch import Watch
-from gateway.room import Room
-from gateway.settings import Settings
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Say, ServerMessage, View
+from gateway.settings.catalogue import Settings
+from gateway.text import units
 
 VIEWS: tuple[View, ...] = ("live", "stable")
 ID = "u1"
@@ -143,17 +144,22 @@ class Stage:
     """One utterance in a room of its own, with a reader for each language and view."""
 
     def __init__(
-        self, said: Utterance, to: Sequence[str], profile: Profile, flow: Flow, clock: Clock
+        self,
+        said: ScriptUtterance,
+        to: Sequence[str],
+        profile: Profile,
+        flow: StreamingOptions,
+        clock: Clock,
     ) -> None:
         limits = Limits()
         self.tokens = 0
         self.stopped: set[str] = set()
-        self._lines: dict[str, Line | None] = {}
-        self.dispatch = Dispatch(capacity=len(to), depth=limits.queue)
+        self._lines: dict[str, CaptionSink | None] = {}
+        self.dispatch = Scheduler(capacity=len(to), depth=limits.queue)
         self._clock = clock
         self.room = Room(
             "room",
-            log=Log("epoch", limits),
+            log=EventLog("epoch", limits),
             dispatch=self.dispatch,
             profile=profile,
             limits=limits,
@@ -162,13 +168,13 @@ class Stage:
         )
         self._speaker = Member("speaker", Role.SPEAK, Outbox(Codec.JSON, limits))
         self.room.join(self._speaker, 0.0)
-        self._readers: dict[tuple[str, View], tuple[Member, Watch]] = {}
+        self._readers: dict[tuple[str, View], tuple[Member, ScreenRecorder]] = {}
         for lang, view in itertools.product(to, VIEWS):
             member = Member(f"{lang} {view}", Role.VIEW, Outbox(Codec.JSON, limits))
             member.view = view
             self.room.join(member, 0.0)
             self.room.want(member, (lang,), None, 0.0)
-            self._readers[lang, view] = (member, Watch((lang,)))
+            self._readers[lang, view] = (member, ScreenRecorder((lang,)))
         begin = said.t0
         self._said = replace(
             said,
@@ -189,10 +195,10 @@ class Stage:
         while actions := self.dispatch.actions():
             for action in actions:
                 match action:
-                    case Start(job):
+                    case StartJob(job):
                         self._lines[job.id] = self.room.started(job.id, self._clock.now)
                         yield job
-                    case Stop(job_id):
+                    case StopJob(job_id):
                         self.stopped.add(job_id)
                         self.dispatch.done(job_id)
 
@@ -228,14 +234,18 @@ class Stage:
             for frame in member.outbox.take():
                 watch.note(_event(frame), self._clock.now)
 
-    def reading(self, lang: str, view: View) -> Reading:
+    def reading(self, lang: str, view: View) -> ReaderRecord:
         watch = self._readers[lang, view][1]
         parts = [watch.history(part, lang) for part in watch.parts(ID) or (ID,)]
-        return Reading(said=self._said, shown=joined(parts, spaced=units.spaced(lang)))
+        return ReaderRecord(said=self._said, shown=joined(parts, spaced=units.spaced(lang)))
 
 
 async def played(
-    said: Iterable[Utterance], to: Sequence[str], flow: Flow, translator: Translator, costs: Costs
+    said: Iterable[ScriptUtterance],
+    to: Sequence[str],
+    flow: StreamingOptions,
+    translator: Translator,
+    costs: Costs,
 ) -> list[Stage]:
     """Every utterance, from its first update to its last caption."""
     clock = Clock()
@@ -257,7 +267,9 @@ class Offline(NamedTuple):
     tokens: int
 
 
-async def alone(said: Sequence[Utterance], to: Sequence[str], translator: Translator) -> Offline:
+async def alone(
+    said: Sequence[ScriptUtterance], to: Sequence[str], translator: Translator
+) -> Offline:
     texts: dict[str, list[str]] = {}
     tokens = 0
     for lang in to:
@@ -280,7 +292,7 @@ async def alone(said: Sequence[Utterance], to: Sequence[str], translator: Transl
 # --- settings ------------------------------------------------------------------------------------
 
 
-def varied(flow: Flow, name: str, text: str) -> Flow:
+def varied(flow: StreamingOptions, name: str, text: str) -> StreamingOptions:
     """``flow`` with one number changed. Raises `ValueError`."""
     for stage in ("pace", "stability", "lengths"):
         numbers = getattr(flow, stage)
@@ -291,7 +303,7 @@ def varied(flow: Flow, name: str, text: str) -> Flow:
     raise ValueError(f"There is no {name} in Pace, Stability and Lengths.")
 
 
-def settings(vary: Sequence[str], *, product: bool) -> dict[str, Flow]:
+def settings(vary: Sequence[str], *, product: bool) -> dict[str, StreamingOptions]:
     """What is to be compared, by name; the first are the defaults."""
     axes = []
     for one in vary:
@@ -300,9 +312,9 @@ def settings(vary: Sequence[str], *, product: bool) -> dict[str, Flow]:
     rows: list[list[tuple[str, str]]] = [[], *([one] for axis in axes for one in axis)]
     if product:
         rows = [[], *map(list, itertools.product(*axes))]
-    found: dict[str, Flow] = {}
+    found: dict[str, StreamingOptions] = {}
     for row in rows:
-        flow = Flow()
+        flow = StreamingOptions()
         for name, value in row:
             flow = varied(flow, name, value)
         if flow not in found.values():
@@ -388,7 +400,7 @@ async def main() -> None:
     args = parser.parse_args()
     flows = settings(args.vary, product=args.product)
     costs = Costs(args.first_ms / 1000, args.token_ms / 1000)
-    meetings: list[tuple[list[Utterance], list[str]]] = []
+    meetings: list[tuple[list[ScriptUtterance], list[str]]] = []
     for file in args.files:
         said = load(file, seed=args.seed)[: args.limit]
         known = dict.fromkeys(lang for one in said for lang in one.references)

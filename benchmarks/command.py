@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gateway.errors import GatewayError
-from gateway.settings import SettingsError
+from gateway.settings.catalogue import SettingsError
 
 Line = Callable[[str], None]
 """Takes one line of text."""

@@ -27,8 +27,8 @@ import uvloop
 
 from benchmarks.client import Socket
 from benchmarks.host import ROOMY, Host, gateway
-from gateway import pin
-from gateway.server.handover import Handover
+from gateway.server.cluster import placement
+from gateway.server.cluster.fd_passing import FdPassing
 
 LINE = (
     "we have looked at the figures of last year and now I would like to say a word about the next"
@@ -144,7 +144,7 @@ async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, floa
     head = [(b"host", b"x"), (b"sec-websocket-protocol", b"gw.v1.json")]
     found = []
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        one, two = (Handover(Path(folder), member, (0, 1)) for member in (0, 1))
+        one, two = (FdPassing(Path(folder), member, (0, 1)) for member in (0, 1))
         taken = 0
 
         def take(connection: socket.socket, data: bytes) -> None:
@@ -160,7 +160,7 @@ async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, floa
             for n in range(1, rounds + 1):
                 marks = [time.process_time()]
                 for _ in range(each):
-                    asked = pin.asked(b"/v1/ws?room=demo&from=en&to=de,fr", head)
+                    asked = placement.asked(b"/v1/ws?room=demo&from=en&to=de,fr", head)
                     assert asked is not None and asked.room is not None
                     one.owner(asked.room)
                 marks.append(time.process_time())

@@ -27,7 +27,7 @@ from benchmarks.soak.ledger import Faults, Reader, Room, conclude
 from benchmarks.soak.proxy import End, Proxy, State, Wire
 from benchmarks.soak.proxy import Faults as Network
 from benchmarks.soak.report import Quantiles
-from gateway.replay import play, script
+from gateway.cli.replay import play, script
 
 LANGS = ("de", "fr", "es")
 MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"
@@ -69,7 +69,7 @@ async def until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-async def speak(guest: Guest, said: list[script.Utterance], over: asyncio.Event) -> int:
+async def speak(guest: Guest, said: list[script.ScriptUtterance], over: asyncio.Event) -> int:
     """Replay the meeting until it is over; how many utterances were said."""
     loop = asyncio.get_running_loop()
     count = 0

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import ctranslate2
 
-from gateway import profiles
-from gateway.engines import conversion
-from gateway.engines.ctranslate2 import CTranslate2Engine
-from gateway.engines.vocabulary import Vocabulary
+from gateway.engines import profiles
+from gateway.engines.base import model_files
+from gateway.engines.base.tokenizer import Vocabulary
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.job import Job
 
 CAPTIONS = (
@@ -81,7 +81,7 @@ def measured(model: Path) -> Figures:
     """One round of one model, converted anew."""
     with tempfile.TemporaryDirectory() as dir:
         start = time.perf_counter()
-        path = conversion.converted(model, Path(dir))
+        path = model_files.converted(model, Path(dir))
         converted = time.perf_counter()
         generator = ctranslate2.Generator(
             str(path), compute_type="int8", inter_threads=2, intra_threads=1

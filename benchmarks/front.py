@@ -8,7 +8,7 @@ ends. Both ways decode them and keep vLLM's books:
 
     vllm    vLLM's `process_outputs`, its collectors, its Prometheus logger, and a task for each
             request that waits as `AsyncLLM.generate` does and counts what comes
-    fed     `gateway.engines.feed`, the same logger, and a receiver that makes chunks of it
+    fed     `gateway.engines.vllm.outputs`, the same logger, and a receiver that makes chunks of it
 
 Prints one JSON line per point: CPU microseconds a token of both ways and their ratio. It ends with
 status 1 if both have not seen the same text.
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import model
-from gateway.engines.feed import Feed
+from gateway.engines.vllm.outputs import OutputFeed
 from gateway.job import Chunk
 
 ROUNDS = 5
@@ -220,7 +220,7 @@ class Front:
                 raise RuntimeError("this vLLM's requests cannot be adopted")
 
         processor = self.processor()
-        feed = Feed(SimpleNamespace(output_processor=processor), self.tokenizer.decode)
+        feed = OutputFeed(SimpleNamespace(output_processor=processor), self.tokenizer.decode)
         taken = await self.drive(load, begin, processor)
         self.text = text
         return taken

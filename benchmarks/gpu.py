@@ -36,7 +36,7 @@ from typing import Any
 from benchmarks import host
 from benchmarks.journey.plan import invented
 from benchmarks.streams import MORE
-from gateway.bench import chart
+from gateway.cli.report import chart
 
 CLIENTS = 8
 LEAST = 192

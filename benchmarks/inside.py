@@ -49,8 +49,8 @@ async def raw(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
 
 
 async def engine(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
-    from gateway import profiles
-    from gateway.engines.vllm import VllmEngine
+    from gateway.engines import profiles
+    from gateway.engines.vllm.engine import VllmEngine
     from gateway.job import Job
 
     engine = VllmEngine(path, profiles.load(f"{path}/profile.toml"), admission=4096, extra=options)

@@ -168,7 +168,7 @@ def _total(folder: str, pid: int) -> int:
 def inside(told: Path) -> None:
     """Run every scenario in a process of its own; tell their ids and deltas."""
     import benchmarks.servers
-    from gateway.server import hub
+    from gateway.server.runtime import hub
 
     assert benchmarks.servers  # so that no child has to import it
     hub.HOUSEKEEPING_S = 1e6  # else how often there is any would be chance
@@ -205,11 +205,11 @@ async def scene(scenario: Scenario) -> list[tuple[int, int]]:
     from benchmarks.raw import Floor
     from benchmarks.servers import LIMITS, PATIENCE_S, build, frames
     from benchmarks.stepper import Plan, Stepper
-    from gateway.engines.base import Engine
-    from gateway.engines.guarded import GuardedEngine
-    from gateway.engines.supervisor import Supervisor
-    from gateway.server.process import listen
-    from gateway.settings import Settings
+    from gateway.engines.base.engine import Engine
+    from gateway.engines.wrappers.guarded import GuardedEngine
+    from gateway.engines.wrappers.supervised import Supervisor
+    from gateway.server.process.serve import listen
+    from gateway.settings.catalogue import Settings
 
     loop = asyncio.get_running_loop()
     stepper = Stepper()

@@ -29,15 +29,15 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from benchmarks.embedded import CAPTIONS
-from gateway.engines import build
-from gateway.engines.base import Engine
+from gateway.core.connect import ConnectRequest
+from gateway.core.session import Session
+from gateway.engines.base.engine import Engine
+from gateway.engines.registry import build
 from gateway.job import Job
 from gateway.limits import Limits
-from gateway.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
-from gateway.seat import Seat
-from gateway.server.hub import Hub
-from gateway.session import Session
-from gateway.settings import Settings
+from gateway.protocol.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
+from gateway.server.runtime.hub import Hub
+from gateway.settings.catalogue import Settings
 
 LANGS = ("de", "fr")
 EVERY_S = 4.0
@@ -63,7 +63,7 @@ class Speaker:
     def __init__(self, hub: Hub, name: str, chance: random.Random) -> None:
         self.hub = hub
         self.chance = chance
-        self.session: Session = hub.open(Seat(room=name, source="en", targets=LANGS))
+        self.session: Session = hub.open(ConnectRequest(room=name, source="en", targets=LANGS))
         self.session.outbox.wake = self.listen
         self.said: dict[str, tuple[float, bool]] = {}  # when, and whether it was accepted
         self.ends: Counter[tuple[str, str]] = Counter()

@@ -21,16 +21,16 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 
-from gateway.engines.base import Engine, Health, Pushed, Sink
-from gateway.engines.guarded import GuardedEngine
-from gateway.engines.piecewise import PiecewiseEngine
-from gateway.engines.supervisor import Supervisor
+from gateway.core.connect import ConnectRequest
+from gateway.engines.base.engine import Engine, Health, PushEngine, Sink
+from gateway.engines.profiles import Profile
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.profiles import Profile
-from gateway.seat import Seat
-from gateway.server.hub import Hub
+from gateway.server.runtime.hub import Hub
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
 WHOLE = "rooms, encoded"
@@ -43,7 +43,7 @@ WORDS = (
 CHUNKS = [Chunk(word if n == 0 else f" {word}", ids=(n,)) for n, word in enumerate(WORDS)]
 
 
-class Drum(Pushed):
+class Drum(PushEngine):
     """An `Engine` that gives each of its jobs a token when it is beaten."""
 
     name = "drum"
@@ -145,7 +145,7 @@ async def run(streams: int, rounds: int) -> dict[str, float]:
     outermost = engines["pieces"]
     await engines["supervisor"].start()
     hub = Hub(outermost, Limits(rate=1e9, burst=10**9, inflight=10**9), coalesce_s=0)
-    sessions = [hub.open(Seat(source="en", targets=("de",))) for _ in range(streams)]
+    sessions = [hub.open(ConnectRequest(source="en", targets=("de",))) for _ in range(streams)]
     written = [0]
 
     def write(wire: bytes) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import gc
 import sys
 
-from gateway.cli import main
-from gateway.server import garbage
+from gateway.cli.main import main
+from gateway.server.runtime import gc_tuning
 
 DEFAULT = gc.get_threshold()
 
 
-class Plain(garbage.Garbage):
+class Plain(gc_tuning.GarbageCollector):
     """Looks on."""
 
     def start(self) -> None:
@@ -25,8 +25,8 @@ class Plain(garbage.Garbage):
 
 
 if __name__ == "__main__":
-    from gateway.server import process
+    from gateway.server.process import serve
 
-    garbage.SETTLE = 0
-    process.Garbage = Plain  # type: ignore[misc]
+    gc_tuning.SETTLE = 0
+    serve.GarbageCollector = Plain  # type: ignore[misc]
     sys.exit(main())

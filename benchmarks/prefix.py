@@ -43,27 +43,28 @@ from tokenizers import Tokenizer
 
 from benchmarks import gpu
 from benchmarks.captions import Clock, Costs, Output, Translator
-from gateway import profiles
-from gateway.booth import Line
-from gateway.codec import Codec
-from gateway.dispatch import Dispatch, Start, Stop
-from gateway.engines import EMBEDDED, build
-from gateway.engines.api import Api
-from gateway.engines.vllm import VllmEngine
-from gateway.engines.vocabulary import FILE
+from gateway.auth.permissions import Role
+from gateway.cli.replay.play import load
+from gateway.cli.replay.script import ScriptUtterance
+from gateway.core.captioner import CaptionSink
+from gateway.core.event_log import EventLog
+from gateway.core.member import Member
+from gateway.core.outbox import Outbox
+from gateway.core.room import Room
+from gateway.core.scheduler import Scheduler, StartJob, StopJob
+from gateway.engines import profiles
+from gateway.engines.base.tokenizer import FILE
+from gateway.engines.profiles import Output as Length
+from gateway.engines.profiles import Profile, TemplateBlock
+from gateway.engines.registry import EMBEDDED, build
+from gateway.engines.vllm.compat import VllmApi
+from gateway.engines.vllm.engine import VllmEngine
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.log import Log
-from gateway.member import Member, Role
-from gateway.messages import Final, Say, ServerMessage, Set
-from gateway.outbox import Outbox
-from gateway.profiles import Block, Profile
-from gateway.profiles import Output as Length
-from gateway.replay.play import load
-from gateway.replay.script import Utterance
-from gateway.room import Room
-from gateway.settings import Settings
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Final, Say, ServerMessage, Set
+from gateway.settings.catalogue import Settings
 
 TOPIC = "Weekly meeting of the team: the budget for next year and the launch of the new app"
 GLOSSARY = {
@@ -102,7 +103,7 @@ def stated(profile: Profile) -> Profile:
 def backwards(profile: Profile) -> Profile:
     """What changes most first: the source, then the context, and the instructions at the end."""
     blocks = profile.template[::-1] + tuple(
-        Block("\n" + block.text, block.when) for block in profile.system
+        TemplateBlock("\n" + block.text, block.when) for block in profile.system
     )
     turns = profile.turns
     if turns is not None and profile.system:
@@ -200,7 +201,7 @@ class Prefilling(VllmEngine):
         )
         self._block = block
 
-    def _configure(self, api: Api) -> Any:
+    def _configure(self, api: VllmApi) -> Any:
         config = super()._configure(api)
         # Making the configuration has reset it. What is forked need not import torch again.
         os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
@@ -240,7 +241,12 @@ class Meeting:
     """All of it in one room, with a reader of each language."""
 
     def __init__(
-        self, said: Sequence[Utterance], to: Sequence[str], profile: Profile, arm: Arm, clock: Clock
+        self,
+        said: Sequence[ScriptUtterance],
+        to: Sequence[str],
+        profile: Profile,
+        arm: Arm,
+        clock: Clock,
     ) -> None:
         limits = Limits()
         if not arm.context:
@@ -248,11 +254,11 @@ class Meeting:
         self.jobs = self.captions = 0
         self._clock = clock
         self._stopped: set[str] = set()
-        self._lines: dict[str, Line | None] = {}
-        self._dispatch = Dispatch(capacity=SLOTS, depth=limits.queue)
+        self._lines: dict[str, CaptionSink | None] = {}
+        self._dispatch = Scheduler(capacity=SLOTS, depth=limits.queue)
         self._room = Room(
             "room",
-            log=Log("epoch", limits),
+            log=EventLog("epoch", limits),
             dispatch=self._dispatch,
             profile=profile,
             limits=limits,
@@ -270,7 +276,7 @@ class Meeting:
                 clock.at(update.at, partial(self._say, one, update.text, final=False))
             clock.at(one.t1, partial(self._say, one, one.text, final=True))
 
-    def _say(self, said: Utterance, text: str, *, final: bool) -> None:
+    def _say(self, said: ScriptUtterance, text: str, *, final: bool) -> None:
         now = self._clock.now
         say = Say(text=text, id=said.id, final=final, t0=said.t0, t1=now)
         self._room.say(self._speaker, say, text, said.lang, now)
@@ -283,11 +289,11 @@ class Meeting:
         while actions := self._dispatch.actions():
             for action in actions:
                 match action:
-                    case Start(job):
+                    case StartJob(job):
                         self.jobs += 1
                         self._lines[job.id] = self._room.started(job.id, self._clock.now)
                         yield job
-                    case Stop(job_id):
+                    case StopJob(job_id):
                         self._stopped.add(job_id)
                         self._dispatch.done(job_id)
         for member in (self._speaker, self._reader):
@@ -347,7 +353,7 @@ class Row(NamedTuple):
 
 
 async def held(
-    said: Sequence[Utterance],
+    said: Sequence[ScriptUtterance],
     to: Sequence[str],
     profile: Profile,
     arm: Arm,

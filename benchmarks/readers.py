@@ -22,15 +22,15 @@ from multiprocessing.connection import Connection
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from gateway import codec
-from gateway.engines.base import Pulled
+from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.messages import ServerMessage
+from gateway.protocol import codec
+from gateway.protocol.messages import ServerMessage
 from gateway.server.app import create_app
-from gateway.server.process import Server, configure, listen
-from gateway.settings import Settings
+from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.settings.catalogue import Settings
 
 LANGUAGES = ("de", "fr", "es", "ja", "zh", "it", "pl", "pt")
 WORDS = 12
@@ -42,7 +42,7 @@ SETTLE_S = 2.0
 """Seconds for what is said to everybody who comes, before it is measured."""
 
 
-class Stamping(Pulled, ScriptedEngine):
+class Stamping(PullEngine, ScriptedEngine):
     """Its words are the times at which it says them."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
@@ -66,7 +66,7 @@ def serve(pipe: Connection) -> None:
     codec._to_json = counted
     listener = listen("127.0.0.1", 0)
     app = create_app(engine, limits, lang="en")
-    server = Server(configure(app, Settings(limits=limits)), app.state.hub, 0)
+    server = GatewayServer(configure(app, Settings(limits=limits)), app.state.hub, 0)
 
     def obey() -> None:
         if pipe.recv() == "count":

@@ -28,18 +28,18 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from benchmarks.raw import Floor, Frames
 from benchmarks.stepper import PIECES, SOURCE, STAMP, Plan, Stepper
-from gateway import framing
-from gateway.codec import Codec
-from gateway.engines.base import Engine
-from gateway.engines.guarded import GuardedEngine
-from gateway.engines.supervisor import Supervisor
+from gateway.engines.base.engine import Engine
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.supervised import Supervisor
 from gateway.job import Job
 from gateway.limits import Limits
-from gateway.messages import Ack, Delta, Final, ServerMessage, Source, Timing
+from gateway.protocol import frames as framing
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Ack, Delta, Final, ServerMessage, Source, Timing
 from gateway.server.app import create_app
-from gateway.server.garbage import Garbage
-from gateway.server.process import Server, configure, listen
-from gateway.settings import Settings
+from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.settings.catalogue import Settings
 
 KINDS = ("raw", "bare", "gateway", "served", "stock")
 PATIENCE_S = 3_600.0
@@ -88,7 +88,7 @@ def serve(kind: str, pipe: Connection) -> None:
     async def main() -> None:
         await engine.start()
         asyncio.get_running_loop().add_reader(pipe.fileno(), _obey, pipe, stepper, stop)
-        collector = Garbage(lambda: False)
+        collector = GarbageCollector(lambda: False)
         collector.start()  # as `gateway serve` has it, for all
         collector.thaw()
         pipe.send(listener.getsockname()[1])
@@ -109,7 +109,7 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
         # Every delta by itself, however busy: what one costs is what is asked.
         app = create_app(engine, settings.limits, lang="en", coalesce_s=0)
         config = configure(app, settings)
-        server = Server(config, app.state.hub, 0)
+        server = GatewayServer(config, app.state.hub, 0)
     if kind in ("bare", "stock"):
         config.ws = "websockets-sansio"
     return server

@@ -36,14 +36,14 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.client import HANDSHAKE
-from gateway.engines.base import Pulled
+from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.server.app import create_app
-from gateway.server.process import Server, configure, listen
-from gateway.server.upgrade import Upgrade
-from gateway.settings import Settings
+from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.uvicorn.websocket import WebSocketProtocol
+from gateway.settings.catalogue import Settings
 
 WORDS = 12
 LIVELY, MEETING = 0.02, 0.2
@@ -59,7 +59,7 @@ NEVER = 1e6
 """Seconds: for bounds that are not what is measured, such as when an engine counts as late."""
 
 
-class Stamping(Pulled, ScriptedEngine):
+class Stamping(PullEngine, ScriptedEngine):
     """Its words are the times at which it says them."""
 
     pace = LIVELY
@@ -79,7 +79,7 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
     engine.pace = pace
     listener = listen("127.0.0.1", 0, settings=settings)
     app = create_app(engine, settings.limits, lang="en")
-    server = Server(configure(app, settings), app.state.hub, 0)
+    server = GatewayServer(configure(app, settings), app.state.hub, 0)
     hub = app.state.hub
     most = {"outbox": 0, "buffer": 0, "kernel": 0}
 
@@ -89,7 +89,7 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
             for session in hub.sessions.values():
                 most["outbox"] = max(most["outbox"], session.outbox.bytes)
             for connection in server.server_state.connections:
-                if isinstance(connection, Upgrade):
+                if isinstance(connection, WebSocketProtocol):
                     transport = connection.transport
                     most["buffer"] = max(most["buffer"], transport.get_write_buffer_size())
                     most["kernel"] = max(most["kernel"], held(transport))

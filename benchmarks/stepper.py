@@ -16,10 +16,10 @@ from itertools import islice
 
 import msgspec
 
-from gateway.engines.base import Aborted, Health, Sink
+from gateway.engines.base.engine import Aborted, Health, Sink
+from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
-from gateway.profiles import Profile
 
 SOURCE = (
     "Good morning everybody, and welcome to our meeting: today we would like to talk about how long"

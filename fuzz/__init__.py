@@ -1,5 +1,5 @@
 """Whatever anybody sends: inputs that a coverage-guided fuzzer makes up, and what must hold.
 
 Each target is a module with `one`, which plays one input and raises where a promise is broken. It
-needs no fuzzer: `tests/test_fuzz.py` plays the inputs that were found. `python -m fuzz` searches.
-"""
+needs no fuzzer: `tests/fuzz/test_found.py` plays the inputs that were found. `python -m fuzz`
+searches."""

@@ -4,7 +4,7 @@ Every target runs in a process of its own for its part of the seconds: ``http`` 
 the others under atheris (libFuzzer for Python). What these learn stays in ``build/fuzz/NAME``, so
 that the next run goes on from there; an input that breaks a promise is written to
 ``build/fuzz/NAME-crash-...`` and the status is 1. Put the input into ``fuzz/found/NAME`` with the
-fix: `tests/test_fuzz.py` plays it from then on.
+fix: `tests/fuzz/test_found.py` plays it from then on.
 """
 
 from __future__ import annotations

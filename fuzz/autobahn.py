@@ -23,9 +23,9 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from gateway.limits import Limits
-from gateway.server.process import configure, listen
-from gateway.server.upgrade import quiet
-from gateway.settings import Settings
+from gateway.server.process.serve import configure, listen
+from gateway.server.uvicorn.websocket import quiet
+from gateway.settings.catalogue import Settings
 
 BUILD = Path(__file__).resolve().parent.parent / "build" / "autobahn"
 SITE = BUILD / "site"

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from fuzz.tape import Tape
-from gateway.codec import Codec, decode, reference
+from gateway.auth.permissions import Role
+from gateway.core.streaming.options import StreamingOptions
 from gateway.errors import ClientFault, ErrorCode
-from gateway.flow import Flow
 from gateway.limits import Limits
-from gateway.member import Role
-from gateway.messages import REQUESTS
-from tests.helpers import EAGER, Meeting
+from gateway.protocol.codec import Codec, decode, reference
+from gateway.protocol.messages import REQUESTS
+from tests.support.meeting import EAGER, Meeting
 
 LIMITS = Limits(rate=1e6, burst=1_000_000, inflight=4, targets=4, queue=8)
 TYPES = (*(str(request.__struct_config__.tag) for request in REQUESTS), "nope", "")
@@ -82,7 +82,9 @@ def refused(given: str | bytes) -> bool:
 def one(data: bytes) -> None:
     """Play one input."""
     tape = Tape(data)
-    meeting = Meeting("en", "de", "fr", "zh-Hant", limits=LIMITS, flow=tape.pick((EAGER, Flow())))
+    meeting = Meeting(
+        "en", "de", "fr", "zh-Hant", limits=LIMITS, flow=tape.pick((EAGER, StreamingOptions()))
+    )
     role = tape.pick((Role.SPEAK, Role.MODERATE, Role.VIEW))
     peer = meeting.enter("de", role=role, codec=tape.pick((Codec.JSON, Codec.MSGPACK)))
     reader = meeting.enter("de", "fr", role=Role.VIEW)

@@ -22,9 +22,9 @@ from fuzz.tape import Tape
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.app import create_app
-from gateway.server.process import configure
-from gateway.server.upgrade import quiet
-from gateway.settings import Settings
+from gateway.server.process.serve import configure
+from gateway.server.uvicorn.websocket import quiet
+from gateway.settings.catalogue import Settings
 
 TURNS = 12
 """Times the loop turns after each segment: what is ready is done by then."""

@@ -13,7 +13,7 @@ def start() -> int:
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else somebody wants it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from gateway.cli import main
+    from gateway.cli.main import main
 
     signal.signal(signal.SIGINT, usual)
     return main()

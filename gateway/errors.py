@@ -161,7 +161,7 @@ class JobFault(EngineFault):
     """The engine cannot do this one job, and is well: the text is too long for it, say.
 
     Every other `EngineFault` of a job counts as a failure of the engine
-    (`gateway.engines.supervisor`).
+    (`gateway.engines.wrappers.supervised`).
     """
 
 

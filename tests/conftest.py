@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gateway import recovery
-from tests.disk import Disk
-from tests.live import Live, in_thread
+from gateway.client.state import recovery
+from tests.support.disk import Disk
+from tests.support.live import Live, in_thread
 
 # The same examples on every run: what fails here fails for everybody, and no machine is too slow.
 # ``make search`` looks for new ones.

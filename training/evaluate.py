@@ -199,11 +199,11 @@ class CTranslate2:
         import ctranslate2
         from tokenizers import Tokenizer
 
-        from gateway.engines import conversion
+        from gateway.engines.base import model_files
 
-        self.tokenizer = Tokenizer.from_file(str(model / conversion.TOKENIZER))
+        self.tokenizer = Tokenizer.from_file(str(model / model_files.TOKENIZER))
         with tempfile.TemporaryDirectory() as made:
-            conversion.convert(model, Path(made), compute)
+            model_files.convert(model, Path(made), compute)
             self._generator = ctranslate2.Generator(made, compute_type=compute, inter_threads=2)
 
     def __call__(self, texts: Sequence[Text]) -> list[list[int]]:

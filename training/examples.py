@@ -47,7 +47,8 @@ class Mix:
     copied: float = 0.006
     """Text of no language here, which is its own translation."""
     split: float = 0.25
-    """Sources cut into smaller tokens, much as BPE-dropout does (https://arxiv.org/abs/1910.13267)."""
+    """Sources cut into smaller tokens, much as BPE-dropout does
+    (https://arxiv.org/abs/1910.13267)."""
     unmerged: float = 0.1
     """Share of tokens that fall apart then; a source is longer by about a ninth."""
 

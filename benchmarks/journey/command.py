@@ -24,12 +24,12 @@ import msgspec
 from benchmarks import command
 from benchmarks.journey import texts
 from benchmarks.journey.plan import ARCHITECTURES, Plan, invented
-from gateway import flags
-from gateway.bench import text
-from gateway.engines import EMBEDDED
-from gateway.engines.vocabulary import FILE, Vocabulary
-from gateway.settings import SettingsError
-from gateway.terminal import columns
+from gateway.cli.console import args as flags
+from gateway.cli.console.terminal import columns
+from gateway.cli.report import text
+from gateway.engines.base.tokenizer import FILE, Vocabulary
+from gateway.engines.registry import EMBEDDED
+from gateway.settings.catalogue import SettingsError
 
 TEXT = "The architectures that led to this gateway, measured side by side."
 CLIENTS = {"embedded": (1, 5, 10, 25), "vllm": (1, 5, 10, 25, 50)}

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from benchmarks.journey.models import Prompter
 from benchmarks.journey.plan import PLACES, SOURCE, TARGET, Answer, Plan
-from gateway.engines.ctranslate2 import CTranslate2Engine
-from gateway.engines.piecewise import PiecewiseEngine
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
 from gateway.job import Job
 
 

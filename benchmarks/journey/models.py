@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.journey.plan import SOURCE, TARGET, Made, Plan
-from gateway import profiles
-from gateway.engines import checkpoint, conversion
-from gateway.engines.piecewise import WHOLE, cut
-from gateway.engines.vocabulary import Vocabulary
+from gateway.engines import profiles
+from gateway.engines.base import model_files
+from gateway.engines.base.tokenizer import Vocabulary
+from gateway.engines.ctranslate2 import model as checkpoint
+from gateway.engines.profiles import Profile
+from gateway.engines.wrappers.piecewise import WHOLE, cut
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
-from gateway.profiles import Profile
 
 log = logging.getLogger("benchmarks.journey")
 
@@ -55,7 +56,7 @@ def prompted(plan: Plan) -> Profile:
 
 
 class Sink:
-    """Collects one translation; see `gateway.engines.checkpoint.Sink`."""
+    """Collects one translation; see `gateway.engines.ctranslate2.model.Sink`."""
 
     def __init__(self, text: str) -> None:
         self.job = Job(id="", text=text, source=SOURCE, target=TARGET)
@@ -128,9 +129,9 @@ class Embedded:
             else [text]
         )
 
-    def _load(self, inter: int, intra: int) -> checkpoint.Model:
+    def _load(self, inter: int, intra: int) -> checkpoint.TranslationModel:
         options = {"compute_type": "int8", "inter_threads": inter, "intra_threads": intra}
-        return checkpoint.load(Path(self._plan.model), conversion.user_cache(), options)
+        return checkpoint.load(Path(self._plan.model), model_files.user_cache(), options)
 
     def _timed(self) -> float:
         """Seconds for one short text: the least of three, after one to warm up."""
@@ -174,7 +175,7 @@ class Prompter:
         Its processes are to be spawned, as those of the gateway's engine are.
         """
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
-        model = conversion.widened(Path(self._plan.model), conversion.user_cache())
+        model = model_files.widened(Path(self._plan.model), model_files.user_cache())
         return {"max_model_len": self.room} | self._plan.engine() | {"model": str(model)}
 
     def pieces(self, text: str) -> list[str]:

@@ -21,7 +21,7 @@ END_S = 20.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READY = re.compile(rb" is ready[.,]")
 """What it says when it has started."""
-WORKER = "gateway.server.worker"
+WORKER = "gateway.server.cluster.worker"
 """In the command line of each process of ``--workers``."""
 
 

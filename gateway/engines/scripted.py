@@ -14,10 +14,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.engines.base import Aborted, Health, Pushed, Sink, refuse
+from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
+from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Chunk, Job
-from gateway.profiles import Profile
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ DEATHS = 10
 WORD = re.compile(r"\s*\S+")
 
 
-class Run:
+class ScriptedJob:
     """One job at work: what is left of its output, and where that goes."""
 
     __slots__ = ("job", "n", "over", "pieces", "sink")
@@ -49,15 +49,15 @@ class Run:
         self.over = False
 
 
-class Clock:
+class SharedTimers:
     """Wakes many runs with few timers: those due in the same millisecond have one together, as a
     batch steps in a model. A timer for each chunk would cost more than all the rest of it."""
 
-    def __init__(self, wake: Callable[[Run], None]) -> None:
+    def __init__(self, wake: Callable[[ScriptedJob], None]) -> None:
         self._wake = wake
-        self._due: dict[int, list[Run]] = {}
+        self._due: dict[int, list[ScriptedJob]] = {}
 
-    def wait(self, run: Run, seconds: float) -> None:
+    def wait(self, run: ScriptedJob, seconds: float) -> None:
         """Wake ``run`` after ``seconds``."""
         loop = asyncio.get_running_loop()
         tick = math.ceil((loop.time() + seconds) * 1000)
@@ -73,7 +73,7 @@ class Clock:
                 self._wake(run)
 
 
-class ScriptedEngine(Pushed):
+class ScriptedEngine(PushEngine):
     """An `Engine` whose output is known beforehand.
 
     ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
@@ -113,11 +113,11 @@ class ScriptedEngine(Pushed):
         self._profile = Profile(name="scripted", kind="raw", languages=languages)
         self._capacity = capacity
         self._health = Health.STARTING
-        self._running: dict[str, Run] = {}
+        self._running: dict[str, ScriptedJob] = {}
         self._held = False
-        self._gate: deque[Run] = deque()  # no more entries than there are running jobs
+        self._gate: deque[ScriptedJob] = deque()  # no more entries than there are running jobs
         self._arrival = asyncio.Event()
-        self._clock = Clock(self._turn)
+        self._clock = SharedTimers(self._turn)
 
     @property
     def name(self) -> str:
@@ -150,7 +150,7 @@ class ScriptedEngine(Pushed):
             fault = f"The scripted engine is {self._health.value} and takes no jobs."
             refuse(sink, EngineGone(fault))
             return
-        run = self._running[job.id] = Run(job, sink, self.pieces(job))
+        run = self._running[job.id] = ScriptedJob(job, sink, self.pieces(job))
         self.started.append(job.id)
         if run.pieces:
             self._wait(run, self.delay)
@@ -174,14 +174,14 @@ class ScriptedEngine(Pushed):
             self.aborted.append(job_id)
             self._finish(run, Aborted(job_id))
 
-    def _wait(self, run: Run, seconds: float) -> None:
+    def _wait(self, run: ScriptedJob, seconds: float) -> None:
         """Let the next piece wait for the clock."""
         if seconds > 0:
             self._clock.wait(run, seconds)
         else:
             asyncio.get_running_loop().call_soon(self._turn, run)
 
-    def _turn(self, run: Run) -> None:
+    def _turn(self, run: ScriptedJob) -> None:
         """It is time for the next piece, unless it has to wait at the gate."""
         if self._held and not run.over:
             self._gate.append(run)
@@ -189,7 +189,7 @@ class ScriptedEngine(Pushed):
         else:
             self._say(run)
 
-    def _say(self, run: Run) -> None:
+    def _say(self, run: ScriptedJob) -> None:
         """Say the next piece, and at the last one that it was the last."""
         if run.over:
             return
@@ -203,7 +203,7 @@ class ScriptedEngine(Pushed):
         elif not run.over:
             self._wait(run, self.pace)
 
-    def _struck(self, run: Run) -> EngineFault | None:
+    def _struck(self, run: ScriptedJob) -> EngineFault | None:
         """What the fault that the engine was told to have does to the next piece."""
         assert self.fault is not None
         try:
@@ -218,7 +218,7 @@ class ScriptedEngine(Pushed):
             return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         return None
 
-    def _finish(self, run: Run, fault: EngineFault | None) -> None:
+    def _finish(self, run: ScriptedJob, fault: EngineFault | None) -> None:
         if run.over:
             return
         run.over = True

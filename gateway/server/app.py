@@ -20,19 +20,19 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.detect import Detector
-from gateway.engines.base import Engine
+from gateway.auth.origin import AllowedOrigins
+from gateway.auth.signing import Signer
+from gateway.core.streaming.options import StreamingOptions
+from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault
-from gateway.flow import Flow
 from gateway.limits import Limits
-from gateway.origin import Pages
-from gateway.server import events, http, join, libretranslate, page, rooms, tickets
-from gateway.server.connection import Endpoint
-from gateway.server.gate import Gate
-from gateway.server.hub import Hub
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
-from gateway.store import Store, StoreFault
-from gateway.token import Signer
+from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
+from gateway.server.routes.websocket import WebSocketEndpoint
+from gateway.server.runtime.detection import Detector
+from gateway.server.runtime.hub import Hub
+from gateway.storage.base import Store, StoreFault
 
 log = logging.getLogger("gateway.app")
 
@@ -68,11 +68,11 @@ def create_app(
     limits: Limits | None = None,
     *,
     lang: str | None = None,
-    flow: Flow | None = None,
+    flow: StreamingOptions | None = None,
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
     signing_key: str | None = None,
-    gate: Gate | None = None,
+    gate: Authenticator | None = None,
     coalesce_s: float = 0.05,
 ) -> Starlette:
     """The gateway around an engine, and a store, that somebody else starts and closes.
@@ -85,7 +85,7 @@ def create_app(
     """
     metrics = Metrics()
     limits = limits if limits is not None else Limits()
-    gate = gate or Gate(limits)
+    gate = gate or Authenticator(limits)
     detector = Detector(engine.profile.sources)
     hub = Hub(
         engine,
@@ -122,33 +122,33 @@ def create_app(
             await asyncio.gather(loading, *keepers, return_exceptions=True)
             await gate.aclose()
 
-    endpoint = Endpoint(hub, gate)
+    endpoint = WebSocketEndpoint(hub, gate)
     routes: list[BaseRoute] = [
-        WebSocketRoute(http.SOCKET, endpoint),
-        *http.ROUTES,
+        WebSocketRoute(api.SOCKET, endpoint),
+        *api.ROUTES,
         *libretranslate.ROUTES,
-        *rooms.ROUTES,
+        *transcripts.ROUTES,
         *tickets.ROUTES,
-        *events.ROUTES,
-        *join.ROUTES,
+        *sse.ROUTES,
+        *qr.ROUTES,
         *page.routes(),
-        WebSocketRoute("/{path:path}", http.no_socket),
+        WebSocketRoute("/{path:path}", api.no_socket),
     ]
     app = _Application(
         endpoint,
         routes=routes,
         lifespan=life,
-        middleware=[Middleware(_Door, gate=gate), *_across(gate.pages)],
-        exception_handlers=http.EXCEPTIONS,
+        middleware=[Middleware(_OriginMiddleware, gate=gate), *_across(gate.pages)],
+        exception_handlers=api.EXCEPTIONS,
     )
     # Around all there is: Starlette's own answer to a fault is outside of its middleware.
-    app.middleware_stack = _Headers(app.build_middleware_stack())
+    app.middleware_stack = _SecurityHeaders(app.build_middleware_stack())
     app.state.hub = hub
     app.state.gate = gate
     app.state.metrics = metrics
     app.state.expose = partial(asyncio.to_thread, metrics.expose)  # of all processes, for several
     app.state.store = store
-    app.state.scribe = rooms.Scribe()
+    app.state.scribe = transcripts.TranscriptWriter()
     app.state.menus = {}
     app.state.base = None  # where others reach it, if that is known: `join.qr`
     return app
@@ -161,18 +161,18 @@ class _Application(Starlette):
     long as it is open.
     """
 
-    def __init__(self, endpoint: Endpoint, **options: Any) -> None:
+    def __init__(self, endpoint: WebSocketEndpoint, **options: Any) -> None:
         super().__init__(**options)
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope["path"] == http.SOCKET:
+        if scope["type"] == "websocket" and scope["path"] == api.SOCKET:
             await self._endpoint(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
 
-class _Headers:
+class _SecurityHeaders:
     """Pure ASGI: Starlette's BaseHTTPMiddleware would wrap every request in a task group."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -200,13 +200,13 @@ async def _signer(store: Store, default: Signer) -> Signer:
         return default
 
 
-class _Door:
+class _OriginMiddleware:
     """Turns away requests of pages from elsewhere, and under names that are not the gateway's.
 
-    A socket is told on the socket, by its `Endpoint`.
+    A socket is told on the socket, by its `WebSocketEndpoint`.
     """
 
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, gate: Authenticator) -> None:
         self.app = app
         self._gate = gate
 
@@ -215,12 +215,12 @@ class _Door:
             try:
                 self._gate.check(Headers(scope=scope))
             except ClientFault as fault:
-                await http.refusal(fault)(scope, receive, send)
+                await api.refusal(fault)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
 
-def _across(pages: Pages) -> list[Middleware]:
+def _across(pages: AllowedOrigins) -> list[Middleware]:
     """What lets pages of listed origins read the answers: a token is in a header, not a cookie."""
     if not pages.listed:
         return []

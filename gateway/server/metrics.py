@@ -19,15 +19,14 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.engines.base import Engine, Health
+from gateway.core.outbox import DeliveryCounters
+from gateway.engines.base.engine import Engine, Health
 from gateway.job import Priority
-from gateway.messages import Cancelled, Failed, Final, ServerMessage, Source
-from gateway.outbox import Tally
-from gateway.server.garbage import STEPS_S, Garbage
-from gateway.server.gate import Gate
-from gateway.server.handover import Handover
-from gateway.server.hub import Hub
-from gateway.store import Store
+from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
+from gateway.server.access.authenticator import Authenticator
+from gateway.server.runtime.gc_tuning import STEPS_S, GarbageCollector
+from gateway.server.runtime.hub import Hub
+from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
 """Buckets for captions: vLLM's own begin at 0.3 s, where a good caption has long begun."""
@@ -95,30 +94,26 @@ class Metrics:
 
     def watch(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
         """Read the hub's gauges at every scrape."""
-        self.registry.register(_Gauges(hub, guards))
+        self.registry.register(_HubCollector(hub, guards))
 
-    def guard(self, gate: Gate) -> None:
+    def guard(self, gate: Authenticator) -> None:
         """Read the gate's counters at every scrape."""
-        self.registry.register(_Gate(gate))
+        self.registry.register(_AuthenticatorCollector(gate))
 
     def keep(self, store: Store) -> None:
         """Read the store's gauges at every scrape."""
-        self.registry.register(_Kept(store))
+        self.registry.register(_StoreCollector(store))
 
-    def collect(self, garbage: Garbage) -> None:
+    def collect(self, garbage: GarbageCollector) -> None:
         """Read how long collections took at every scrape."""
-        self.registry.register(_Pauses(garbage))
-
-    def share(self, handover: Handover) -> None:
-        """Read what is handed between processes at every scrape."""
-        self.registry.register(_Handed(handover))
+        self.registry.register(_GarbageCollector(garbage))
 
     def expose(self) -> bytes:
         """The text format. Takes milliseconds: call it off the event loop."""
         return b"".join(generate_latest(_Lean(one)) for one in (self.registry, REGISTRY))
 
 
-class _Gauges:
+class _HubCollector:
     def __init__(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
         self._hub = hub
         self._guards = guards
@@ -223,7 +218,7 @@ class _Gauges:
         yield rejected
 
 
-def _late(tally: Tally) -> Iterator[Metric]:
+def _late(tally: DeliveryCounters) -> Iterator[Metric]:
     """What readers that are late were spared."""
     saved = CounterMetricFamily(
         "gateway_outbox_saved",
@@ -243,8 +238,8 @@ def _late(tally: Tally) -> Iterator[Metric]:
     )
 
 
-class _Gate:
-    def __init__(self, gate: Gate) -> None:
+class _AuthenticatorCollector:
+    def __init__(self, gate: Authenticator) -> None:
         self._gate = gate
 
     def collect(self) -> Iterator[Metric]:
@@ -292,7 +287,7 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
     yield inflight
 
 
-class _Kept:
+class _StoreCollector:
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -309,33 +304,8 @@ class _Kept:
         )
 
 
-class _Handed:
-    def __init__(self, handover: Handover) -> None:
-        self._handover = handover
-
-    def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "gateway_worker_starts",
-            "Starts of this worker process.",
-            value=self._handover.starts,
-        )
-        yield GaugeMetricFamily(
-            "gateway_handover_held",
-            "Connections that wait for the process of their room.",
-            value=self._handover.held,
-        )
-        done = CounterMetricFamily(
-            "gateway_handover",
-            "Connections passed between processes, by what became of them.",
-            labels=["how"],
-        )
-        for how in ("sent", "taken", "refused", "lost"):
-            done.add_metric([how], self._handover.done[how])
-        yield done
-
-
-class _Pauses:
-    def __init__(self, garbage: Garbage) -> None:
+class _GarbageCollector:
+    def __init__(self, garbage: GarbageCollector) -> None:
         self._garbage = garbage
 
     def collect(self) -> Iterator[Metric]:

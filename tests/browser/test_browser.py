@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import npm
+from tests.support import npm
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gateway.engines import checkpoint
-from gateway.engines.base import Engine, Health
-from gateway.engines.fallback import FallbackEngine
-from gateway.engines.guarded import GuardedEngine
-from gateway.engines.piecewise import PiecewiseEngine
+from gateway.engines.base.engine import Engine, Health
+from gateway.engines.ctranslate2 import model
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.supervisor import Supervisor
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.supervised import Supervisor
 from tests.engines.puppet import Puppet
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def openai(dir: Path) -> Iterator[Engine]:
 @contextmanager
 def vllm(dir: Path) -> Iterator[Engine]:
     from tests.engines.vllm_factory import make_vllm, require
-    from tests.models import tiny_llama
+    from tests.support.models import tiny_llama
 
     require()
     yield make_vllm(tiny_llama(dir / "llama", head=32))
@@ -144,7 +144,7 @@ def vllm(dir: Path) -> Iterator[Engine]:
 def vllm_asked(dir: Path) -> Iterator[Engine]:
     """As any caller of vLLM does it, where its inside is not what the feed needs."""
     from tests.engines.vllm_factory import make_vllm, require
-    from tests.models import tiny_llama
+    from tests.support.models import tiny_llama
 
     require()
     yield make_vllm(tiny_llama(dir / "llama", head=32), feed=False)
@@ -186,5 +186,5 @@ def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
     """What every embedded engine decodes with."""
     puppet = Puppet()
-    monkeypatch.setattr(checkpoint, "load", lambda *_: puppet)
+    monkeypatch.setattr(model, "load", lambda *_: puppet)
     return puppet

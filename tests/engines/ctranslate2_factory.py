@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.engines.ctranslate2 import CTranslate2Engine
-from gateway.profiles import Profile
-from tests import models
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
+from gateway.engines.profiles import Profile
+from tests.support import models
 
 
 def make_llama(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:

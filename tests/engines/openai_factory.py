@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from gateway.engines.openai import OpenAIEngine
-from gateway.profiles import load
+from gateway.engines.openai.engine import OpenAIEngine
+from gateway.engines.profiles import load
 from tests.engines.openai_server import Script, Server
 
 CHAT = load("chat")

@@ -28,7 +28,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 PATIENCE = 10.0
-"""Seconds `Server.wait` waits for what must happen; only a failing test takes them."""
+"""Seconds `GatewayServer.wait` waits for what must happen; only a failing test takes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Script:
     ``pieces``     text of the deltas, one each; bytes are written as they stand, by themselves
     ``finish``     the finish_reason; None leaves it out
     ``done``       whether ``[DONE]`` follows
-    ``late``       do not even begin the response before `Server.release`
-    ``hold``       before the piece of this number, wait for `Server.release`
+    ``late``       do not even begin the response before `GatewayServer.release`
+    ``hold``       before the piece of this number, wait for `GatewayServer.release`
     ``pace``       seconds after each piece, as a model takes them; for `default` replies
     ``cut``        before the piece of this number, break the connection
     ``status``     other than 200: answer with this and ``body`` instead of a stream
@@ -285,7 +285,7 @@ class Prompt(uvicorn.Server):
 
 
 class Reply(Response):
-    """Lets `Server.work` write the response."""
+    """Lets `GatewayServer.work` write the response."""
 
     def __init__(self, server: Server, script: Script, received: Received) -> None:
         super().__init__()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from gateway.engines.checkpoint import Sink
-from gateway.profiles import Profile
-from tests.live import until
+from gateway.engines.ctranslate2.model import DecodeSink
+from gateway.engines.profiles import Profile
+from tests.support.live import until
 
 END = "</s>"
 
@@ -30,7 +30,7 @@ class Puppet:
         self._texts.append((text, only))
         self._tokens.release()
 
-    def decode(self, sinks: Sequence[Sink], profile: Profile) -> None:
+    def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
         self.batches.append([sink.job.id for sink in sinks])
         while sinks:
             self._tokens.acquire()

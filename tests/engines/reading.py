@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from gateway.engines.base import Engine
+from gateway.engines.base.engine import Engine
 from gateway.job import Chunk, Job
-from tests.live import until
+from tests.support.live import until
 
 TEXT = "Good morning everybody, can you hear me?"
 LONG = "The report on the meeting of last week is not finished yet, " * 4 + "and that is a pity."

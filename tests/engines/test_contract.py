@@ -1,4 +1,4 @@
-"""What `gateway.engines.base` promises of every engine, tried on every engine.
+"""What `gateway.engines.base.engine` promises of every engine, tried on every engine.
 
 The tests at the end close the engine, the others share it: starting vLLM takes long.
 """
@@ -14,10 +14,10 @@ from typing import Self
 import msgspec
 import pytest
 
-from gateway.engines.base import Aborted, Engine, Health
+from gateway.engines.base.engine import Aborted, Engine, Health
+from gateway.engines.profiles import LEAST
 from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job, Priority
-from gateway.profiles import LEAST
 from tests.engines.conftest import Subject
 from tests.engines.reading import LONG, TEXT, chunks, job, texts
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import engines, profiles
-from gateway.engines.ctranslate2 import CTranslate2Engine
+from gateway.engines import profiles, registry
+from gateway.engines.ctranslate2.engine import CTranslate2Engine
 from gateway.job import Job
 from tests.engines.vllm_factory import SETTINGS, make_vllm
 from tests.quality import DIRECTIONS, SETS, captions, lines
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 
 async def test_both_engines_give_the_same_captions(tmp_path: Path) -> None:
-    model, cache = engines.EMBEDDED, tmp_path / "cache"
+    model, cache = registry.EMBEDDED, tmp_path / "cache"
     jobs = [
         Job(id=f"{name} {direction} {number}", text=text, source=source, target=target)
         for name in SETS

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from gateway.engines.base import Aborted, Health
+from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job

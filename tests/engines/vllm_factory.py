@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from gateway import profiles
-from gateway.engines.api import Api
-from gateway.engines.vllm import VllmEngine
-from gateway.profiles import Profile
+from gateway.engines import profiles
+from gateway.engines.profiles import Profile
+from gateway.engines.vllm.compat import VllmApi
+from gateway.engines.vllm.engine import VllmEngine
 
 SETTINGS: dict[str, Any] = {
     "dtype": "float32",  # float16 is emulated on most CPUs
@@ -43,7 +43,7 @@ class Forking(VllmEngine):
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 
-    def _configure(self, api: Api) -> Any:
+    def _configure(self, api: VllmApi) -> Any:
         config = super()._configure(api)
         os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # making the configuration resets it
         return config

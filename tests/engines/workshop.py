@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gateway.engines.base import Engine
+from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.supervisor import Supervisor
+from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.engines.scripted import ScriptedEngine
-from tests import npm
-from tests.live import Live, in_thread
+from tests.support import npm
+from tests.support.live import Live, in_thread
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 

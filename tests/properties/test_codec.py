@@ -8,11 +8,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway import framing
-from gateway.codec import Codec, Envelope, decode, reference
 from gateway.errors import ClientFault, ErrorCode
-from gateway.messages import EVENTS, REQUESTS, ServerMessage
-from tests.helpers import read
+from gateway.protocol import frames
+from gateway.protocol.codec import Codec, Envelope, decode, reference
+from gateway.protocol.messages import EVENTS, REQUESTS, ServerMessage
+from tests.support.meeting import read
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 anything = st.text(st.characters(), max_size=60)
@@ -103,4 +103,4 @@ def test_every_message_of_the_server_survives_both_encodings(event: ServerMessag
     for codec in (Codec.JSON, Codec.MSGPACK):
         wire = envelope.wire(codec)
         assert wire is not None
-        assert read(framing.message(wire)) == event
+        assert read(frames.message(wire)) == event

@@ -8,25 +8,26 @@ from random import Random
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from gateway.admission import Pace
-from gateway.flow import Flow
+from gateway.auth.permissions import Role
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.segmentation import SegmentLengths
+from gateway.core.streaming.source import PartialTiming
+from gateway.core.streaming.target import StabilityRules
 from gateway.job import Job
-from gateway.member import Role
-from gateway.messages import Delta, Final, ServerMessage, View
-from gateway.segment import Lengths
-from gateway.stability import Stability
-from tests.helpers import Meeting, Peer, only
+from gateway.protocol.messages import Delta, Final, ServerMessage, View
 from tests.properties.world import ended
+from tests.support.meeting import Meeting, Peer, only
 
 STEP = 0.3
-"""Seconds between two partials: less than `Pace.stall`, after which all of one is believed."""
+"""Seconds between two partials: less than `PartialTiming.stall`, after which all of one is
+believed."""
 FLOWS = (
-    Flow(),
-    Flow(pace=Pace(step=1), stability=Stability(hold=1, mask=1)),
-    Flow(
-        pace=Pace(step=1),
-        lengths=Lengths(least=3, clause=3, most=6, hard=8, behind=1),
-        stability=Stability(hold=0, mask=0),
+    StreamingOptions(),
+    StreamingOptions(pace=PartialTiming(step=1), stability=StabilityRules(hold=1, mask=1)),
+    StreamingOptions(
+        pace=PartialTiming(step=1),
+        lengths=SegmentLengths(least=3, clause=3, most=6, hard=8, behind=1),
+        stability=StabilityRules(hold=0, mask=0),
     ),
 )
 WORDS = "we. met so Then cold it, and.".split()

@@ -5,20 +5,20 @@ from __future__ import annotations
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from gateway.flow import Flow
+from gateway.core.event_log import EventLog
+from gateway.core.room import Room
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.utterance import CaptionState, Utterance
 from gateway.limits import Limits
-from gateway.log import Log
-from gateway.room import Room
-from gateway.utterance import State, Utterance
-from tests.helpers import NOW
 from tests.properties.world import LIMITS, World
+from tests.support.meeting import NOW
 
 MANY = Limits(log=LIMITS.log)
 
 
 def restored(world: World) -> Room:
     """The room in another process, which remembers whatever is in the log."""
-    log = Log("another", MANY, began=NOW)
+    log = EventLog("another", MANY, began=NOW)
     log.restore(world.room.log.entries())
     meeting = world.meeting
     return Room(
@@ -27,7 +27,7 @@ def restored(world: World) -> Room:
         dispatch=meeting.dispatch,
         profile=meeting.profile,
         limits=MANY,
-        flow=Flow(),
+        flow=StreamingOptions(),
     )
 
 
@@ -53,12 +53,12 @@ def test_a_restored_room_has_the_utterances_and_captions_of_the_one_before(tape:
         assert other.ended
         assert known(other) == known(utterance)
         for lang, caption in utterance.captions.items():
-            if caption.state is State.CANCELLED and lang not in other.captions:
+            if caption.state is CaptionState.CANCELLED and lang not in other.captions:
                 assert utterance.cancelled
                 continue
             made = other.captions[lang]
             assert made.state is caption.state
-            if caption.state is State.FINAL:
+            if caption.state is CaptionState.FINAL:
                 assert (made.stable, made.by) == (caption.stable, caption.by)
     assert room.log.seq == world.room.log.seq
     brief, before = room.booth.brief, world.room.booth.brief

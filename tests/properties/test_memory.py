@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.codec import Codec, Envelope
+from gateway.core.event_log import Durable, EventLog
 from gateway.limits import Limits, memory
-from gateway.log import Durable, Log
-from gateway.messages import Cancelled, Edited, Failed, Final, Retracted, Settings, Source, Timing
+from gateway.protocol.codec import Codec, Envelope
+from gateway.protocol.messages import (
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    Settings,
+    Source,
+    Timing,
+)
 
 SCRIPTS = {
     "ASCII": (0x20, 0x7E),
@@ -96,7 +105,7 @@ def deep(thing: Any, seen: set[int]) -> int:
     return getsizeof(thing) + sum(deep(part, seen) for part in parts)
 
 
-def taken(log: Log) -> int:
+def taken(log: EventLog) -> int:
     """The memory of a log's events."""
     seen: set[int] = set()
     return sum(deep(part, seen) for part in (log._entries, log._costs, log._seqs))
@@ -109,7 +118,7 @@ def encode(events: Iterable[Durable]) -> None:
             Envelope(event).wire(codec)
 
 
-def append(log: Log, event: Durable) -> None:
+def append(log: EventLog, event: Durable) -> None:
     numbered = msgspec.structs.replace(event, seq=log.next())
     log.append(numbered, 0.5 + log.seq)
 
@@ -127,7 +136,7 @@ def test_a_text_counts_as_much_before_it_is_encoded_as_after(said: str) -> None:
 def test_a_log_takes_no_more_memory_than_it_counts_and_no_less_than_a_third(
     said: list[Durable],
 ) -> None:
-    log = Log("e", Limits(log_bytes=10**9))
+    log = EventLog("e", Limits(log_bytes=10**9))
     for event in said:
         append(log, event)
     encode(log.since(0) or ())
@@ -140,7 +149,7 @@ def test_a_log_takes_no_more_memory_than_it_counts_and_no_less_than_a_third(
 def test_captions_are_counted_at_no_more_than_one_and_a_half_times_their_memory(
     script: str,
 ) -> None:
-    log = Log("e", Limits())
+    log = EventLog("e", Limits())
     for n in range(1_000, 1_500):
         ms = Timing(queue=n, first=n + 1, total=n + 2)
         said = chr(SCRIPTS[script][1]) * 80 + str(n)
@@ -154,7 +163,7 @@ def test_captions_are_counted_at_no_more_than_one_and_a_half_times_their_memory(
 def test_the_count_does_not_drift_whenever_events_are_encoded_erased_and_dropped(
     said: list[Durable], bound: int, data: st.DataObject
 ) -> None:
-    log = Log("e", Limits(log_bytes=bound))
+    log = EventLog("e", Limits(log_bytes=bound))
     for event in said:
         append(log, event)
         match data.draw(st.integers(0, 3)):
@@ -166,7 +175,7 @@ def test_the_count_does_not_drift_whenever_events_are_encoded_erased_and_dropped
                 log.shed(data.draw(st.integers(0, bound)))
         assert log.bytes == sum(log._costs) <= bound
         assert len(log._costs) == len(log)
-    again = Log("e", Limits(log_bytes=bound))
+    again = EventLog("e", Limits(log_bytes=bound))
     again.restore(log.entries())
     assert again.bytes == log.bytes
     encode(log.since(log.oldest - 1) or ())

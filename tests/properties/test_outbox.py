@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import outbox as module
-from gateway.codec import Codec, Envelope
+from gateway.core import outbox as module
+from gateway.core.outbox import Outbox
 from gateway.limits import Limits
-from gateway.messages import (
+from gateway.protocol.codec import Codec, Envelope
+from gateway.protocol.messages import (
     Ack,
     Cancelled,
     Delta,
@@ -21,8 +22,7 @@ from gateway.messages import (
     Snapshot,
     Timing,
 )
-from gateway.outbox import Outbox
-from tests.helpers import NOW, Screen, read
+from tests.support.meeting import NOW, Screen, read
 
 PIECES = ("a", " bc", "", "\U0001f600")
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from hypothesis import event, given, note
 from hypothesis import strategies as st
 
+from gateway.auth.permissions import Role
+from gateway.core.event_log import StreamPosition
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
-from gateway.log import Point
-from gateway.member import Role
-from gateway.messages import (
+from gateway.protocol.messages import (
     DURABLE,
     Edited,
     Final,
@@ -23,7 +23,7 @@ from gateway.messages import (
     View,
     Welcome,
 )
-from tests.helpers import Meeting, Peer, blank, read
+from tests.support.meeting import Meeting, Peer, blank, read
 
 LANGS = ("de", "fr", "de-AT", "en")
 STEPS = (
@@ -52,7 +52,7 @@ class Broken:
     def seq(self) -> int:
         return getattr(self.told[-1], "seq", 0) if self.told else self.start
 
-    def connect(self, since: Point | None) -> Peer:
+    def connect(self, since: StreamPosition | None) -> Peer:
         id = None if since is None else self.peer.session.id
         return self.meeting.enter(
             *self.langs, role=Role.VIEW, view=self.view, id=id, since=since, greeted=False
@@ -84,7 +84,7 @@ class Broken:
     def cut(self, most: int) -> None:
         self.read(most)
         self.peer.cut()
-        self.peer = self.connect(Point("epoch", self.seq))
+        self.peer = self.connect(StreamPosition("epoch", self.seq))
         if self.peer.session.backlog is not None:
             event("more was missed than could be told at once")
 

@@ -12,12 +12,12 @@ import webvtt
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway import cues, formats
-from gateway.cues import LINE, LINES, SHORTEST_S, Slot
-from gateway.formats import Choice, Title
-from gateway.log import Entry
-from gateway.messages import Cancelled, Edited, Failed, Final, Retracted, Source, Timing
-from gateway.transcript import Transcript
+from gateway.core.event_log import LogEntry
+from gateway.protocol.messages import Cancelled, Edited, Failed, Final, Retracted, Source, Timing
+from gateway.transcripts import cues, formats
+from gateway.transcripts.cues import LINE, LINES, SHORTEST_S, CueTiming
+from gateway.transcripts.formats import Choice, Title
+from gateway.transcripts.transcript import Transcript
 
 SHORTEST = round(1000 * SHORTEST_S)
 
@@ -76,7 +76,7 @@ def test_any_two_texts_are_laid_out_whole_a_line_for_each(one: str, two: str) ->
 
 
 slots = st.builds(
-    lambda begin, span, reading: Slot(begin, begin + span, reading),
+    lambda begin, span, reading: CueTiming(begin, begin + span, reading),
     st.integers(0, 60_000),
     st.integers(0, 20_000),
     st.integers(SHORTEST, 5_000),
@@ -85,7 +85,9 @@ queues = st.lists(slots, max_size=20).map(lambda all: sorted(all, key=lambda slo
 
 
 @given(queues)
-def test_any_cues_are_settled_in_order_without_overlap_and_long_enough(planned: list[Slot]) -> None:
+def test_any_cues_are_settled_in_order_without_overlap_and_long_enough(
+    planned: list[CueTiming],
+) -> None:
     settled = cues.settle(planned)
     assert len(settled) == len(planned)
     assert all(end - begin >= SHORTEST for begin, end in settled)
@@ -95,9 +97,9 @@ def test_any_cues_are_settled_in_order_without_overlap_and_long_enough(planned: 
 
 @given(queues)
 def test_only_in_a_crowd_cues_come_late_or_are_taken_away_before_they_are_read(
-    planned: list[Slot],
+    planned: list[CueTiming],
 ) -> None:
-    apart: list[Slot] = []
+    apart: list[CueTiming] = []
     for slot in planned:
         if not apart or slot.begin >= apart[-1].begin + apart[-1].reading:
             apart.append(slot)
@@ -146,9 +148,9 @@ MS = Timing(queue=1, first=2, total=3)
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[Entry]:
+def logs(draw: st.DrawFn) -> list[LogEntry]:
     """A log that keeps its form and nothing else."""
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     seq = draw(st.sampled_from([0, 0, 7]))
     at = 0.0
     sources: list[Source] = []
@@ -170,7 +172,7 @@ def logs(draw: st.DrawFn) -> list[Entry]:
                 t1=t1,
             )
             sources.append(source)
-            entries.append(Entry(source, at))
+            entries.append(LogEntry(source, at))
             continue
         said = draw(st.sampled_from(sources))
         fields = {"seq": seq, "id": said.id, "ord": said.ord}
@@ -179,18 +181,18 @@ def logs(draw: st.DrawFn) -> list[Entry]:
             case "f":
                 text = draw(words)
                 final = Final(**fields, rev=1, lang=lang, text=text, by="mt", ms=MS)
-                entries.append(Entry(final, at))
+                entries.append(LogEntry(final, at))
             case "x":
                 failed = Failed(**fields, rev=1, lang=lang, code="timeout", retry=True)
-                entries.append(Entry(failed, at))
+                entries.append(LogEntry(failed, at))
             case "e":
                 edited = Edited(**fields, rev=1, lang=lang, text=draw(words), by="human")
-                entries.append(Entry(edited, at))
+                entries.append(LogEntry(edited, at))
             case "c":
                 cancelled = Cancelled(seq=seq, id=said.id, rev=1, lang=lang, was="running")
-                entries.append(Entry(cancelled, at))
+                entries.append(LogEntry(cancelled, at))
             case _:
-                entries.append(Entry(Retracted(**fields), at))
+                entries.append(LogEntry(Retracted(**fields), at))
     return entries
 
 
@@ -234,7 +236,7 @@ def keep_the_rules(times: list[tuple[int, int]], payloads: list[str]) -> None:
 
 
 @given(logs(), choices)
-def test_any_log_gives_webvtt_that_can_be_parsed(log: list[Entry], choice: Choice) -> None:
+def test_any_log_gives_webvtt_that_can_be_parsed(log: list[LogEntry], choice: Choice) -> None:
     transcript = Transcript.of(log)
     text = formats.vtt(transcript, choice)
     parsed = webvtt.from_string(text, strict=True)
@@ -258,7 +260,7 @@ def test_any_log_gives_webvtt_that_can_be_parsed(log: list[Entry], choice: Choic
 
 
 @given(logs(), choices)
-def test_any_log_gives_subrip_that_can_be_parsed(log: list[Entry], choice: Choice) -> None:
+def test_any_log_gives_subrip_that_can_be_parsed(log: list[LogEntry], choice: Choice) -> None:
     text = formats.srt(Transcript.of(log), choice)
     parsed = list(srt.parse(text))
     assert [cue.index for cue in parsed] == list(range(1, len(parsed) + 1))
@@ -272,7 +274,9 @@ def test_any_log_gives_subrip_that_can_be_parsed(log: list[Entry], choice: Choic
 
 
 @given(logs(), choices)
-def test_any_log_gives_a_line_of_text_for_each_utterance(log: list[Entry], choice: Choice) -> None:
+def test_any_log_gives_a_line_of_text_for_each_utterance(
+    log: list[LogEntry], choice: Choice
+) -> None:
     transcript = Transcript.of(log)
     lines = formats.txt(transcript, choice).split("\n")
     assert lines.pop() == ""
@@ -285,7 +289,7 @@ def test_any_log_gives_a_line_of_text_for_each_utterance(log: list[Entry], choic
 
 
 @given(logs())
-def test_any_log_gives_json_with_every_utterance_and_language(log: list[Entry]) -> None:
+def test_any_log_gives_json_with_every_utterance_and_language(log: list[LogEntry]) -> None:
     transcript = Transcript.of(log)
     whole = msgspec.json.decode(formats.json(transcript, Title("r", "e", 9), LANGS))
     assert [row["ord"] for row in whole["utterances"]] == [u.ord for u in transcript.utterances]
@@ -296,7 +300,7 @@ def test_any_log_gives_json_with_every_utterance_and_language(log: list[Entry]) 
 
 @given(logs(), choices)
 def test_what_comes_later_does_not_move_what_was_said_before(
-    log: list[Entry], choice: Choice
+    log: list[LogEntry], choice: Choice
 ) -> None:
     before = {u.ord: (u.begin, u.end) for u in Transcript.of(log[: len(log) // 2]).utterances}
     after = {u.ord: (u.begin, u.end) for u in Transcript.of(log).utterances}
@@ -304,7 +308,7 @@ def test_what_comes_later_does_not_move_what_was_said_before(
 
 
 @given(logs())
-def test_nobody_speaks_twice_at_once(log: list[Entry]) -> None:
+def test_nobody_speaks_twice_at_once(log: list[LogEntry]) -> None:
     ends: dict[str | None, float] = {}
     for utterance in Transcript.of(log).utterances:
         assert utterance.begin >= ends.get(utterance.speaker, 0.0)

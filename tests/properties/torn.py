@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from gateway.auth.permissions import Role
+from gateway.core.session import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
-from gateway.member import Role
-from gateway.messages import Edited, Error, Final, ServerMessage, Source, Synced, Welcome
-from gateway.session import State
-from tests.helpers import Peer, Screen, read
+from gateway.protocol.messages import Edited, Error, Final, ServerMessage, Source, Synced, Welcome
 from tests.properties.world import LIMITS, World, ended
+from tests.support.meeting import Peer, Screen, read
 
 TORN = replace(LIMITS, grace_s=3.0)
 LANGS = ("de", "fr")
@@ -124,7 +124,7 @@ class TornWorld(World):
 
     def lose(self) -> None:
         """A speaker's socket is lost."""
-        peer = self.choose([one for one in self.speakers if one.session.state is State.OPEN])
+        peer = self.choose([one for one in self.speakers if one.session.state is SessionState.OPEN])
         if peer is not None:
             self.speakers.remove(peer)
             peer.cut()

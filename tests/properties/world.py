@@ -11,14 +11,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gateway.admission import Pace
-from gateway.codec import Codec
+from gateway.auth.permissions import Role
+from gateway.core.session import SessionState
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.segmentation import SegmentLengths
+from gateway.core.streaming.source import PartialTiming
+from gateway.core.streaming.target import StabilityRules
 from gateway.errors import ErrorCode
-from gateway.flow import Flow
 from gateway.job import Job
 from gateway.limits import Limits
-from gateway.member import Role
-from gateway.messages import (
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import (
     Cancelled,
     Delta,
     Edited,
@@ -29,10 +32,7 @@ from gateway.messages import (
     Source,
     View,
 )
-from gateway.segment import Lengths
-from gateway.session import State
-from gateway.stability import Stability
-from tests.helpers import EAGER, Meeting, Peer, only
+from tests.support.meeting import EAGER, Meeting, Peer, only
 
 T = TypeVar("T")
 
@@ -50,13 +50,13 @@ LIMITS = Limits(
     outbox_bytes=24_000,
 )
 PATIENCE = 10.0
-SHORT = Flow(
-    pace=Pace(repeats=1),
-    lengths=Lengths(least=2, clause=2, most=3, hard=4, behind=1),
-    stability=Stability(hold=0, mask=1),
+SHORT = StreamingOptions(
+    pace=PartialTiming(repeats=1),
+    lengths=SegmentLengths(least=2, clause=2, most=3, hard=4, behind=1),
+    stability=StabilityRules(hold=0, mask=1),
 )
 """What grows is cut after a few words."""
-FLOWS = (EAGER, Flow(), SHORT)
+FLOWS = (EAGER, StreamingOptions(), SHORT)
 LANGS = ("de", "fr", "en", "de-AT", "es", "xx-nonsense")
 TEXTS = ("a", "a b", "a b c", "b", "a x", "", "\u200b \n", "e\u0301")
 SPEECH = "So we met. In March, and it was cold but we went on. Then".split()
@@ -417,7 +417,7 @@ class World:
         for peer in list(self.speakers):
             session = peer.session
             self.heard(peer, before.get(peer, set()), peer.events())
-            if session.state is State.LEAVING and not session.inflight:
+            if session.state is SessionState.LEAVING and not session.inflight:
                 assert session.outbox.closing is not None, "a session that never ends"
             if session.outbox.closing is not None:
                 self.speakers.remove(peer)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from gateway.engines.base import Engine
+from gateway.engines.base.engine import Engine
 from gateway.errors import GatewayError
 from gateway.job import Job
 

@@ -8,13 +8,13 @@ from sys import getsizeof
 
 import pytest
 
+from gateway.core.connect import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
-from gateway.seat import Seat
-from gateway.server.hub import Hub
-from gateway.sqlite import SqliteStore
-from tests.live import until
+from gateway.server.runtime.hub import Hub
+from gateway.storage.sqlite.store import SqliteStore
 from tests.properties.test_memory import LOG_BYTES, taken
+from tests.support.live import until
 
 SENTENCES = {
     "German": "Schöne Grüße aus Köln, wir müssen über die Größe der Räume reden. ",
@@ -45,7 +45,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
     sessions = []
     for n in range(ROOMS):
         await hub.fetch(f"room{n}")
-        sessions.append(hub.open(Seat(room=f"room{n}", targets=("de",), view="final")))
+        sessions.append(hub.open(ConnectRequest(room=f"room{n}", targets=("de",), view="final")))
     remembered = 0
     for n in range(ROUNDS):
         for session in sessions:

@@ -10,17 +10,17 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.engines import build
-from gateway.engines.api import Gauges
+from gateway.core.quota import Account
+from gateway.engines.registry import build
+from gateway.engines.vllm.compat import EngineStats
 from gateway.limits import Limits
-from gateway.messages import Cancelled, Failed, Final, Source, Timing
-from gateway.quota import Account
+from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.app import create_app
-from gateway.server.garbage import Garbage
-from gateway.server.handover import Handover
-from gateway.server.worker import UP
-from gateway.settings import Settings
-from gateway.sqlite import SqliteStore
+from gateway.server.cluster.fd_passing import FdPassing
+from gateway.server.cluster.worker import UP
+from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.settings.catalogue import Settings
+from gateway.storage.sqlite.store import SqliteStore
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (\w+) \| (.+) \|$", re.MULTILINE)
@@ -31,13 +31,13 @@ UNITS = {"seconds", "bytes", "characters", "tokens", "share"}
 def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the answer of a gateway with every part there is, to which everything has happened."""
     engine = build(Settings(engine="ctranslate2", fallback="scripted"))
-    stats = {**engine.stats(), **Gauges().values}
+    stats = {**engine.stats(), **EngineStats().values}
     monkeypatch.setattr(type(engine), "stats", lambda _: stats)
     guards = Counter({("loop", "retried"): 1})
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
     metrics, hub = app.state.metrics, app.state.hub
-    metrics.collect(Garbage(lambda: False))
-    metrics.share(Handover(folder, 0, range(2)))
+    metrics.collect(GarbageCollector(lambda: False))
+    metrics.share(FdPassing(folder, 0, range(2)))
     app.state.gate.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)

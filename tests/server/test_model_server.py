@@ -10,17 +10,17 @@ import httpx2 as httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway.engines.base import Engine, Health
-from gateway.engines.fallback import FallbackEngine
+from gateway.engines.base.engine import Engine, Health
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.supervisor import BACKOFF, FAILING_PART, FAILURES, HANG, Supervisor
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.supervised import BACKOFF, FAILING_PART, FAILURES, HANG, Supervisor
+from tests.engines.openai.test_engine_life import supervised
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.test_openai_life import supervised
 from tests.engines.workshop import Time, settle
-from tests.live import Live, running, until
 from tests.server.started import gateway
-from tests.talk import Talk, run, talk
+from tests.support.live import Live, running, until
+from tests.support.talk import Talk, run, talk
 
 SAID = "good morning"
 BY_SERVER, BY_FALLBACK = "Guten Morgen!", f"[de] {SAID}"

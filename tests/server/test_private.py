@@ -16,29 +16,29 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from gateway.engines import ctranslate2
-from gateway.engines.api import Api
-from gateway.engines.base import Engine, Health, Pulled
-from gateway.engines.fallback import FallbackEngine
-from gateway.engines.guarded import GuardedEngine
-from gateway.engines.loaded import Loaded
-from gateway.engines.openai import OpenAIEngine
-from gateway.engines.piecewise import PiecewiseEngine
+from gateway.core.connect import ConnectRequest
+from gateway.core.room import Room
+from gateway.engines.base.engine import Engine, Health, PullEngine
+from gateway.engines.ctranslate2 import engine as ctranslate2
+from gateway.engines.openai.engine import OpenAIEngine
+from gateway.engines.profiles import load
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.supervisor import Supervisor
+from gateway.engines.vllm.compat import VllmApi
+from gateway.engines.vllm.model import LoadedModel
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.profiles import load
-from gateway.room import Room
-from gateway.seat import Seat
-from gateway.server import hub as hubs
-from gateway.server.hub import Hub
-from gateway.server.process import unhandled
-from gateway.server.upgrade import quiet
+from gateway.server.process.serve import unhandled
+from gateway.server.runtime import hub as hubs
+from gateway.server.runtime.hub import Hub
+from gateway.server.uvicorn.websocket import quiet
 from tests.engines.openai_server import Script, Server, event
-from tests.live import running, until
-from tests.talk import talk
+from tests.support.live import running, until
+from tests.support.talk import talk
 
 SAID = {
     "Latin": "Wir entlassen Frau Müller-Lüdenscheidt am Donnerstag",
@@ -154,7 +154,7 @@ async def speak(engine: Engine, texts: list[str]) -> Hub:
     await engine.start()
     asyncio.get_running_loop().set_exception_handler(unhandled)
     hub = Hub(engine, Limits(rate=1e6, burst=10**6))
-    session = hub.open(Seat(room="r", source="en", targets=("de",)))
+    session = hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
     for number, text in enumerate(texts):
         hub.receive(session, json.dumps({"type": "say", "id": f"u{number}", "text": text}))
         await until(lambda: not hub.jobs.runs and not hub.dispatch.queued)
@@ -200,7 +200,7 @@ async def test_a_model_server_that_quotes_the_text_to_a_probe(
     assert "did not translate a word: EngineFault engine_unavailable" in log.text
 
 
-class Raising(Pulled):
+class Raising(PullEngine):
     """An engine that is pulled, with a fault in its own code."""
 
     name = "raising"
@@ -263,7 +263,7 @@ async def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixtur
             told.append(exc)
 
     async def main() -> None:
-        loaded = Loaded.__new__(Loaded)
+        loaded = LoadedModel.__new__(LoadedModel)
         loaded._tasks = set()
         request: Any = Request()
         for fault in faults(said):
@@ -281,7 +281,7 @@ async def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixtur
 
     told: list[Exception] = []
     await main()
-    api = Api.__new__(Api)
+    api = VllmApi.__new__(VllmApi)
     api.gone, api.full = ConnectionError, (InterruptedError,)
     for fault in told:
         found = api.fault(fault, "vllm:model")

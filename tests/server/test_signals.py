@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from gateway.core.connect import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
-from gateway.seat import Seat
 from gateway.server.app import create_app
-from gateway.server.process import Server, Watch, _serve, configure, listen
-from gateway.settings import Settings
-from tests import virtual
-from tests.server.several import children, there, workers
+from gateway.server.process.serve import GatewayServer, Watch, _serve, configure, listen
+from gateway.settings.catalogue import Settings
+from tests.server.cluster.several import children, there, workers
 from tests.server.started import SCRIPTED, gateway
+from tests.support import virtual
 
 DRAIN_S = 3.0
 """Longer than anything here takes, unless it is cut short."""
@@ -49,7 +49,7 @@ def test_a_second_signal_may_come_at_any_step_of_handling_the_first() -> None:
             return trace
 
         hub: Any = SimpleNamespace(hurry=lambda: hurried.append(True))
-        server = Server(config, hub, DRAIN_S, signalled=signalled)
+        server = GatewayServer(config, hub, DRAIN_S, signalled=signalled)
         sys.settrace(trace)
         try:
             server.handle_exit(signal.SIGTERM, None)
@@ -96,10 +96,12 @@ def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
         engine = ScriptedEngine(pace=1000.0)
         app = create_app(engine)
         settings = Settings(drain_s=DRAIN_S)
-        server = Server(configure(app, settings), app.state.hub, DRAIN_S)
+        server = GatewayServer(configure(app, settings), app.state.hub, DRAIN_S)
         hub = app.state.hub
         hub.now = hub.jobs.now = hub._drain._now = clock
-        hub.receive(hub.open(Seat(room="r", targets=("de",))), '{"type":"say","text":"one two"}')
+        hub.receive(
+            hub.open(ConnectRequest(room="r", targets=("de",))), '{"type":"say","text":"one two"}'
+        )
         store: Any = Kept()
 
         def step(handle: asyncio.Handle) -> None:
@@ -153,8 +155,8 @@ def test_a_second_and_a_third_signal_may_come_at_any_step_of_the_end(
 
 CLOSING = """
 import asyncio, pathlib, sys
-from gateway.server import process
-from gateway.settings import Settings
+from gateway.server.process import serve as process
+from gateway.settings.catalogue import Settings
 
 class Kept:
     async def open(self):

@@ -13,13 +13,13 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from gateway.auth.api_keys import ApiKey, Keyring, made
+from gateway.auth.permissions import Role
 from gateway.errors import CloseCode
-from gateway.keys import Key, Keyring, made
 from gateway.limits import Limits
-from gateway.member import Role
-from gateway.server.gate import Gate
-from tests.live import Live, running
-from tests.talk import Talk
+from gateway.server.access.authenticator import Authenticator
+from tests.support.live import Live, running
+from tests.support.talk import Talk
 
 # --- keys -----------------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ from tests.talk import Talk
 def key(number: int, **fields: Any) -> tuple[str, str]:
     """A key, and its entry in the file."""
     name = fields.pop("name", f"key {number}")
-    return made(Key(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}")
+    return made(ApiKey(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}")
 
 
 SPEAKER, SPEAKS = key(1)
@@ -41,9 +41,9 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def asking(limits: Limits | None = None, **options: Any) -> Gate:
+def asking(limits: Limits | None = None, **options: Any) -> Authenticator:
     """A gate that asks for one of the keys above."""
-    return Gate(limits or Limits(), ring=Keyring.read(FILE), **options)
+    return Authenticator(limits or Limits(), ring=Keyring.read(FILE), **options)
 
 
 @contextlib.asynccontextmanager

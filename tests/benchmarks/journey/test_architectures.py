@@ -17,7 +17,7 @@ from benchmarks.journey.plan import ARCHITECTURES, Plan
 from benchmarks.journey.process import Server
 from benchmarks.journey.report import Report
 from benchmarks.journey.run import Course, Found, Run
-from gateway.engines import EMBEDDED
+from gateway.engines.registry import EMBEDDED
 
 SAID = {"uniform": ["Good morning.", "Who has the key of the small meeting room?"]}
 

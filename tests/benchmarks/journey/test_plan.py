@@ -7,7 +7,7 @@ import tomllib
 from msgspec.structs import replace
 
 from benchmarks.journey.plan import ARCHITECTURES, Plan, invented, name
-from gateway.profiles import Output, Profile
+from gateway.engines.profiles import Output, Profile
 
 PLAN = Plan(architecture="a", backend="vllm", model="/models/one", share=0.8)
 

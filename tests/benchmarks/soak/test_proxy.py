@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from benchmarks.soak.proxy import End, Faults, Proxy, State
-from tests.live import running, until
-from tests.proxy import behind
-from tests.talk import talk
+from tests.support.live import running, until
+from tests.support.proxy import behind
+from tests.support.talk import talk
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

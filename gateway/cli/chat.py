@@ -1,0 +1,151 @@
+"""A conversation on a terminal: lines are typed, and captions are read as they come.
+
+Owns: what is said of each event, and of the connection. Must not know: the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import aclosing
+from typing import Any
+
+from gateway.cli.console.terminal import Screen, head, lines
+from gateway.client import Captions, Client, Disconnected, Refused, connect
+from gateway.protocol.messages import (
+    Edited,
+    Error,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Source,
+    Welcome,
+)
+
+PARTING_S = 120.0
+"""Seconds to wait at the end for what is in flight."""
+
+BRIEF = 32
+"""Columns in which is said which line was corrected or taken back."""
+
+
+async def converse(
+    url: str,
+    *,
+    to: Iterable[str],
+    source: str | None,
+    room: str | None,
+    speaker: str | None,
+    key: str | None,
+) -> None:
+    """Say what is typed, and show what comes, until the end of the input.
+
+    Raises `Refused` and `ConnectionError`, as `gateway.client.connect` does.
+    """
+    screen = Screen(sys.stdout)
+    tidings = ConnectionNotices(screen)
+    try:
+        async with (
+            connect(
+                url, to=to, source=source, room=room, speaker=speaker,
+                answer_s=PARTING_S, notice=tidings.tell, key=key,
+            ) as client,
+            asyncio.TaskGroup() as tasks,
+        ):  # fmt: skip
+            if screen.live:
+                screen.finish(f"# {client.welcome.engine}. Type a line; Ctrl-D ends.")
+            name = client.welcome.session
+            typing = tasks.create_task(_type(client, name, screen))
+            captions = Captions()
+            async for event in client:
+                line = _line(event, name, captions)
+                captions.fold(event)
+                if line is not None:
+                    screen.finish(line)
+                screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
+            typing.cancel()
+    except ExceptionGroup as group:
+        expected = group.subgroup((OSError, Refused))
+        if expected is None:
+            raise
+        raise expected.exceptions[0] from None
+
+
+class ConnectionNotices:
+    """What somebody who chats is told of the connection: when it breaks, and when it is back."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._broken = False
+
+    def tell(self, news: Disconnected | Welcome) -> None:
+        if isinstance(news, Disconnected):
+            if not self._broken:
+                self._screen.finish(f"# No connection ({news.code}). Trying again; Ctrl-C ends.")
+            self._broken = True
+            return
+        if news.resumed is None or not news.resumed.ok:
+            self._screen.finish("# Connected again; something may have been missed.")
+        elif self._broken:
+            self._screen.finish("# Connected again; nothing was missed.")
+        self._broken = False
+
+
+async def _type(client: Client, name: str, screen: Screen) -> None:
+    """Say every line typed, and bye at the end."""
+    count = 0
+    async with aclosing(lines(sys.stdin.fileno())) as typed:
+        async for line in typed:
+            screen.typed(line)
+            count += 1
+            if line.strip():
+                try:
+                    await _insist(client.say, line, id=f"{name}-{count}")
+                except Refused as exc:
+                    screen.finish(f"! {exc}")
+    await _insist(client.bye)
+
+
+async def _insist(
+    ask: Callable[..., Coroutine[Any, Any, object]], *args: object, **options: object
+) -> None:
+    """Ask again whatever the gateway refuses only for the moment. Raises `Refused`."""
+    while True:
+        try:
+            await ask(*args, **options)
+            break
+        except Refused as exc:
+            if not exc.error.retry:
+                raise
+            await asyncio.sleep((exc.error.retry_ms or 1000) / 1000)
+
+
+def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
+    """What an event is to a person who chats, if it is more than a growing caption."""
+    original = before.originals.get(getattr(event, "id", ""))
+    text = original.text if original else ""
+    match event:
+        case Final():
+            return f"[{event.lang}] {event.text}"
+        case Failed():
+            return f"[{event.lang}] (not translated: {event.code}) {text}"
+        case Edited(by="human") if original is not None and original.lang == event.lang:
+            return f"{original.speaker or 'somebody'}: {event.text} {_instead(text)}"
+        case Edited():
+            was = before[event.id, event.lang].text
+            return None if was == event.text else f"[{event.lang}] {event.text} {_instead(was)}"
+        case Retracted():
+            return f"(taken back: {head(text, BRIEF)})" if text else None
+        case Source() if not event.id.startswith(f"{session}-"):
+            return f"{event.speaker or 'somebody'}: {event.text}"
+        case Error(ref=None, retry=False):  # the others answer a line, or it is said again
+            return f"! {event.msg} {event.hint or ''}"
+        case _:
+            return None
+
+
+def _instead(text: str) -> str:
+    """Which line on the screen a corrected one stands for."""
+    return f"(instead of: {head(text, BRIEF)})" if text else "(corrected)"

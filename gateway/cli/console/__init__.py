@@ -1,0 +1,1 @@
+"""The terminal: types of arguments, and a screen of growing lines."""

@@ -1,0 +1,85 @@
+"""What a flag on a command line may be.
+
+Owns: the types of `argparse` that commands share; each raises `argparse.ArgumentTypeError` or
+`ValueError`, of which argparse makes a sentence. Must not know: commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import get_args
+
+from gateway.protocol.messages import View
+
+
+def tags(text: str) -> tuple[str, ...]:
+    """Languages between commas, each once."""
+    tags = tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
+    if not tags:
+        raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
+    return tags
+
+
+def rooms(text: str) -> tuple[str, ...]:
+    """Names of rooms between commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def views(text: str) -> tuple[View, ...]:
+    """Views between commas, in the order of the protocol."""
+    known: tuple[View, ...] = get_args(View)
+    found = tuple(view for view in known if view in text.split(","))
+    if not found or set(text.split(",")) - set(known):
+        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(known)}")
+    return found
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    value = _real(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("it has to be above 0")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A number of 0 or more."""
+    value = _real(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("it has to be 0 or more")
+    return value
+
+
+def share(text: str) -> float:
+    """A part of the whole, 0 to 1."""
+    value = _real(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError("it has to be between 0 and 1")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number of 1 or more."""
+    return _whole(text, 1)
+
+
+def number(text: str) -> int:
+    """A whole number of 0 or more."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"it has to be {least} or more")
+    return value
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None

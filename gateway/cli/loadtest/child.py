@@ -1,0 +1,387 @@
+"""One client process: its sockets, its timer, and nothing else.
+
+Owns: opening the sockets, sending when something is due, the end of a run. Must not know: other
+processes, reports, the terminal. ``python -m gateway.cli.loadtest.child`` is started by
+`gateway.cli.loadtest.run` and speaks with it by its pipes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heapreplace
+from random import Random
+
+import msgspec
+
+from gateway.cli.loadtest import pipe, plan, script
+from gateway.cli.loadtest.guest import GatewayFrame, LoadMember
+from gateway.cli.loadtest.plan import Guest, Plan
+from gateway.cli.loadtest.script import Send
+from gateway.cli.loadtest.socket import Socket, SocketAddress, tls
+from gateway.cli.loadtest.tally import LoadTally
+from gateway.cli.replay.recogniser import RecogniserRandom
+from gateway.cli.report import text
+from gateway.client.transport import address
+from gateway.protocol.codec import Codec
+
+ANSWER_S = 20.0
+"""Seconds for a handshake and its ``welcome``."""
+TICK_S = 0.1
+"""The process looks so often how late it is, beside every send."""
+SAMPLE_S = 0.5
+"""Between two samples for the progress bar."""
+SLICE_S = 0.02
+"""What is due is sent for so long at a time. Who cannot keep up reads all the same, and can be
+stopped."""
+LOOK_S = 0.05
+"""Between two looks whether all captions have ended."""
+QUIET_S = 0.3
+"""Seconds without a frame, after which nothing more is on its way."""
+CATCH_UP_S = 1.5
+"""Seconds at the end in which slow readers read what waits for them, and with it why they were
+closed."""
+
+
+class GuestSocket:
+    """A guest on its socket."""
+
+    def __init__(self, client: ClientProcess, guest: Guest, tally: LoadTally) -> None:
+        self.member = LoadMember(client.plan, guest, tally)
+        self.sends: Iterator[Send] = iter(())
+        self.welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.welcome.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._client = client
+        self._tally = tally
+        made = client.plan
+        query: dict[str, str | None] = {
+            "room": guest.room,
+            "to": ",".join(guest.langs),
+            "view": made.view,
+            "role": "view" if guest.speaker is None else "speak",
+            "from": None if guest.speaker is None else made.source,
+        }
+        self.socket = Socket(
+            SocketAddress(address(made.url, query), client.tls),
+            Codec[made.wire.upper()].value,
+            client.key,
+            self._greeted,
+            self._gone,
+            made.slow_bytes if guest.slow else 0,
+        )
+
+    async def sit(self) -> None:
+        """Open the socket and be welcome. Raises `OSError` with a sentence."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self.socket.connect()
+                await self.welcome
+            self.socket.dawdle()
+        except TimeoutError:
+            raise TimeoutError(f"The gateway did not answer within {ANSWER_S:g} s.") from None
+        self._tally.counts["sockets"] += 1
+
+    def say(self, send: Send, now: float) -> None:
+        """Send it, or count that it could not be."""
+        if self.socket.open and not self.socket.full:
+            self.socket.send(self.member.frame(send, now))
+        elif send.final:
+            self._tally.counts["unsent"] += 1
+
+    def _read(self, payload: bytes) -> None:
+        now = self._client.now()
+        try:
+            self.member.read(payload, now)
+        except msgspec.MsgspecError:
+            self._tally.error("unreadable", now)
+
+    def _greeted(self, payload: bytes) -> None:
+        """The first frame: a ``welcome``, or why there is none."""
+        self.socket.heard = self._read
+        if self.welcome.done():  # nobody waits for it any more
+            return
+        first = self._client.read(payload)
+        if first.type == "welcome":
+            self.welcome.set_result(None)
+        else:
+            self.welcome.set_exception(ConnectionError(first.msg or f"It began: {first.type}."))
+
+    def _gone(self, code: int, reason: str) -> None:
+        if not self.welcome.done():
+            self.welcome.set_exception(
+                ConnectionError(f"The gateway closed a socket ({code}). {reason}".strip())
+            )
+            return
+        self._tally.counts["lost"] += 1
+        self._tally.closes[str(code)] = self._tally.closes.get(str(code), 0) + 1
+        self._tally.counts["unended"] += self.member.open
+
+
+class FirstFrame(GatewayFrame):
+    """The first frame of a socket."""
+
+    msg: str = ""
+
+
+class ClientProcess:
+    """The sockets of one process."""
+
+    def __init__(self, start: pipe.ClientConfig, tell: Callable[[pipe.Message], None]) -> None:
+        self.plan: Plan = start.plan
+        self.key = start.key
+        packed = self.plan.wire == "msgpack"
+        self.read: Callable[[bytes], FirstFrame] = (
+            msgspec.msgpack.Decoder(FirstFrame) if packed else msgspec.json.Decoder(FirstFrame)
+        ).decode
+        self.tally, self._slow = LoadTally.of(self.plan), LoadTally.of(self.plan)
+        self.tls = tls(self.plan.url)
+        self._tell = tell
+        self._lines = start.lines
+        self._seats = [
+            GuestSocket(self, guest, self._slow if guest.slow else self.tally)
+            for guest in plan.share(self.plan, start.process)
+        ]
+        self._zero = time.monotonic()
+        self._due: list[tuple[float, int]] = []
+        self._nexts: dict[int, Send] = {}
+        self._timer: asyncio.Handle | None = None
+        self._cpu = 0.0
+
+    def now(self) -> float:
+        """Seconds since the beginning of the run."""
+        return time.monotonic() - self._zero
+
+    async def open(self) -> None:
+        """Open all sockets, at the pace of the plan. Raises `OSError` with a sentence."""
+        pace = self.plan.processes / self.plan.ramp
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for seat in self._seats:
+                    tasks.create_task(seat.sit())
+                    await asyncio.sleep(pace)
+        except* OSError as group:
+            raise OSError(str(_first(group))) from None
+
+    async def run(self, begin: float, stop: asyncio.Event) -> pipe.RunDone:
+        """Put on the load from ``begin`` (of `time.monotonic`) on, until its end or ``stop``."""
+        self._zero = begin
+        self._write()
+        gc.collect()
+        gc.freeze()
+        cpu, wall = time.process_time(), time.monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            looking = [tasks.create_task(self._tick()), tasks.create_task(self._samples())]
+            self._turn()
+            while (
+                not stop.is_set()
+                and self._alive()
+                and (self._due or self.now() < self.plan.seconds)
+            ):
+                await _wait(stop, LOOK_S)
+            cut = stop.is_set() or bool(self._due)
+            used = time.process_time() - cpu
+            self.tally.busiest = used / max(1e-3, time.monotonic() - wall)
+            await self._drain(stop)
+            self.tally.cpu = time.process_time() - cpu  # that of frames in the drain, too
+            for task in looking:
+                task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for seat in self._seats:
+            if seat.socket.open:
+                self.tally.counts["unended"] += seat.member.open
+            seat.socket.close()
+        slow = self._slow.settle().counts
+        self.tally.slow = {name: count for name, count in slow.items() if count} | {
+            f"closed {code}": count for code, count in self._slow.closes.items()
+        }
+        self.tally.counts["sockets"] += self._slow.counts["sockets"]
+        return pipe.RunDone(self.tally.settle(), not cut and self._said())
+
+    # --- speaking -------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Who says what, when."""
+
+        def said(draw: RecogniserRandom) -> str:
+            if self.plan.words is None:
+                return str(draw.choice(self._lines))
+            return text.mixed(self._lines, draw, *self.plan.words, self.plan.source)
+
+        for place, seat in enumerate(self._seats):
+            speaker = seat.member.guest.speaker
+            if speaker is not None:
+                seat.sends = script.sends(
+                    self.plan, speaker, said, Random(f"{self.plan.seed}:{speaker}")
+                )
+                due = self._take(place)
+                if due is not None:
+                    self._due.append((due, place))
+        heapify(self._due)
+
+    def _take(self, place: int) -> float | None:
+        """What the speaker there sends next; when, and None if it has said all."""
+        send = next(self._seats[place].sends, None)
+        if send is None:
+            return None
+        self._nexts[place] = send
+        return send.due
+
+    def _turn(self) -> None:
+        """Send what is due, and wake for the next."""
+        due, now = self._due, self.now()
+        until = now + SLICE_S
+        while due and due[0][0] <= now < until:
+            at, place = due[0]
+            self._seats[place].say(self._nexts[place], now)
+            self.tally.slip.sent(at, now)
+            after = self._take(place)
+            if after is None:
+                heappop(due)
+            else:
+                heapreplace(due, (after, place))
+            now = self.now()
+        loop = asyncio.get_running_loop()
+        if due and due[0][0] <= now:
+            self._timer = loop.call_soon(self._turn)
+        elif due:
+            self._timer = loop.call_later(due[0][0] - now, self._turn)
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def _alive(self) -> bool:
+        return any(seat.socket.open for seat in self._seats)
+
+    def _said(self) -> bool:
+        """Whether everybody who speaks could do so to the end."""
+        return not self.tally.counts["unsent"]
+
+    async def _drain(self, stop: asyncio.Event) -> None:
+        """Wait for what has not ended, and let slow readers read on. A reader far behind may not
+        even know yet what has been said, so nothing may have come for a while either."""
+        until = time.monotonic() + self.plan.drain
+        slow = [seat.socket for seat in self._seats if seat.member.guest.slow]
+        for socket in slow:
+            socket.hurry()
+        if slow:
+            await _wait(stop, min(CATCH_UP_S, self.plan.drain))
+        counts, read, since = self.tally.counts, -1, time.monotonic()
+        while not stop.is_set() and (now := time.monotonic()) < until:
+            if counts["frames"] != read:
+                read, since = counts["frames"], now
+            waits = any(
+                seat.member.waits
+                for seat in self._seats
+                if seat.socket.open and not seat.member.guest.slow
+            )
+            if not waits and now - since >= QUIET_S:
+                return
+            await _wait(stop, LOOK_S)
+
+    async def _tick(self) -> None:
+        """Look how late this process is, also while nothing is sent."""
+        due = max(0.0, self.now())
+        while True:
+            due += TICK_S
+            await asyncio.sleep(due - self.now())
+            # After a halt those that were missed follow at once, each as late as it is.
+            self.tally.slip.sent(due, self.now())
+
+    async def _samples(self) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            tally = self.tally.settle()
+            self._tell(
+                pipe.ProgressSample(
+                    tally.counts,
+                    sum(tally.errors.values()),
+                    tally.times["first"],
+                    tally.times["final"],
+                )
+            )
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+
+
+def _first(group: BaseExceptionGroup[OSError]) -> OSError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+async def main() -> None:
+    """Do what the other end of the pipes says. It ends when that one has gone."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**26)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+
+    def tell(message: pipe.Message) -> None:
+        packed = memoryview(pipe.pack(message))
+        while packed:
+            packed = packed[os.write(sys.stdout.fileno(), packed) :]
+
+    start = await pipe.take(reader)
+    if not isinstance(start, pipe.ClientConfig):
+        return
+    client = ClientProcess(start, tell)
+    opening = asyncio.create_task(client.open())
+    hearing = asyncio.create_task(pipe.take(reader))
+    await asyncio.wait((opening, hearing), return_when=asyncio.FIRST_COMPLETED)
+    if not opening.done():  # nobody waits for it any more
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        return
+    try:
+        opening.result()
+    except OSError as exc:
+        hearing.cancel()
+        tell(pipe.SocketFailed(str(exc)))
+        return
+    tell(pipe.SocketsReady())
+    begin = await hearing
+    if not isinstance(begin, pipe.BeginRun):
+        return
+    stop = asyncio.Event()
+
+    async def obey() -> None:
+        await pipe.take(reader)
+        stop.set()
+
+    obeying = asyncio.create_task(obey())
+    tell(await client.run(begin.at, stop))
+    obeying.cancel()
+
+
+def _files() -> None:
+    """As many sockets as this user may have."""
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, ValueError, OSError):
+        pass  # then a socket too many says so
+
+
+def run() -> None:
+    """`main`, on the quickest loop there is."""
+    _files()
+    try:
+        from uvloop import new_event_loop as loop
+    except ImportError:
+        loop = asyncio.new_event_loop  # type: ignore[assignment]
+    # Who asked may have gone: then there is nobody to be told anything.
+    with contextlib.suppress(BrokenPipeError), asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+if __name__ == "__main__":
+    run()

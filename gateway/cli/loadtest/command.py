@@ -1,0 +1,195 @@
+"""``gateway bench load``: its flags, and what is done with the report.
+
+Owns: the words of the command line. Must not know: how a load is put on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from gateway.cli.console.args import count, number, positive, seconds, share, tags
+from gateway.cli.console.terminal import Screen, columns
+from gateway.cli.loadtest.plan import KINDS, SHARES, Goal, Plan, Wire
+from gateway.cli.report.schedule import Arrivals
+from gateway.protocol.messages import View
+from gateway.settings.catalogue import KEY
+from gateway.text import languages
+
+MOST_PROCESSES = 4
+"""Client processes, unless more are asked for."""
+UNTIL = {
+    "ack": "until a text was taken",
+    "first": "from an utterance to its first text",
+    "grown": "from the first partial of one that grows to its first text",
+    "final": "from the end of an utterance to its finished caption",
+    "cancel": "from a cancel to its answer",
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Its flags."""
+    default = Plan(url="", langs=())
+    parser.add_argument("url", metavar="URL", help="e.g. ws://127.0.0.1:8000")
+
+    def flag(name: str, kind: Callable[[str], object], value: object, text: str) -> None:
+        word = name.rpartition("-")[2].upper()
+        parser.add_argument(
+            f"--{name}", type=kind, default=value, metavar=word, help=f"{text}; default: {value}"
+        )
+
+    parser.add_argument(
+        "--to", type=tags, default=("de",), metavar="LANG[,LANG]",
+        help="speakers read all, a reader one of them in turn; default: de",
+    )  # fmt: skip
+    parser.add_argument("--from", dest="source", default="en", metavar="LANG", help="default: en")
+    flag("rooms", count, default.rooms, "rooms")
+    flag("speakers", count, default.speakers, "speakers in each room")
+    flag("readers", number, default.readers, "readers in each room, beside its speakers")
+    flag("slow", number, default.slow, "of the readers, how many in each room read slowly")
+    flag("slow-bytes", count, default.slow_bytes, "bytes a second that these read")
+    flag("rate", positive, default.rate, "utterances a second, of all speakers together")
+    parser.add_argument(
+        "--arrivals", choices=get_args(Arrivals), default="poisson",
+        help="independent speakers, or even steps; default: poisson",
+    )  # fmt: skip
+    flag("seconds", positive, default.seconds, "seconds within which utterances begin")
+    flag("warm", seconds, default.warm, "seconds at the beginning that are not counted")
+    flag("drain", seconds, default.drain, "seconds at the end for captions that are under way")
+    flag("partials", share, default.partials, "share of the utterances that grow as they are said")
+    flag("cancel", share, default.cancel, "share of the utterances that are cancelled")
+    flag("pace", positive, default.pace, "words a minute of a speaker")
+    parser.add_argument(
+        "--text", metavar="FILE", help="lines to say; default: a meeting in English"
+    )
+    parser.add_argument(
+        "--words", type=_words, metavar="LOW-HIGH",
+        help="join lines to utterances of so many words; default: 2-40, and of a FILE as they are",
+    )  # fmt: skip
+    parser.add_argument("--wire", choices=get_args(Wire), default="json", help="default: json")
+    parser.add_argument("--view", choices=get_args(View), default="live", help="default: live")
+    cores = max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) // 2))
+    flag("processes", count, cores, "client processes")
+    flag("ramp", positive, default.ramp, "sockets a second that are opened")
+    flag("late", positive, 1000 * default.late, "ms that one send in 100 may be late by, or the run"
+         " is invalid")  # fmt: skip
+    flag("seed", int, default.seed, "of chance")
+    flag("scrape", positive, 1.0, "seconds between two looks at /metrics")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
+    goals = parser.add_argument_group(
+        "goals", "Where one is missed the exit status is 1, as where the run is not valid or whole."
+    )
+    for kind in KINDS:
+        for part in SHARES:
+            goals.add_argument(
+                f"--goal-{kind}-p{part}", type=positive, metavar="MS", help=UNTIL[kind]
+            )
+    goals.add_argument(
+        "--goal-errors", type=share, metavar="SHARE",
+        help="of the captions that should have come, those refused, failed or never ended",
+    )  # fmt: skip
+    parser.epilog = f"Where the gateway asks for a key, it is the one in {KEY}."
+
+
+def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
+    """Do it; the exit status. Raises what `LoadRun.run` raises, `OSError` and `ValueError`."""
+    from gateway.cli.loadtest import report
+    from gateway.cli.loadtest.run import LoadRun, perform
+    from gateway.cli.report import text
+
+    for name in filter(None, (args.json, args.html)):
+        if not Path(name).parent.is_dir():
+            raise FileNotFoundError(f"There is no directory {Path(name).parent} to write to.")
+        if Path(name).is_dir():
+            raise IsADirectoryError(f"{name} is a directory; name a file in it.")
+    plan = planned(args)
+    lines = text.lines(Path(args.text) if args.text else None)
+    screen = Screen(sys.stderr)
+    goals = goals_of(args)
+    load = LoadRun(
+        plan,
+        lines,
+        key=os.environ.get(KEY) or None,
+        goals=goals,
+        draw=lambda line: screen.draw([line] if line else []),
+        every=args.scrape,
+    )
+    try:
+        made = asyncio.run(perform(load))
+    finally:
+        screen.draw([])
+    for line in report.lines(made, columns(sys.stdout)):
+        say(line)
+    if args.json:
+        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    if args.html:
+        Path(args.html).write_text(report.html(made), "utf-8")
+    if load.stopped:
+        return 130
+    return 0 if made.good else 1
+
+
+def planned(args: argparse.Namespace) -> Plan:
+    """The plan of a command line. Raises `ValueError`."""
+    words = args.words
+    if words is None and args.text is None:
+        words = Plan(url="", langs=()).words
+    return Plan(
+        url=args.url,
+        run=secrets.token_hex(4),
+        langs=tuple(languages.normalise(tag) for tag in args.to),
+        source=languages.normalise(args.source),
+        rooms=args.rooms,
+        speakers=args.speakers,
+        readers=args.readers,
+        slow=args.slow,
+        slow_bytes=args.slow_bytes,
+        rate=args.rate,
+        arrivals=args.arrivals,
+        seconds=args.seconds,
+        warm=args.warm,
+        drain=args.drain,
+        partials=args.partials,
+        cancel=args.cancel,
+        pace=args.pace,
+        words=words,
+        wire=args.wire,
+        view=args.view,
+        processes=args.processes,
+        ramp=args.ramp,
+        late=args.late / 1000,
+        seed=args.seed,
+    ).checked()
+
+
+def goals_of(args: argparse.Namespace) -> list[Goal]:
+    """The goals of a command line."""
+    found = [
+        Goal(kind, part, most)
+        for kind in KINDS
+        for part in SHARES
+        if (most := getattr(args, f"goal_{kind}_p{part}")) is not None
+    ]
+    if args.goal_errors is not None:
+        found.append(Goal("errors", 0, args.goal_errors))
+    return found
+
+
+def _words(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    try:
+        found = int(low), int(high or low)
+    except ValueError:
+        raise argparse.ArgumentTypeError("it has to be such as 2-40") from None
+    if not 1 <= found[0] <= found[1]:
+        raise argparse.ArgumentTypeError("it has to be such as 2-40")
+    return found

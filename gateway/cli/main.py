@@ -1,0 +1,455 @@
+"""The command ``gateway``: from words on a command line to a gateway, or to a client of one.
+
+Owns: the commands, the flags of small ones and those of settings (made from
+`gateway.settings.catalogue`), the terminal, and exit statuses: 0, 1 for a failure, 2 for a command
+line that cannot be understood, 130 after Ctrl-C. Must not know: anything that a program could not
+do by the same calls. What can go wrong is a sentence on stderr; a traceback is a bug.
+
+The tools for operators (`gateway.cli.report`, `gateway.cli.replay`, `gateway.cli.tune`) are
+imported only when their command is given, so that a gateway that serves does not hold them in
+memory."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from gateway import __version__
+from gateway.auth import api_keys
+from gateway.auth.permissions import Role
+from gateway.cli import say
+from gateway.cli.chat import converse
+from gateway.cli.console.args import count, positive, rooms, tags
+from gateway.cli.console.terminal import Screen, printable
+from gateway.client import NotTranslated, Refused
+from gateway.engines.profiles import Profile
+from gateway.engines.registry import build
+from gateway.errors import GatewayError
+from gateway.protocol import schema
+from gateway.settings import catalogue
+from gateway.settings.catalogue import LoadedSettings, Settings, SettingsError
+from gateway.text import languages
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status. Raises `SystemExit` as argparse does."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 2
+    try:
+        status: int = args.run(args)
+    except SettingsError as exc:
+        return _complain(f"{exc}\nSee: {args.prog} --help", 2)
+    except BrokenPipeError:  # e.g. `gateway languages | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (GatewayError, Refused, NotTranslated, OSError, ValueError) as exc:
+        hint = getattr(exc, "hint", None)
+        if isinstance(exc, OSError) and exc.strerror:
+            where = f"{exc.filename}: " if exc.filename is not None else ""
+            return _complain(f"{where}{exc.strerror}", 1)
+        if isinstance(exc, Refused) and exc.error.code == "unauthenticated":
+            return _complain(f"{exc.error.msg} Set {catalogue.KEY} to a key that is good.", 1)
+        return _complain(f"{exc} {hint}" if hint else str(exc), 1)
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def _serve(args: argparse.Namespace) -> int:
+    loaded = _loaded(args)
+    catalogue.refuse_exposure(loaded.settings)
+    _log(loaded.settings.log_level)
+    if loaded.settings.workers > 1:
+        from gateway.server.cluster.supervisor import serve as supervise
+
+        return supervise(loaded.settings)
+    from gateway.server.process.serve import serve
+
+    return serve(loaded.settings)
+
+
+def _say(args: argparse.Namespace) -> int:
+    targets = tuple(languages.normalise(tag) for tag in args.to)
+    show = say.CaptionPrinter(Screen(sys.stdout), targets, _fault)
+    if args.url is None:
+        loaded = _loaded(args)
+        _log("warning")
+        asyncio.run(say.translate(args.text, loaded.settings, args.source, show))
+    else:
+        asyncio.run(say.ask(args.text, args.url, args.source, _shown(), show))
+    return show.end()
+
+
+def _chat(args: argparse.Namespace) -> int:
+    asyncio.run(_converse(args))
+    return 0
+
+
+async def _converse(args: argparse.Namespace) -> None:
+    await converse(
+        args.url, to=args.to, source=args.source, room=args.room, speaker=args.speaker, key=_shown()
+    )
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from gateway.cli.replay import command
+
+    return command.replay(args, key=_shown(), out=print, note=_note, complain=_fault)
+
+
+def _record(args: argparse.Namespace) -> int:
+    from gateway.cli.replay import command
+
+    return command.record(args, key=_shown(), out=print)
+
+
+def _bench_load(args: argparse.Namespace) -> int:
+    from gateway.cli.loadtest import command
+
+    return command.run(args, print, lambda line: print(line, file=sys.stderr))
+
+
+def _tune(args: argparse.Namespace) -> int:
+    from gateway.cli.tune import command
+
+    _log("error")
+    loaded = _loaded(args)
+    return command.run(args, loaded.settings, key=_shown(), out=print, note=_note)
+
+
+def _languages(args: argparse.Namespace) -> int:
+    profile = asyncio.run(_profile(_loaded(args).settings))
+    rows = [
+        {
+            "code": source,
+            "name": languages.name(source),
+            "targets": [t for t in profile.targets if t != source and profile.supports(source, t)],
+        }
+        for source in profile.sources
+    ]
+    if args.json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+    else:
+        for row in rows:
+            print(f"{row['code']:8}  {row['name']:24}  to {', '.join(row['targets'])}")
+    return 0
+
+
+async def _profile(settings: Settings) -> Profile:
+    """What the engine could translate; no model is loaded."""
+    engine = build(settings)
+    try:
+        return engine.profile
+    finally:
+        await engine.aclose()
+
+
+def _settings(args: argparse.Namespace) -> int:
+    if args.markdown:
+        print(catalogue.markdown(), end="")
+    elif args.json:
+        print(json.dumps(catalogue.as_json(_loaded(args)), ensure_ascii=False, indent=2))
+    else:
+        print(catalogue.listing(_loaded(args)))
+    return 0
+
+
+def _schema(args: argparse.Namespace) -> int:
+    document = schema.asyncapi() if args.asyncapi else schema.json_schema()
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+    return 0
+
+
+# --- key -----------------------------------------------------------------------------------------
+
+
+def _key(args: argparse.Namespace) -> int:
+    """Make a key, put its hash into the file, and print it: it is written nowhere else."""
+    file = Path(args.keys).expanduser()
+    until = None
+    if args.days is not None:
+        until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=args.days)
+    fields = {
+        "id": secrets.token_hex(api_keys.ID_BYTES),
+        "name": args.name,
+        "hash": "0" * 64,
+        "role": args.role,
+        "rooms": args.rooms,
+        "langs": args.langs,
+        "tenant": args.tenant,
+        "until": until,
+        "quota": {"sessions": args.sessions, "inflight": args.inflight, "minute": args.minute},
+    }
+    try:
+        key = msgspec.convert(fields, api_keys.ApiKey)
+    except msgspec.ValidationError as exc:
+        raise SettingsError(f"There cannot be such a key: {exc}.") from exc
+    token, entry = api_keys.made(key, secrets.token_hex(api_keys.SECRET_BYTES))
+    _add_key(file, args.name, entry)
+    print(token)
+    print(
+        f"# The key {args.name!r} is in {file}; it is not shown again. A gateway that runs with"
+        f" --keys {file} takes it within seconds.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _add_key(file: Path, name: str, entry: str) -> None:
+    """Append a key to a file of keys, or leave the file as it is.
+
+    Raises `OSError`, and `KeyFault` for a file that holds no keys or one of that name.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    with open(descriptor, "rb+", buffering=0) as opened:
+        before = opened.read()
+        if name in _ring(file, before).names:
+            raise api_keys.KeyFault(
+                f"{file} already has a key named {name!r}."
+                " Choose another name, or delete that key from the file first."
+            )
+        more = (b"\n" if before else b"") + entry.encode()
+        _ring(file, before + more)  # else a mistake would lock everybody out
+        try:
+            if opened.write(more) < len(more):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as exc:
+            opened.truncate(len(before))  # half a key would lock everybody out
+            raise OSError(exc.errno, exc.strerror, str(file)) from exc
+
+
+def _ring(file: Path, text: bytes) -> api_keys.Keyring:
+    try:
+        return api_keys.Keyring.read(text.decode())
+    except UnicodeDecodeError as exc:
+        raise api_keys.KeyFault(f"{file} cannot be read: it is not text in UTF-8.") from exc
+    except api_keys.KeyFault as exc:
+        raise api_keys.KeyFault(f"{file}: {exc}") from exc
+
+
+# --- command line --------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """The parser of the command or of one below it.
+
+    It refuses an unknown flag with its own flags and its own ``--help``; `argparse` would leave
+    that to the outermost parser.
+
+    :param fill: adds the flags when the parser is first used, so that a tool is imported only when
+        its command is given
+    """
+
+    def __init__(
+        self, *args: Any, fill: Callable[[argparse.ArgumentParser], None] | None = None, **kw: Any
+    ) -> None:
+        super().__init__(*args, **kw)
+        self.set_defaults(prog=self.prog)
+        self._fill = fill
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            name = rest[0].partition("=")[0]
+            near = catalogue.near(name, self._option_string_actions)
+            self.error(f"There is no {name} here.{near}")
+        return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"gateway: {message}\nSee: {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="gateway", description="Typed or spoken lines in, live captions out.")
+    parser.add_argument("--version", action="version", version=f"gateway {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def command(
+        name: str,
+        run: Callable[[argparse.Namespace], int],
+        text: str,
+        fill: Callable[[argparse.ArgumentParser], None] | None = None,
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, allow_abbrev=False, fill=fill)
+        made.set_defaults(run=run)
+        return made
+
+    _add_settings(command("serve", _serve, "Run the gateway."))
+
+    once = command("say", _say, "Translate one text, here or on a running gateway.")
+    once.add_argument("text", metavar="TEXT")
+    _add_languages(once, required=True)
+    once.add_argument("--url", help="a running gateway; else the engine is started here")
+    _add_settings(once)
+
+    chat = command("chat", _chat, "Type lines to a running gateway and read its captions.")
+    chat.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    _add_languages(chat, required=False)
+    chat.add_argument("--room", help="default: a room of your own")
+    chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
+    chat.epilog = f"Where the gateway asks for a key, it is the one in {catalogue.KEY}."
+
+    played = "Play a timed meeting to a running gateway, and measure."
+    command("replay", _replay, played, _add_replay)
+    written = "Write down a live room, to be replayed. Ctrl-C ends."
+    command("record", _record, written, _add_record)
+    takes = "Measure how much load a gateway can take."
+    bench = commands.add_parser("bench", help=takes, description=takes, allow_abbrev=False)
+    loaded = "Load a running gateway, and measure what its readers wait."
+    bench.add_subparsers(dest="bench", metavar="load", required=True).add_parser(
+        "load", help=loaded, description=loaded, allow_abbrev=False, fill=_add_bench_load
+    ).set_defaults(run=_bench_load)
+    found = "Find the settings for the load that a gateway really has."
+    command("tune", _tune, found, _add_tune)
+
+    langs = command("languages", _languages, "What the engine's model translates into what.")
+    langs.add_argument("--json", action="store_true")
+    _add_settings(langs)
+
+    show = command("settings", _settings, "Every setting, its value and where that came from.")
+    forms = show.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="value and origin of each, by its name")
+    forms.add_argument("--markdown", action="store_true", help="print docs/settings.md")
+    _add_settings(show)
+
+    key = command("key", _key, "Make an API key. It is printed once; the file has its hash.")
+    key.add_argument("name", metavar="NAME", help="for logs, and to find it in the file")
+    key.add_argument("--keys", metavar="FILE", required=True, help="made where there is none")
+    key.add_argument("--role", choices=[role.value for role in Role], default=Role.SPEAK.value,
+                     help="the most its bearer may be; default: %(default)s")  # fmt: skip
+    key.add_argument("--rooms", type=rooms, default=("*",), metavar="ROOM[,ROOM]",
+                     help="with * and ?; ~* are those without a name; default: all")  # fmt: skip
+    key.add_argument("--langs", type=tags, metavar="LANG[,LANG]", help="to read; default: all")
+    key.add_argument("--tenant", metavar="NAME", help="whose quota it uses; default: its own")
+    key.add_argument("--days", type=positive, metavar="N", help="until it expires; default: never")
+    for name, text in (
+        ("sessions", "open sockets of its tenant"),
+        ("inflight", "utterances of its tenant that have not ended"),
+        ("minute", "utterances of its tenant within a minute"),
+    ):
+        key.add_argument(f"--{name}", type=count, metavar="N", help=text)
+
+    wire = command("schema", _schema, "The protocol as JSON Schema.")
+    wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
+    return parser
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.replay import command
+
+    command.add_replay(parser)
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.replay import command
+
+    command.add_record(parser)
+
+
+def _add_bench_load(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.loadtest import command
+
+    command.add(parser)
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.tune import command
+
+    command.add(parser)
+    _add_settings(parser)
+
+
+def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--to", type=tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
+    )
+    parser.add_argument("--from", dest="source", metavar="LANG", help="language of what is said")
+
+
+def _shown() -> str | None:
+    """The key that a running gateway is shown. No flag: other users of the machine read those."""
+    return os.environ.get(catalogue.KEY) or None
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "settings", "Each is also a variable GATEWAY_... and a key of the TOML file."
+    )
+    group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a TOML file")
+    for row in catalogue.table().values():
+        text = row.doc.replace("``", "").replace("%", "%%")
+        common: dict[str, Any] = {"dest": row.name, "default": argparse.SUPPRESS, "help": text}
+        if row.table:
+            group.add_argument(row.flag, action="append", metavar="KEY=VALUE", **common)
+        elif row.boolean:
+            group.add_argument(row.flag, action=argparse.BooleanOptionalAction, **common)
+        else:
+            group.add_argument(row.flag, metavar=row.name.rpartition("_")[2].upper(), **common)
+
+
+def _loaded(args: argparse.Namespace) -> LoadedSettings:
+    """The settings; what they warn of goes to stderr. Raises `SettingsError`."""
+    flags = vars(args)
+    for row in catalogue.table().values():
+        if row.table and row.name in flags:
+            flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
+    loaded = catalogue.load(flags, os.environ)
+    for warning in loaded.warnings:
+        _complain(warning, 0)
+    return loaded
+
+
+def _entry(flag: str, text: str) -> tuple[str, object]:
+    """``key=value``, the value as JSON where it is some, else as it stands."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise SettingsError(f"{flag} cannot be {text!r}: it is KEY=VALUE.")
+    try:
+        return key, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return key, value
+
+
+def _log(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each caption otherwise
+
+
+def _note(line: str) -> None:
+    """What is going on, beside what a command prints."""
+    print(f"# {printable(line)}", file=sys.stderr)
+
+
+def _fault(text: str) -> None:
+    """What went wrong, and is not the end of the command."""
+    _complain(text, 1)
+
+
+def _complain(text: str, status: int) -> int:
+    with contextlib.suppress(OSError):  # a disk that is full keeps nobody from serving
+        print("gateway:", "\n".join(map(printable, text.split("\n"))), file=sys.stderr)
+    return status

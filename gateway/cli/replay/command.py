@@ -1,0 +1,143 @@
+"""``gateway replay`` and ``gateway record``: meetings from files, and meetings to files.
+
+Owns: the flags and the files of the two commands. Must not know: how a meeting is played or
+measured. What is imported only where it runs is not needed by the other commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.cli.console.args import count, positive, tags, views
+from gateway.cli.console.terminal import Screen
+from gateway.protocol.messages import Source
+from gateway.settings.catalogue import SettingsError
+from gateway.text import languages
+
+if TYPE_CHECKING:
+    from gateway.cli.replay.play import Player
+    from gateway.cli.replay.script import ScriptUtterance
+
+Line = Callable[[str], object]
+"""Takes one line: of what was found, of what is going on, or of what went wrong."""
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``gateway replay``."""
+    parser.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
+    parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    parser.add_argument("--room", help="default: a new one")
+    parser.add_argument(
+        "--to", type=tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
+    )
+    parser.add_argument("--view", type=views, default=("live", "stable"), metavar="VIEW[,VIEW]",
+                        help="live, stable, final; default: live,stable")  # fmt: skip
+    parser.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
+                        help="the languages of the file's columns")  # fmt: skip
+    parser.add_argument("--from", dest="source", metavar="LANG", help="the column that is said")
+    parser.add_argument("--speed", type=positive, default=1.0, help="times as fast; default: 1")
+    parser.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
+    parser.add_argument("--limit", type=count, metavar="N", help="only the first N utterances")
+    parser.add_argument("--offline", action=argparse.BooleanOptionalAction, default=True,
+                        help="have the final texts alone translated too, to compare")  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--simuleval", metavar="DIR", help="write logs for SimulEval, OmniSTEval")
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw what happened when")
+
+
+def replay(
+    args: argparse.Namespace, *, key: str | None, out: Line, note: Line, complain: Line
+) -> int:
+    """Play a meeting and print what its readers saw; the exit status.
+
+    Raises `OSError`, `ValueError` and `SettingsError` for files and languages that are none. A
+    gateway that is lost on the way is complained of, and what was measured until then is printed.
+    """
+    from gateway.cli.replay import play, plot, report, script
+
+    outputs = [Path(name) for name in (args.json, args.plot) if name]
+    for path in outputs:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+    whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
+    said = script.faster(whole[: args.limit], args.speed)
+    to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
+    if not to:
+        raise SettingsError(f"{args.file} names no languages to read: say e.g. --to de,fr.")
+    to = tuple(languages.normalise(tag) for tag in to)
+    player = play.Player(
+        args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout), key=key
+    )
+    status = 0
+    try:
+        asyncio.run(_perform(player, args.offline, note))
+    except KeyboardInterrupt:
+        status = 130
+    except OSError as exc:
+        if not player.begun:
+            raise
+        complain(str(exc))
+        status = 1
+    made = report.made(player)
+    out(report.table(made))
+    seen = {lang: player.readings(lang, args.view[0]) for lang in to}
+    if args.json:
+        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    if args.simuleval:
+        report.write_instances(Path(args.simuleval), seen)
+    if args.plot:
+        Path(args.plot).write_text(plot.svg(seen), "utf-8")
+    return status
+
+
+async def _perform(player: Player, offline: bool, note: Line) -> None:
+    await player.play()
+    if offline:
+        note("The final texts alone, to compare with ...")
+        await player.compare()
+
+
+def add_record(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``gateway record``."""
+    parser.add_argument("room", metavar="ROOM")
+    parser.add_argument("file", metavar="FILE", help="a new file of JSON lines")
+    parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    parser.add_argument("--to", type=tags, required=True, metavar="LANG[,LANG]",
+                        help="to read; with the spoken one, how the originals grew")  # fmt: skip
+
+
+def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:
+    """Write down a room until Ctrl-C or SIGTERM; the exit status. Raises `OSError`."""
+    from gateway.cli.replay import record as recording
+
+    path, screen = Path(args.file), Screen(sys.stdout)
+    langs = tuple(languages.normalise(tag) for tag in args.to)
+    with path.open("xb") as file:
+
+        def write(one: ScriptUtterance) -> None:
+            file.write(msgspec.json.encode(one) + b"\n")
+
+        def said(source: Source) -> None:
+            screen.finish(f"{source.speaker or 'somebody'}: {source.text}")
+
+        recorder = recording.Recorder(langs, write)
+        was = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(recording.record(args.url, args.room, langs, recorder, said, key))
+        except KeyboardInterrupt:
+            pass  # how a recording is ended
+        finally:
+            signal.signal(signal.SIGTERM, was)
+            recorder.end()
+            if not recorder.written:
+                path.unlink()
+    out(f"# {recorder.written} utterances in {path}" if recorder.written else "# Nothing was said.")
+    return 0

@@ -1,0 +1,350 @@
+"""A meeting played into a room of a running gateway, and what its readers saw.
+
+Owns: the sockets of a replay, its clock, and showing captions while it plays. Must not know: how
+files are written, what the figures are.
+
+There is one socket for each speaker, and one for each language and view that is read, as if a
+person sat behind each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+from msgspec.structs import replace
+
+from gateway.cli.console.terminal import Screen
+from gateway.cli.replay import script
+from gateway.cli.replay.measure import ReaderRecord, joined
+from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
+from gateway.cli.replay.watch import ScreenRecorder
+from gateway.client import Client, NotTranslated, Refused, connect
+from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
+from gateway.text import languages, units
+
+PARTING_S = 120.0
+"""Seconds to wait for an answer, and at the end for what is in flight."""
+
+PATIENCE_S = 10.0
+"""Seconds that it tries to come back to a gateway that is gone."""
+
+RETRY_S = 1.0
+"""Seconds until a final text that was refused for the moment is said again, where the gateway does
+not say how long."""
+
+METRICS_S = 10.0
+"""Seconds to wait for the gateway's counters."""
+
+FILE_BYTES = 64 * 1024 * 1024
+"""The largest file that is read: a recorded week."""
+
+
+def load(
+    path: Path, *, seed: int = 0, langs: Sequence[str] = (), source: str | None = None
+) -> list[ScriptUtterance]:
+    """The meeting in a file of JSON lines (``.jsonl``, ``.json``) or columns; see `script`.
+
+    Raises `OSError`, and `ValueError` with a sentence.
+    """
+    if path.stat().st_size > FILE_BYTES:
+        raise ValueError(f"{path} is larger than {FILE_BYTES} bytes.")
+    draw = Random(seed)  # the same meeting each time
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}.") from exc
+    try:
+        if path.suffix in (".jsonl", ".json"):
+            found = script.parse(text, draw)
+        else:
+            found = script.columns(text, path.name, draw, langs=langs, source=source)
+    except ValueError as exc:
+        raise ValueError(f"{path}: {exc}") from exc
+    if not found:
+        raise ValueError(f"{path}: nothing is said in it.")
+    return found
+
+
+class Player:
+    """One replay. After `play`, however it ended, the attributes have what happened until then.
+
+    :param utterances: what is said, at the pace at which it is to be said
+    :param to: canonical tags to read, each in every one of ``views``
+    :param screen: where captions are shown while they grow; None shows nothing
+    :param key: what the gateway asks for
+    """
+
+    def __init__(
+        self,
+        url: str,
+        utterances: Sequence[ScriptUtterance],
+        *,
+        to: Sequence[str],
+        views: Sequence[View],
+        room: str | None = None,
+        screen: Screen | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.url = url
+        self._key = key
+        self.utterances = utterances
+        self.to = to
+        self.views = views
+        self.room = room or f"replay-{secrets.token_hex(4)}"
+        self.engine = ""
+        self.tokens: float | None = None
+        """Tokens that the engine made meanwhile, for whomever; None where it does not tell."""
+        self.tokens_offline: float | None = None
+        """The same in `compare`."""
+        self.offline: dict[tuple[str, str], str] | None = None
+        """What `compare` found, by (id, language); empty where there was no caption."""
+        self.whole = False
+        """Whether all of it was played."""
+        self.seconds = 0.0
+        """How long it took."""
+        self.late = 0.0
+        """The most seconds that anything was said too late: above a few, no figure means much."""
+        self.refused = 0
+        """Texts that the gateway would not take."""
+        self._board = _Board(screen, to)
+        self._watches = {(lang, view): ScreenRecorder((lang,)) for view in views for lang in to}
+        self._said: dict[str, ScriptUtterance] = {}
+        self._begun = 0.0
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything may have been said."""
+        return self._begun > 0
+
+    def readings(self, lang: str, view: View) -> list[ReaderRecord]:
+        """What the reader of a language saw of each utterance that was said to its end.
+
+        After a replay that was cut short, of those alone that have ended.
+        """
+        watch = self._watches[lang, view]
+        found = []
+        for id, said in self._said.items():
+            parts = [watch.history(part, lang) for part in watch.parts(id) or (id,)]
+            reading = ReaderRecord(said=said, shown=joined(parts, spaced=units.spaced(lang)))
+            if self.whole or not reading.lost:
+                found.append(reading)
+        return found
+
+    async def play(self) -> None:
+        """Play all of it, and wait for the captions.
+
+        Raises `ValueError` for a language that the gateway does not have, `Refused`, and
+        `ConnectionError`. Cancelling ends it at once.
+        """
+        before = await tokens(self.url, self._key)
+        try:
+            await self._play()
+            self.tokens = _since(before, await tokens(self.url, self._key))
+        except ExceptionGroup as group:
+            fault: Exception | None = group.subgroup((OSError, Refused))
+            if fault is None:
+                raise
+            while isinstance(fault, ExceptionGroup):
+                fault = fault.exceptions[0]
+            raise fault from None
+        finally:
+            self._board.clear()
+
+    async def compare(self) -> None:
+        """Have the final texts alone translated, as if nobody had seen them grow. Raises as `play`.
+
+        One after the other, in a room of their own.
+        """
+        before = await tokens(self.url, self._key)
+        found: dict[tuple[str, str], str] = {}
+        async with connect(
+            self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S,
+            key=self._key,
+        ) as client:  # fmt: skip
+            for one in self.utterances:
+                try:
+                    id = await _insist(client, one)
+                except Refused:
+                    continue
+                for lang in self.to:
+                    try:
+                        found[one.id, lang] = (await client.caption(id, lang)).text
+                    except NotTranslated:
+                        found[one.id, lang] = ""
+        self.tokens_offline = _since(before, await tokens(self.url, self._key))
+        self.offline = found
+
+    async def _play(self) -> None:
+        async with AsyncExitStack() as stack:
+            speakers: list[tuple[Client, list[ScriptUtterance]]] = []
+            for name, lines in _speakers(self.utterances).items():
+                socket = connect(
+                    self.url, room=self.room, role="speak", source=lines[0].lang, speaker=name,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
+                )  # fmt: skip
+                speakers.append((await stack.enter_async_context(socket), lines))
+            welcome = speakers[0][0].welcome
+            self.engine = welcome.engine
+            offered(self.to, welcome.languages)
+            readers: list[tuple[Client, str, View]] = []
+            for lang, view in self._watches:
+                socket = connect(
+                    self.url, room=self.room, role="view", to=(lang,), view=view,
+                    answer_s=PARTING_S, patience_s=PATIENCE_S, key=self._key,
+                )  # fmt: skip
+                readers.append((await stack.enter_async_context(socket), lang, view))
+            self._begun = time.monotonic()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for client, lang, view in readers:
+                        tasks.create_task(self._read(client, lang, view))
+                    said = [tasks.create_task(self._speak(*one)) for one in speakers]
+                    await asyncio.wait(said)
+                    for client, _, _ in readers:  # its answer comes behind all captions
+                        await client.bye()
+                self.whole = True
+            finally:
+                self.seconds = self._now()
+
+    async def _speak(self, client: Client, lines: Sequence[ScriptUtterance]) -> None:
+        """Say what one speaker says, each text when its time has come."""
+        for number, line in enumerate(lines, 1):
+            id = f"{client.welcome.session}-{number}"
+            await self._until(line.t0)
+            began = self._now()
+            sent: list[RecogniserUpdate] = []
+            for update in line.updates:
+                await self._until(update.at)
+                at = self._now()
+                try:
+                    await client.say(
+                        update.text, id=id, final=False, lang=line.lang, t0=line.t0, t1=update.at
+                    )
+                except Refused:  # the next one says it all
+                    self.refused += 1
+                else:
+                    sent.append(RecogniserUpdate(at, update.text))
+            await self._until(line.t1)
+            at = self._now()
+            try:
+                await _insist(client, line, id=id)
+            except Refused as exc:
+                self.refused += 1
+                self._board.complain(str(exc))
+            else:
+                self._said[id] = replace(line, t0=began, t1=at, updates=tuple(sent))
+        await client.bye()
+
+    async def _read(self, client: Client, lang: str, view: View) -> None:
+        watch = self._watches[lang, view]
+        shows = view == self.views[0]
+        async for event in client:
+            watch.note(event, self._now())
+            if shows:
+                self._board.show(event, lang, watch)
+
+    async def _until(self, at: float) -> None:
+        wait = at - self._now()
+        self.late = max(self.late, -wait)
+        if wait > 0:
+            await asyncio.sleep(wait)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
+
+
+class _Board:
+    """Captions of all languages on one screen: the newest of each grows in a line of its own."""
+
+    def __init__(self, screen: Screen | None, to: Sequence[str]) -> None:
+        self._screen = screen
+        self._to = to
+        self._growing: dict[str, str] = {}
+
+    def show(self, event: ServerMessage, lang: str, watch: ScreenRecorder) -> None:
+        if self._screen is None:
+            return
+        match event:
+            case Source() if lang == self._to[0]:
+                self._screen.finish(f"{event.speaker or 'Speaker'}: {event.text}")
+            case Final():
+                self._growing.pop(lang, None)
+                self._screen.finish(f"[{lang}] {event.text}")
+            case Delta():
+                shown = watch.history(event.id, lang)
+                self._growing[lang] = shown[-1].text if shown else ""
+            case _:
+                return
+        self._draw()
+
+    def complain(self, text: str) -> None:
+        if self._screen is not None:
+            self._screen.finish(f"! {text}")
+
+    def clear(self) -> None:
+        self._growing.clear()
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._screen is not None:
+            growing = [lang for lang in self._to if lang in self._growing]
+            self._screen.draw([f"[{lang}] {self._growing[lang]}" for lang in growing])
+
+
+def _speakers(utterances: Iterable[ScriptUtterance]) -> dict[str | None, list[ScriptUtterance]]:
+    found: dict[str | None, list[ScriptUtterance]] = {}
+    for one in utterances:
+        found.setdefault(one.speaker, []).append(one)
+    return found
+
+
+def offered(to: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `ValueError` where the gateway cannot translate into one of these languages."""
+    missing = [lang for lang in to if languages.match(lang, known) is None]
+    if missing:
+        raise ValueError(
+            f"This gateway does not have {', '.join(missing)}. It has: {', '.join(known)}."
+        )
+
+
+async def _insist(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
+    """Say a final text until the gateway has a place for it; its id. Raises `Refused`."""
+    while True:
+        try:
+            return await client.say(
+                line.text, id=id, lang=line.lang, speaker=line.speaker, t0=line.t0, t1=line.t1
+            )
+        except Refused as exc:
+            if not exc.error.retry:
+                raise
+            ms = exc.error.retry_ms
+            await asyncio.sleep(RETRY_S if ms is None else ms / 1000)
+
+
+async def tokens(url: str, key: str | None = None) -> float | None:
+    """Tokens that the gateway's engine has made so far, or None where it does not tell."""
+    scheme, place, path, _, _ = urlsplit(url if "://" in url else f"ws://{url}")
+    scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
+    path = path.removesuffix("/v1/ws").rstrip("/") + "/metrics"
+    where = urlunsplit((scheme, place, path, "", ""))
+    try:
+        async with httpx2.AsyncClient(timeout=METRICS_S) as http:
+            shown = {} if key is None else {"authorization": f"Bearer {key}"}
+            answer = await http.get(where, headers=shown)
+    except httpx2.HTTPError:
+        return None
+    counter = re.search(r"^gateway_tokens_total ([\d.e+]+)$", answer.text, re.MULTILINE)
+    return float(counter[1]) if counter else None
+
+
+def _since(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before

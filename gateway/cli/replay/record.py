@@ -1,0 +1,128 @@
+"""A live room written down as it goes, in the form that can be played again.
+
+Owns: the socket of a recording, and what of the room goes into the file. Must not know: what will
+be done with it.
+
+Times are those at which things arrived here. What a reader of the spoken language was shown while
+an utterance grew are its updates. An utterance that is taken back while it is remembered is not
+written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gateway.cli.replay.play import offered
+from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
+from gateway.cli.replay.watch import ScreenRecorder
+from gateway.client import connect
+from gateway.protocol.messages import Cancelled, Edited, Retracted, ServerMessage, Source
+from gateway.text import languages
+
+KEPT = 1000
+"""Utterances that may still change before they are written; a room remembers as many."""
+
+
+class Recorder:
+    """Utterances of a room, given to ``write`` one by one when they will not change any more."""
+
+    def __init__(
+        self, langs: Sequence[str], write: Callable[[ScriptUtterance], None], *, kept: int = KEPT
+    ) -> None:
+        self.written = 0
+        self._watch = ScreenRecorder(langs)
+        self._write = write
+        self._kept = kept
+        self._came: dict[str, float] = {}
+
+    def note(self, event: ServerMessage, at: float) -> None:
+        """Take an event that came at ``at``, in seconds since the recording began."""
+        at = round(at, 3)
+        self._watch.note(event, at)
+        match event:
+            case Source():
+                self._came[event.id] = at
+                if len(self._came) > self._kept:
+                    self._put(next(iter(self._came)))
+            case Edited() if event.id in self._came:
+                self._edit(event, at)
+            case Retracted():
+                self._came.pop(event.id, None)
+                self._watch.forget(event.id)
+            case Cancelled(lang=None) if event.id not in self._came:
+                self._watch.forget(event.id)  # it was never said to its end
+            case _:
+                pass
+
+    def end(self) -> None:
+        """Write what is left."""
+        for id in list(self._came):
+            self._put(id)
+
+    def _edit(self, event: Edited, at: float) -> None:
+        source = self._watch.sources[event.id]
+        if languages.same(event.lang, source.lang):
+            self._watch.sources[event.id] = msgspec.structs.replace(source, text=event.text)
+        else:
+            self._watch.correct(event.id, event.lang, event.text, at)
+
+    def _put(self, id: str) -> None:
+        source, end = self._watch.sources[id], self._came.pop(id)
+        updates: list[RecogniserUpdate] = []
+        shown = {}
+        for lang in self._watch.langs:
+            history = self._watch.history(id, lang)
+            if not languages.same(lang, source.lang):
+                if history:
+                    shown[lang] = history
+                continue
+            updates += [
+                RecogniserUpdate(one.at, one.text)
+                for one in history
+                if one.at <= end and not one.ended and one.text.strip()
+            ]
+        begin = updates[0].at if updates else end
+        for history in shown.values():
+            begin = min(begin, history[0].at)
+        self._watch.forget(id)
+        self._write(
+            ScriptUtterance(
+                id=id,
+                lang=source.lang,
+                text=source.text,
+                t0=begin,
+                t1=end,
+                updates=tuple(updates),
+                speaker=source.speaker,
+                shown=shown,
+            )
+        )
+        self.written += 1
+
+
+async def record(
+    url: str,
+    room: str,
+    langs: Sequence[str],
+    recorder: Recorder,
+    said: Callable[[Source], None] = lambda _: None,
+    key: str | None = None,
+) -> None:
+    """Read a room from now until its gateway ends it or this is cancelled.
+
+    ``said`` hears every original, ``key`` is what the gateway asks for. What was said before has no
+    times any more and is left out.
+
+    Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
+    """
+    async with connect(url, room=room, role="view", view="live", key=key) as client:
+        offered(langs, client.welcome.languages)
+        await client.want(*langs, backfill=0)
+        begun = time.monotonic()
+        async for event in client:
+            recorder.note(event, time.monotonic() - begun)
+            if isinstance(event, Source):
+                said(event)

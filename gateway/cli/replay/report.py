@@ -1,0 +1,215 @@
+"""What a replay was worth, for people and for programs.
+
+Owns: the report, its table, and the log of SimulEval. Must not know: sockets, how captions came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict
+
+from gateway.cli.replay import measure, score
+from gateway.cli.replay.measure import CaptionMetrics, Percentiles, ReaderRecord
+from gateway.cli.replay.play import Player
+from gateway.cli.replay.script import ScriptUtterance
+from gateway.protocol.messages import View
+from gateway.text import units
+
+
+class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
+    """One language in one view.
+
+    ``bleu``, ``chrf``    of the finals, against the references, where there are any
+    ``offline``  how much higher (or lower, below 0) the chrF is than that of the same texts
+                 translated without having been seen growing
+    ``same``     share of the finals that are what they are without
+    """
+
+    lang: str
+    view: View
+    bleu: float | None = None
+    chrf: float | None = None
+    offline: float | None = None
+    same: float | None = None
+
+
+class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one replay.
+
+    ``late_ms``  the most that anything was said too late by; ``refused`` texts were not taken
+    ``tokens``   that the engine made, and for the final texts alone; None where it was not asked
+    ``whole``    False where it was cut short
+    """
+
+    engine: str
+    whole: bool
+    utterances: int
+    seconds: float
+    late_ms: float
+    refused: int
+    tokens: float | None = None
+    tokens_offline: float | None = None
+    rows: tuple[ReplayRow, ...] = ()
+
+    @property
+    def tokens_ratio(self) -> float | None:
+        """Engine tokens for each token that the final texts alone take."""
+        if self.tokens is None or not self.tokens_offline:
+            return None
+        return self.tokens / self.tokens_offline
+
+
+def made(player: Player) -> ReplayReport:
+    """The report of a replay, as far as it came."""
+    return ReplayReport(
+        engine=player.engine,
+        whole=player.whole,
+        utterances=len(player.utterances),
+        seconds=player.seconds,
+        late_ms=1000 * player.late,
+        refused=player.refused,
+        tokens=player.tokens,
+        tokens_offline=player.tokens_offline,
+        rows=tuple(
+            row(player.readings(lang, view), lang, view, player.offline)
+            for lang in player.to
+            for view in player.views
+        ),
+    )
+
+
+def row(
+    readings: Sequence[ReaderRecord],
+    lang: str,
+    view: View,
+    offline: Mapping[tuple[str, str], str] | None = None,
+) -> ReplayRow:
+    """The figures of what one reader saw; ``offline`` has translations by (utterance, language)."""
+    found = measure.figures(readings, lang)
+    made = {one.said.id: one.final.text if one.final else "" for one in readings}
+    whole = ReplayRow(**asdict(found), lang=lang, view=view)
+    references = {
+        one.said.id: text for one in readings if (text := one.said.references.get(lang)) is not None
+    }
+    ids = [id for id in made if id in references]
+    if ids and score.available():
+        right = [references[id] for id in ids]
+        kept = [made[id] for id in ids]
+        chrf = score.chrf(kept, right)
+        whole = msgspec.structs.replace(whole, bleu=score.bleu(kept, right, lang), chrf=chrf)
+        if offline is not None:
+            alone = score.chrf([offline.get((id, lang), "") for id in ids], right)
+            whole = msgspec.structs.replace(whole, offline=chrf - alone)
+    if offline is not None and made:
+        same = sum(offline.get((id, lang), "") == text for id, text in made.items())
+        whole = msgspec.structs.replace(whole, same=same / len(made))
+    return whole
+
+
+HEADS = (
+    *("lang", "view", "captions", "failed", "lost", "erasure", "updates"),
+    *("first p50", "p95", "final p50", "p95", "LAAL", "source"),
+    *("BLEU", "chrF", "offline", "same"),
+)
+"""What the columns of the table are called; ``docs/captions.md`` explains them."""
+
+
+def table(report: ReplayReport) -> str:
+    """The report for people."""
+    cells = [HEADS, *(_cells(one) for one in report.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        f"{report.utterances} utterances in {report.seconds:.0f} s on {report.engine or '?'}"
+        + ("" if report.whole else ", cut short")
+        + f"; said at most {report.late_ms:.0f} ms late, {report.refused} texts refused"
+    ]
+    if report.tokens is not None:
+        text = f"{report.tokens:.0f} engine tokens"
+        if report.tokens_ratio is not None:
+            text += f", {report.tokens_ratio:.2f} for each of the final texts alone"
+        lines.append(text)
+    if not score.available():
+        lines.append("BLEU and chrF need sacrebleu: pip install 'caption-gateway[tools]'")
+    lines += [
+        "  ".join(
+            cell.ljust(width) if number < 2 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines)
+
+
+def _cells(one: ReplayRow) -> tuple[str, ...]:
+    return (
+        one.lang,
+        one.view,
+        *(str(count) for count in (one.captions, one.failed, one.lost)),
+        _number(one.erasure, 3),
+        _number(one.updates, 1),
+        *_pair(one.agreed_ms),
+        *_pair(one.final_ms),
+        *(_number(value, 0) for value in (one.laal_ms, one.laal_source_ms)),
+        *(_number(value, 1) for value in (one.bleu, one.chrf)),
+        "-" if one.offline is None else f"{one.offline:+.2f}",
+        "-" if one.same is None else f"{one.same:.0%}",
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _pair(spread: Percentiles | None) -> tuple[str, str]:
+    return ("-", "-") if spread is None else (f"{spread.p50:.0f}", f"{spread.p95:.0f}")
+
+
+# --- SimulEval -----------------------------------------------------------------------------------
+
+
+def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, object]]:
+    """The finished captions as lines of SimulEval's ``instances.log`` (OmniSTEval reads it too).
+
+    One delay for each word of the prediction, or each character in scripts without spaces, which
+    is then also written without spaces.
+    """
+    spaced = units.spaced(lang)
+    good = [one for one in readings if one.final is not None]
+    found: list[dict[str, object]] = []
+    for index, reading in enumerate(good):
+        said, text = reading.said, reading.shown[-1].text
+        words = measure.counted(text, spaced=spaced)
+        delays, elapsed = measure.delays(reading, spaced=spaced)
+        found.append(
+            {
+                "index": index,
+                "prediction": (" " if spaced else "").join(words),
+                "delays": [round(one, 1) for one in delays],
+                "elapsed": [round(one, 1) for one in elapsed],
+                "prediction_length": len(words),
+                "reference": _reference(said, lang),
+                "source": said.text,
+                "source_length": round(1000 * (said.t1 - said.t0), 1),
+            }
+        )
+    return found
+
+
+def _reference(said: ScriptUtterance, lang: str) -> str:
+    text = said.references.get(lang, "")
+    return text if units.spaced(lang) else "".join(text.split())
+
+
+def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:
+    """``FOLDER/LANG/instances.log`` and the references it was made with. Raises `OSError`."""
+    for lang, found in readings.items():
+        place = folder / lang
+        place.mkdir(parents=True, exist_ok=True)
+        rows = instances(found, lang)
+        log = b"".join(msgspec.json.encode(one) + b"\n" for one in rows)
+        (place / "instances.log").write_bytes(log)
+        references = "".join(f"{one['reference']}\n" for one in rows)
+        (place / "references.txt").write_text(references, "utf-8")

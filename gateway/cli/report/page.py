@@ -1,0 +1,98 @@
+"""A report as one HTML file: headings, text, tables and charts, and nothing from elsewhere.
+
+Owns: the page and its style. Must not know: what it reports. It has no script, and its policy
+forbids every resource, so that it can be opened anywhere and sent to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import msgspec
+
+from gateway.cli.report.table import Cell, number
+
+STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:1rem 0}"
+    "th,td{padding:.2rem .7rem;border-bottom:1px solid #8886;text-align:right}"
+    "th:first-child,td:first-child,.words{text-align:left}caption{text-align:left;font-weight:bold}"
+    "h1{overflow-wrap:anywhere;font-size:clamp(1.3rem,6vw,2rem)}"
+    ".wide{overflow-x:auto}.note{opacity:.8}"
+    "svg{min-width:36rem;max-width:100%;height:auto}"
+    ".bad{border-left:.3rem solid #c33;padding-left:.7rem}"
+    "pre{overflow-x:auto;padding:.7rem;border:1px solid #8886}"
+)
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows under heads, with a caption."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a page: its text (one paragraph each), then tables, then charts (SVG), then text as
+    it stands, such as a command or a file. ``warnings`` come first, and are marked."""
+
+    head: str
+    warnings: Sequence[str] = ()
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    charts: Sequence[str] = ()
+    verbatim: Sequence[str] = ()
+
+
+def html(title: str, sections: Sequence[Section], *, lang: str = "en") -> str:
+    """The page."""
+    parts = [
+        f'<!doctype html>\n<html lang="{escape(lang)}"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">',
+        '<meta name="viewport" content="width=device-width,initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>",
+        f"<h1>{escape(title)}</h1>",
+    ]
+    for section in sections:
+        parts.append(f"<section><h2>{escape(section.head)}</h2>")
+        parts += [f'<p class="bad">{escape(line)}</p>' for line in section.warnings]
+        parts += [f"<p>{escape(line)}</p>" for line in section.text]
+        parts += [_table(table) for table in section.tables]
+        parts += [f'<div class="wide">{chart}</div>' for chart in section.charts]
+        parts += [f"<pre>{escape(block)}</pre>" for block in section.verbatim]
+        parts.append("</section>")
+    return "\n".join([*parts, "</main></body></html>\n"])
+
+
+def _table(table: Table) -> str:
+    classes = [
+        ' class="words"' if any(_words(row[place]) for row in table.rows) else ""
+        for place in range(len(table.heads))
+    ]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>'
+        for kind, name in zip(classes, table.heads, strict=True)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{kind}>{escape(number(cell))}</td>"
+            for kind, cell in zip(classes, row, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    return (
+        f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _words(cell: Cell) -> bool:
+    """Whether a cell is text to be read, and no figure with its unit."""
+    return isinstance(cell, str) and " " in cell

@@ -1,0 +1,136 @@
+"""One text on a terminal in several languages, translated here or by a running gateway.
+
+Owns: the engine that is started for it, and what is shown of each language. Must not know: the
+command line, where complaints go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from gateway.cli.console.terminal import Screen
+from gateway.client import Captions, NotTranslated, Refused, connect
+from gateway.core.validation import clean
+from gateway.engines.base.engine import Engine
+from gateway.engines.profiles import Profile
+from gateway.engines.registry import build
+from gateway.errors import ClientFault, ErrorCode, GatewayError
+from gateway.job import Job
+from gateway.protocol.messages import Cancelled, Delta, Error, Failed, Final
+from gateway.server.runtime.detection import Detector
+from gateway.settings.catalogue import Settings
+from gateway.text import languages
+
+PATIENCE_S = 30.0
+"""Seconds to try to come back to a gateway that is gone."""
+
+
+class CaptionPrinter:
+    """One text on the screen in several languages, each with its translation or what went wrong.
+
+    :param complain: told of each language that has no translation
+    """
+
+    def __init__(
+        self, screen: Screen, targets: Sequence[str], complain: Callable[[str], object]
+    ) -> None:
+        self.targets = targets
+        self._screen = screen
+        self._complain = complain
+        self._shown: dict[str, str | Exception] = {}
+
+    def show(self, lang: str, text: str | Exception) -> None:
+        """The text so far; the last call for a language is how it ends."""
+        self._shown[lang] = text
+        shown = [lang for lang in self.targets if lang in self._shown]
+        self._screen.draw([self._line(lang) for lang in shown])
+
+    def end(self) -> int:
+        """Print everything in the order it was asked for; the exit status."""
+        self._screen.draw([])
+        status = 0
+        for lang in self.targets:
+            if isinstance(self._shown[lang], Exception):
+                self._complain(self._line(lang))
+                status = 1
+            else:
+                self._screen.finish(self._line(lang))
+        return status
+
+    def _line(self, lang: str) -> str:
+        return f"[{lang}] {self._shown[lang]}" if len(self.targets) > 1 else str(self._shown[lang])
+
+
+async def ask(
+    text: str, url: str, source: str | None, key: str | None, out: CaptionPrinter
+) -> None:
+    """Let a running gateway translate. Raises `Refused` and `ConnectionError`."""
+    captions = Captions()
+    left = set(out.targets)
+    async with connect(
+        url, to=out.targets, source=source, patience_s=PATIENCE_S, key=key
+    ) as client:
+        id = await client.say(text)
+        async for event in client:
+            captions.fold(event)
+            match event:
+                case Delta():
+                    out.show(event.lang, captions[id, event.lang].text)
+                case Final():
+                    out.show(event.lang, event.text)
+                    left.discard(event.lang)
+                case Failed() | Cancelled(lang=str()):
+                    out.show(str(event.lang), NotTranslated(event))
+                    left.discard(str(event.lang))
+                case Error():
+                    raise Refused(event)
+            if not left:
+                break
+
+
+async def translate(text: str, settings: Settings, source: str | None, out: CaptionPrinter) -> None:
+    """Translate in this process: the engine is started, used once and closed.
+
+    Raises `ClientFault` for what it cannot translate, and what the start of an engine raises.
+    """
+    engine = build(settings)
+    try:
+        text = clean(text)
+        if not text:
+            raise ClientFault(ErrorCode.EMPTY_TEXT, "There is nothing to translate.")
+        source = languages.normalise(source or _spoken(text, settings, engine.profile))
+        pairs = [engine.profile.resolve(source, target) for target in out.targets]
+        await engine.start()
+        async with asyncio.TaskGroup() as tasks:
+            for target, (spoken, made) in zip(out.targets, pairs, strict=True):
+                job = Job(id=target, text=text, source=spoken, target=made)
+                tasks.create_task(_stream(engine, job, out))
+    finally:
+        await engine.aclose()
+
+
+async def _stream(engine: Engine, job: Job, out: CaptionPrinter) -> None:
+    text = ""
+    try:
+        async with aclosing(engine.translate(job)) as chunks:
+            async for chunk in chunks:
+                text = chunk.text if chunk.reset else text + chunk.text
+                out.show(job.id, text)
+    except GatewayError as fault:
+        out.show(job.id, fault)
+    else:
+        out.show(job.id, text)
+
+
+def _spoken(text: str, settings: Settings, profile: Profile) -> str:
+    """Return the language of a text of which nobody named it. Raises `ClientFault`."""
+    lang = settings.lang or Detector(profile.sources)(text)
+    if lang is None:
+        raise ClientFault(
+            ErrorCode.LANG_UNSUPPORTED,
+            "The language of this text could not be detected.",
+            "Name it, such as --from en.",
+        )
+    return lang

@@ -1,0 +1,305 @@
+"""``gateway tune``: where a load comes from, and where what was found goes.
+
+Owns: the flags, files and networks of the command. Must not know: what a load is made of, how steps
+are taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.cli.console.args import count, positive, tags
+from gateway.cli.console.terminal import columns
+from gateway.errors import EngineFault
+from gateway.settings.catalogue import Settings, SettingsError
+from gateway.text import languages
+
+if TYPE_CHECKING:
+    from gateway.cli.loadtest.scrape import Scraper
+    from gateway.cli.tune.load import Load
+    from gateway.engines.profiles import Profile
+
+EVERY_S = 1.0
+"""Seconds between two scrapes."""
+
+LEAST_S = 2.0
+"""Seconds of a step: those that count are whole ones, after the first."""
+
+BYTES = 256 * 1024 * 1024
+"""The largest file that is read."""
+
+USUAL = ("de", "fr", "es", "ja", "zh")
+"""Languages that are read where none are named, as far as the model has them."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command, but for those of settings."""
+    load = parser.add_argument_group("load", "Where it is known from; one of them.")
+    load.add_argument("--metrics", metavar="FILE", help="scrapes of /metrics, each after `# at "
+                      "SECONDS`, or Prometheus' answer to query_range")  # fmt: skip
+    load.add_argument("--watch", type=positive, metavar="SECONDS",
+                      help="scrape the gateway at --url for so long")  # fmt: skip
+    load.add_argument("--replay", metavar="FILE", help="a recorded meeting, as of gateway record")
+    load.add_argument("--describe", metavar="TEXT", help="'16 streams, 5-40 words, 3 languages, "
+                      "partials', or '4 a second, ...'")  # fmt: skip
+    more = parser.add_argument_group("more about it")
+    more.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    more.add_argument("--keep", metavar="FILE", help="write what --watch read, for --metrics")
+    more.add_argument("--times", type=count, default=1, metavar="N",
+                      help="parallel copies of the replayed meeting; default: 1")  # fmt: skip
+    more.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
+                      help="the languages of the replayed file's columns")  # fmt: skip
+    more.add_argument("--whole", action="store_true",
+                      help="replayed texts come whole, and do not grow")  # fmt: skip
+    more.add_argument("--from", dest="source", metavar="LANG",
+                      help="spoken language; default: en, or that of the recording")  # fmt: skip
+    more.add_argument("--to", type=tags, default=(), metavar="LANG[,LANG]",
+                      help="languages read; default: as many as the load has")  # fmt: skip
+    more.add_argument("--text", metavar="FILE", help="sentences, one a line, that loads are made "
+                      "of; default: a meeting")  # fmt: skip
+    more.add_argument("--force-uniform", action="store_true",
+                      help="go on although all texts are of one length")  # fmt: skip
+    steps = parser.add_argument_group("steps")
+    steps.add_argument("--seconds", type=_seconds, default=20.0, help="of each; default: 20")
+    steps.add_argument("--try", dest="values", type=_values, action="append", default=[],
+                       metavar="SETTING=N[,N]", help="only these settings, and these values of "
+                       "them; default: max_num_seqs=1,2,4,8,16,32,64 and "
+                       "max_num_batched_tokens=512,2048,8192,16384; of the embedded engine "
+                       "batch and inter_threads")  # fmt: skip
+    steps.add_argument("--json", metavar="FILE", help="write all figures")
+    steps.add_argument("--toml", metavar="FILE", help="write the settings, for gateway serve")
+
+
+def run(
+    args: argparse.Namespace,
+    settings: Settings,
+    *,
+    key: str | None,
+    out: Callable[[str], None],
+    note: Callable[[str], None],
+) -> int:
+    """Search, and report what was found until then, however it ends; return the exit status.
+
+    :param out: takes the report
+    :param note: takes a line about what is being done
+
+    Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
+    """
+    from gateway.cli.tune import load as loads
+    from gateway.cli.tune import report
+    from gateway.cli.tune.sweep import Sweep, knobs, loop
+
+    files = {name: Path(getattr(args, name)) for name in ("json", "toml", "keep")
+             if getattr(args, name)}  # fmt: skip
+    for path in files.values():
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory; name a file in it.")
+    chosen = knobs(settings, dict(args.values))
+    engine, profile = asyncio.run(_known(settings))
+    load = _load(args, profile, key=key, note=note, keep=files.get("keep"))
+    forced = False
+    try:
+        loads.check(load)
+    except loads.Uniform as fault:
+        if not args.force_uniform:
+            raise
+        forced = True
+        note(f"Forced: {fault}")
+    to = _targets(args.to, load, profile)
+    note(f"{load.told}; into {', '.join(to)}")
+    if load.few:
+        note(load.few)
+    sweep = Sweep(settings, load, to, say=note)
+    status = 0
+    try:
+        with asyncio.Runner(loop_factory=loop(settings)) as runner:
+            runner.run(sweep.run(chosen))
+    except KeyboardInterrupt:
+        status = 130
+    except (EngineFault, OSError) as fault:
+        if not sweep.tried:
+            raise
+        note(f"It ends here: {fault}")
+        status = 1
+    if not sweep.tried:
+        return status
+    found = report.made(engine, load, sweep.tried, forced=forced)
+    out(report.text(found, columns(sys.stdout)))
+    for name, text in (
+        ("json", msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"),
+        ("toml", found.toml),
+    ):
+        if name in files:
+            files[name].write_text(text, encoding="utf-8")
+    return status
+
+
+async def _known(settings: Settings) -> tuple[str, Profile]:
+    """Name and profile of the engine; no model is loaded."""
+    from gateway.engines.registry import build
+
+    engine = build(settings)
+    try:
+        return engine.name, engine.profile
+    finally:
+        await engine.aclose()
+
+
+def _load(
+    args: argparse.Namespace,
+    profile: Profile,
+    *,
+    key: str | None,
+    note: Callable[[str], None],
+    keep: Path | None,
+) -> Load:
+    """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
+    from gateway.cli.replay import play
+    from gateway.cli.tune import history
+    from gateway.cli.tune import load as loads
+
+    given = [name for name in ("metrics", "watch", "replay", "describe") if getattr(args, name)]
+    if len(given) != 1:
+        raise SettingsError(
+            "Which load? Name one of --metrics FILE, --watch SECONDS, --replay FILE and --describe"
+            " '16 streams, 5-40 words, 3 languages, partials'."
+        )
+    if args.replay:
+        meeting = play.load(Path(args.replay), langs=args.columns, source=args.source)
+        langs = {lang for one in meeting for lang in one.references}
+        return loads.replayed(
+            meeting,
+            args.seconds,
+            times=args.times,
+            languages=max(1, len(langs)),
+            partials=not args.whole,
+        )
+    lang = languages.normalise(args.source or "en")
+    if not any(profile.supports(lang, target) for target in profile.targets):
+        raise ValueError(
+            f"This model translates nothing from {lang}; say what is spoken with --from LANG."
+        )
+    lines = _lines(args.text, lang)
+    if args.describe:
+        return loads.imagined(loads.described(args.describe), args.seconds, lines, lang, Random(0))
+    if args.metrics:
+        text = _read(Path(args.metrics))
+    else:
+        text = _watched(args.url, args.watch, key, note)
+    if keep is not None:
+        keep.write_text(text, encoding="utf-8")
+    try:
+        recorded = history.recorded(history.parse(text))
+    except ValueError as exc:
+        raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
+    return loads.remembered(recorded, args.seconds, lines, lang, Random(0))
+
+
+def _lines(name: str | None, lang: str) -> list[str]:
+    """Return what is said: the lines of a file, else the meeting of the demo page."""
+    from gateway.cli.report import text
+    from gateway.server.routes.page import FOLDERS
+
+    meetings = (folder / "meeting" / f"{lang}.txt" for folder in FOLDERS)
+    path = Path(name) if name else next((one for one in meetings if one.is_file()), None)
+    if path is None:
+        raise ValueError(f"There are no sentences in {lang} here; name a file of some with --text.")
+    return text.lines(path)
+
+
+def _targets(asked: Sequence[str], load: Load, profile: Profile) -> tuple[str, ...]:
+    """Return what is read. Raises `ValueError`, `ClientFault` where it is not translated."""
+    source = load.plan.source
+    if asked:
+        for target in asked:
+            profile.resolve(source, languages.normalise(target))
+        return tuple(languages.normalise(target) for target in asked)
+    known = dict.fromkeys((*(one for one in USUAL if one in profile.targets), *profile.targets))
+    able = [one for one in known if one != source and profile.supports(source, one)]
+    if len(able) < load.languages:
+        raise ValueError(
+            f"This load has {load.languages} languages, and the model has {len(able)} to translate"
+            f" {source} into: say --to {','.join(able[:3])}"
+        )
+    return tuple(able[: load.languages])
+
+
+def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], None]) -> str:
+    """Return scrapes of a running gateway, as `history` reads them. Ctrl-C ends it early.
+
+    Raises `OSError` where there is no gateway, `ValueError` for an address that is none.
+    """
+    from gateway.cli.loadtest.scrape import Scraper
+
+    found: list[str] = []
+    scraper = Scraper(url, key)
+    note(f"{url} is watched for {seconds:g} s; Ctrl-C ends it early")
+    try:
+        asyncio.run(_watch(scraper, url, seconds, note, found))
+    except KeyboardInterrupt:
+        note("ended early")
+    return "\n".join(found) + "\n"
+
+
+async def _watch(
+    scraper: Scraper, url: str, seconds: float, note: Callable[[str], None], found: list[str]
+) -> None:
+    """Add scrapes to ``found`` until the time is over."""
+    until = time.monotonic() + seconds
+    gone = False
+    while True:
+        try:
+            text = await scraper.fetch()
+        except OSError as exc:
+            if not found:
+                raise OSError(f"{url}: {exc}") from exc
+            if not gone:  # it may be starting again
+                note(f"{exc} It is tried again")
+            gone = True
+        else:
+            gone = False
+            kept = [line for line in text.splitlines() if line.startswith("gateway_")]
+            if not kept:
+                raise ValueError(f"{url} is not of a gateway: its /metrics has no gateway_...")
+            found += (f"# at {time.time():.3f}", *kept)
+        if time.monotonic() >= until:
+            return
+        await asyncio.sleep(EVERY_S)
+
+
+def _read(path: Path) -> str:
+    if path.stat().st_size > BYTES:
+        raise ValueError(f"{path} is larger than {BYTES} bytes.")
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}.") from exc
+
+
+def _seconds(text: str) -> float:
+    value = positive(text)
+    if value < LEAST_S:
+        raise argparse.ArgumentTypeError(f"a step takes {LEAST_S:g} s or more")
+    return value
+
+
+def _values(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, values = text.partition("=")
+    try:
+        found = tuple(sorted({count(value) for value in values.split(",") if value.strip()}))
+    except ValueError:
+        found = ()
+    if not found or not name.strip():
+        raise argparse.ArgumentTypeError("it is SETTING=N,N,...: say e.g. max_num_seqs=8,16,32")
+    return name.strip().replace("-", "_"), found

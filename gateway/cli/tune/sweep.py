@@ -1,0 +1,343 @@
+"""All steps of a search: which settings are tried, on which engines, in which order.
+
+Owns: the settings that an engine can be tuned by, starting and closing engines, a gateway around
+them, the order of the steps. Must not know: what makes a step better, where results go.
+
+A step is `gateway bench load` on a gateway in this process. Two settings are looked at, one after
+the other: first how many jobs are done at once, then what else there is, with the best of the
+first. Not all pairs: the second matters where the first is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from statistics import median
+
+import msgspec
+import uvicorn
+from msgspec.structs import replace
+
+from gateway.cli.loadtest import report
+from gateway.cli.loadtest import run as bench
+from gateway.cli.report.stats import Histogram
+from gateway.cli.tune.load import Load
+from gateway.cli.tune.steps import Figures, Tried, Verdict, best, compare, rises
+from gateway.engines.base.engine import Engine, EngineWrapper, Sink
+from gateway.engines.registry import build
+from gateway.errors import EngineFault
+from gateway.job import Job
+from gateway.server.app import create_app
+from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.settings.catalogue import Settings, SettingsError
+
+PLACES = (1, 2, 4, 8, 16, 32, 64)
+"""Jobs at once."""
+
+TOKENS = (512, 2048, 8192, 16384)
+"""Tokens of one step of the model."""
+
+LOOK_S = 0.25
+"""Seconds between two looks at the gateway's gauges."""
+
+FAILED = 0.5
+"""Share of captions that may fail. Where more do, nothing that was measured is a wait."""
+
+UNLIMITED = {
+    "stretch": 1e6,
+    "queue": 100_000,
+    "inflight": 4_096,
+    "job_s": 3_600.0,
+    "rate": 1e4,
+    "burst": 10_000,
+    "address_rate": 1e4,
+}
+"""Limits of the gateway that is measured. It leaves nothing out and refuses nothing, or a setting
+that is too slow would look quick."""
+
+
+class Knob(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting that is tried.
+
+    :param held: its values are jobs at once, and the dispatcher can hold an engine to any smaller
+        value: one start is enough
+    """
+
+    setting: str
+    values: tuple[int, ...]
+    held: bool = False
+
+
+def knobs(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) -> list[Knob]:
+    """Return the settings that this engine can be tuned by.
+
+    :param given: only these, with these values
+
+    Raises `SettingsError` for a setting that the engine cannot be tuned by.
+    """
+    if settings.engine == "ctranslate2":
+        cpus = _cpus()
+        threads = tuple(1 << n for n in range(cpus.bit_length()) if 1 << n < cpus)
+        found = [
+            Knob(setting="batch", values=PLACES[:6]),
+            Knob(setting="inter_threads", values=(*threads, cpus)),
+        ]
+    else:
+        found = [Knob(setting="max_num_seqs", values=PLACES, held=True)]
+        if settings.engine == "vllm":
+            found.append(Knob(setting="max_num_batched_tokens", values=TOKENS))
+    if not given:
+        return found
+    names = [knob.setting for knob in found]
+    if unknown := [name for name in given if name not in names]:
+        raise SettingsError(
+            f"The {settings.engine} engine is not tuned by {unknown[0]}, but by"
+            f" {' and '.join(names)}."
+        )
+    return [
+        replace(knob, values=tuple(sorted(given[knob.setting])))
+        for knob in found
+        if knob.setting in given
+    ]
+
+
+class Held(EngineWrapper):
+    """An engine that is given no more than ``most`` jobs at once; None: as many as it takes.
+
+    ``peak`` is how many it had at once.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.most: int | None = None
+        self.peak = 0
+
+    @property
+    def capacity(self) -> int:
+        whole = self.engine.capacity
+        return whole if self.most is None else min(self.most, whole)
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        super().submit(job, sink)
+        self.peak = max(self.peak, self.unfinished)
+
+
+@asynccontextmanager
+async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
+    """Serve an engine that was started on a free port of 127.0.0.1; yield its address."""
+    limits = replace(settings.limits, **UNLIMITED)
+    settings = replace(settings, limits=limits, certfile=None, keyfile=None)
+    listener = listen("127.0.0.1", 0, settings=settings)
+    app = create_app(
+        engine,
+        limits,
+        lang=settings.lang,
+        flow=settings.flow,
+        coalesce_s=settings.coalesce_ms / 1000,
+    )
+    server = GatewayServer(configure(app, settings), app.state.hub, 0.0)
+    task = asyncio.create_task(server._serve([listener]))
+    opened = asyncio.create_task(server.opened.wait())
+    try:
+        await asyncio.wait([task, opened], return_when=asyncio.FIRST_COMPLETED)
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        opened.cancel()
+        server.should_exit = True
+        app.state.hub.hurry()
+        await task
+
+
+def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the event loop that a gateway of these settings runs on."""
+    return uvicorn.Config(create_app, loop=settings.loop).get_loop_factory()
+
+
+async def measure(engine: Held, settings: Settings, load: Load, to: Sequence[str]) -> Figures:
+    """Put a load on a gateway around an engine, and return the figures.
+
+    Raises `EngineFault` where most captions fail, `OSError` where the load cannot be put on,
+    `ValueError` where nothing is said in it.
+    """
+    engine.peak = 0
+    async with serving(engine, settings) as url:
+        plan = replace(load.plan, url=url, langs=tuple(to), run=secrets.token_hex(4)).checked()
+        run = bench.LoadRun(plan, load.lines, every=LOOK_S)
+        return figures(await run.run(), run, engine.peak)
+
+
+def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
+    """Return the figures of a step. Raises `EngineFault` and `ValueError` as `measure`."""
+    plan, tally = found.plan, run.tally
+    wanted = (tally.counts["whole"] + tally.counts["unsent"]) * len(plan.langs)
+    if not wanted:
+        raise ValueError(
+            f"Nothing is said in {plan.seconds:g} s of this load. Take longer with --seconds."
+        )
+    if tally.counts["missed"] > FAILED * wanted:
+        codes = ", ".join(f"{code} {count}" for code, count in sorted(tally.errors.items()))
+        raise EngineFault(f"{tally.counts['missed']} of {wanted} captions failed: {codes}.")
+    first = Histogram()
+    first.merge(tally.times["first"])
+    first.merge(tally.times["grown"])
+
+    def metric(name: str) -> list[float]:
+        return [value for _, value in found.metrics.get(name, ())]
+
+    thrown = "gateway_engine_preemptions"
+    return Figures(
+        final=found.times["final"],
+        first=first.summary(),
+        made=found.rates["captions"],
+        asked=wanted / plan.seconds,
+        lost=found.errors_share,
+        growing=rises([ms for _, ms in found.courses.get("final", {}).get("p50", ())]),
+        token=1000 * median(metric(report.STEP) or [0.0]),
+        tokens=median(metric("gateway_tokens_total a second") or [0.0]),
+        running=peak,
+        waiting=round(max(metric("gateway_jobs_queued"), default=0.0)),
+        cache=max(metric("gateway_engine_kv_cache_usage"), default=0.0),
+        preemptions=round(found.after.get(thrown, 0.0) - found.before.get(thrown, 0.0)),
+        doubts=tuple(found.invalid),
+    )
+
+
+Measure = Callable[[Held, Settings, Load, Sequence[str]], Awaitable[Figures]]
+"""Puts a load on a gateway around an engine; see `measure`."""
+
+
+class Sweep:
+    """A search for the best settings under a load.
+
+    :param to: canonical tags of the languages that are read
+    :param say: called with a line about what is being done
+    :param build: makes an engine of settings
+    :param measure: measures one step
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        load: Load,
+        to: Sequence[str],
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        build: Callable[[Settings], Engine] = build,
+        measure: Measure = measure,
+    ) -> None:
+        self.settings = settings
+        self.tried: list[Tried] = []
+        """What was found so far, however it ended."""
+        self._load = load
+        self._to = to
+        self._say = say
+        self._build = build
+        self._measure = measure
+        self._held: Held | None = None  # an engine that is held to each value
+
+    async def run(self, knobs: Sequence[Knob]) -> None:
+        """Try one setting after the other, each with the best of those before.
+
+        Raises `EngineFault` and `OSError` where no step can be measured.
+        """
+        known: Figures | None = None
+        for knob in knobs:
+            known = await self._try(knob, known)
+
+    async def _try(self, knob: Knob, known: Figures | None) -> Figures:
+        """Find the best value of a setting and take it over; return its figures.
+
+        :param known: what was measured with the usual value already
+        """
+        usual = getattr(self.settings, knob.setting) or knob.values[-1]
+        sides = [sorted(knob.values)]
+        steps: dict[int, Figures] = {}
+        if known is not None:
+            steps[usual] = known
+            sides = [
+                [value for value in reversed(sides[0]) if value < usual],
+                [value for value in sides[0] if value > usual],
+            ]
+        told: dict[int, str] = {}
+        kept = None if known is None else usual
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                if knob.held:
+                    most = {knob.setting: max(knob.values)}
+                    self._held = await stack.enter_async_context(self._started(most))
+                for side in sides:
+                    await self._climb(knob, side, steps, told)
+        finally:
+            self._held = None
+            if steps and told:
+                value = best(steps, kept)
+                steps = dict(sorted(steps.items()))
+                self.tried.append(
+                    Tried(setting=knob.setting, usual=usual, best=value, steps=steps, verdicts=told)
+                )
+                self.settings = replace(self.settings, **{knob.setting: value})
+        if not steps:
+            raise EngineFault(f"No {knob.setting} could be used: {'; '.join(told.values())}")
+        return steps[best(steps, kept)]
+
+    async def _climb(
+        self, knob: Knob, values: Sequence[int], steps: dict[int, Figures], told: dict[int, str]
+    ) -> None:
+        """Measure values until one is worse than the best so far, and is so again; or until a
+        larger one would not be used."""
+        for value in values:
+            try:
+                found = await self._step(knob, value)
+                if steps and compare(found, steps[best(steps)])[0] is Verdict.WORSE:
+                    again = await self._step(knob, value, ", again")
+                    found = again if compare(again, found)[0] is Verdict.BETTER else found
+            except EngineFault as fault:
+                if knob.held:
+                    raise
+                told[value] = f"cannot be used: {fault}"
+                self._say(f"{knob.setting} = {value} {told[value]}")
+                continue
+            verdict, why = compare(found, steps[best(steps)]) if steps else (None, "first step")
+            told[value] = why if verdict is None else f"{verdict.value}: {why}"
+            steps[value] = found
+            if verdict is Verdict.WORSE:
+                return
+            if knob.held and found.kept and found.running < value:
+                told[value] += f"; there were never more than {found.running} jobs at once"
+                return
+
+    async def _step(self, knob: Knob, value: int, again: str = "") -> Figures:
+        """Measure a value, on an engine that is held to it or on one of its own."""
+        if self._held is None:
+            async with self._started({knob.setting: value}) as engine:
+                return await self._timed(knob, value, again, engine)
+        self._held.most = value
+        return await self._timed(knob, value, again, self._held)
+
+    async def _timed(self, knob: Knob, value: int, again: str, engine: Held) -> Figures:
+        self._say(f"{knob.setting} = {value}{again}: {self._load.plan.seconds:g} s ...")
+        return await self._measure(engine, self.settings, self._load, self._to)
+
+    @asynccontextmanager
+    async def _started(self, changes: dict[str, int]) -> AsyncIterator[Held]:
+        """Start an engine with some settings changed. Raises `EngineFault`."""
+        # A substitute would be measured in the place of what does not start.
+        engine = Held(self._build(replace(self.settings, fallback=None, **changes)))
+        shown = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        self._say(f"{engine.name} starts with {shown} ...")
+        try:
+            await engine.start()
+            yield engine
+        finally:
+            await engine.aclose()
+
+
+def _cpus() -> int:
+    """Return the CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,1 @@
+"""State of a client, as a reducer of the events it receives. Pure."""

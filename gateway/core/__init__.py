@@ -1,0 +1,1 @@
+"""Rooms, sessions and captions: every decision of the gateway. Pure."""

@@ -1,0 +1,1 @@
+"""Text that grows: which part is translated, where it is cut, what stays on the screen. Pure."""

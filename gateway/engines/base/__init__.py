@@ -1,0 +1,1 @@
+"""The engine contract, and what engines that run a model themselves share."""

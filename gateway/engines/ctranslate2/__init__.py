@@ -1,0 +1,1 @@
+"""The CTranslate2 engine: models on the CPU, in this process."""

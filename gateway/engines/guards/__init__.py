@@ -1,0 +1,1 @@
+"""Output guards: rules that tell a translation from other model output. Pure."""

@@ -1,0 +1,123 @@
+"""Which profile a model has.
+
+Owns: the TOML files beside this one, reading one, and knowing a model by its name or its
+configuration. Must not know: what is in a profile beside the models that it is for.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.engines.profiles.profile import Profile
+from gateway.text import languages
+
+FOLDER = resources.files("gateway.engines.profiles")
+
+LAST_RESORT = "chat"
+"""Profile of a model that no other fits, provided that it has a chat template."""
+
+
+class UnknownProfile(LookupError):
+    """No profile has this name, or none fits this model. The message says what to do."""
+
+
+def load(name: str) -> Profile:
+    """Return the bundled profile ``name``, or the one in a file whose name ends in ``.toml``.
+
+    Raises `UnknownProfile` if there is none, and `ValueError` if there is a mistake in it.
+    """
+    return _load(name)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the bundled profiles."""
+    files = (file.name for file in FOLDER.iterdir())
+    return tuple(sorted(file.removesuffix(".toml") for file in files if file.endswith(".toml")))
+
+
+def match(model: str, config: Mapping[str, object] | None = None) -> Profile:
+    """Return the profile for a model, by its path or hub id and its ``config.json`` if at hand.
+
+    In this order: ``gateway_profile`` in ``config``; the profile that knows most of the name; the
+    one that knows most of ``config``; the generic one for a model with a chat template, which is
+    any without ``config`` (a server's) or with a ``chat_template`` there.
+
+    Raises `UnknownProfile` if nothing fits.
+    """
+    told = config or {}
+    profile, hit = _fitting(model, told, last_resort=config is None)
+    if profile.languages:
+        return profile
+    # A model of one pair. Its name has told which, or its configuration does.
+    pair = told.get("gateway_pair") or [hit.get("source"), hit.get("target")]
+    if not (isinstance(pair, list) and len(pair) == 2 and all(pair)):
+        raise UnknownProfile(
+            f"The model {model!r} translates one pair of languages, and it is not known which."
+            ' Put "gateway_pair": ["en", "de"] into its config.json.'
+        )
+    source, target = (languages.normalise(str(tag)) for tag in pair)
+    return msgspec.structs.replace(profile, languages=(source, target), pairs=((source, target),))
+
+
+def _fitting(
+    model: str, config: Mapping[str, object], last_resort: bool
+) -> tuple[Profile, Mapping[str, str]]:
+    """The profile for a model, and the named groups of the expression that found it."""
+    if chosen := config.get("gateway_profile"):
+        return load(str(chosen)), {}
+    profiles = [load(name) for name in names()]
+    for name in (model, str(config.get("_name_or_path", ""))):
+        found = [
+            (hit, profile)
+            for profile in profiles
+            for expression in profile.models.names
+            if (hit := re.search(expression, name, re.IGNORECASE))
+        ]
+        if found:
+            hit, profile = max(found, key=lambda pair: len(pair[0][0]))
+            return profile, hit.groupdict()
+    fitting = [
+        (len(wanted), profile)
+        for profile in profiles
+        for wanted in profile.models.config
+        if all(config.get(key) == value for key, value in wanted.items())
+    ]
+    if fitting:
+        return max(fitting, key=lambda pair: pair[0])[1], {}
+    if last_resort or config.get("chat_template"):
+        return load(LAST_RESORT), {}
+    raise UnknownProfile(
+        f'No profile fits the model {model!r}. Name one with --profile, or as "gateway_profile"'
+        f" in the model's config.json. There are {', '.join(names())}."
+    )
+
+
+@lru_cache(maxsize=64)
+def _load(name: str) -> Profile:
+    try:
+        return msgspec.convert(_table(name), Profile)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as exc:
+        raise ValueError(f"The profile {name} has a mistake in it: {exc}.") from exc
+
+
+def _table(name: str) -> dict[str, Any]:
+    """Keys of a profile, over those of the one it ``extends``, ``without`` some of them."""
+    if name.endswith(".toml"):
+        text, stem = Path(name).read_text(encoding="utf-8"), Path(name).stem
+    elif name in names():
+        text, stem = FOLDER.joinpath(f"{name}.toml").read_text("utf-8"), name
+    else:
+        raise UnknownProfile(f"There is no profile {name!r}. There are {', '.join(names())}.")
+    table = tomllib.loads(text)
+    base = _table(table.pop("extends")) if "extends" in table else {}
+    for key in table.pop("without", ()):
+        del base[key]
+    return base | table | {"name": stem}

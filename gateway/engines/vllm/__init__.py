@@ -1,0 +1,1 @@
+"""The vLLM engine: models on a GPU, in this process."""

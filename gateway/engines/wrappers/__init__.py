@@ -1,0 +1,1 @@
+"""Engines around engines: guards, long texts, supervision, fallback."""

@@ -1,0 +1,1 @@
+"""The wire protocol: messages, codecs, frames and its schema. Pure."""

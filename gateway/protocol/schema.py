@@ -1,0 +1,489 @@
+"""The protocol as programs read it: JSON Schema, AsyncAPI and the list of codes.
+
+Owns: the files generated from the structs (`FILES` says which, below ``docs/``), an example of
+every message, and the query parameters of the socket. Must not know: sockets, settings, engines.
+
+``docs/protocol.md`` is the same contract for people; ``tests/docs/test_docs.py`` holds the two
+together."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.errors import CloseCode, ErrorCode
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import (
+    DURABLE,
+    EVENTS,
+    REQUESTS,
+    VERSION,
+    Ack,
+    AskHelp,
+    AskStats,
+    Auth,
+    Authenticated,
+    Bye,
+    Cancel,
+    Cancelled,
+    ClientMessage,
+    Degraded,
+    Delta,
+    Edit,
+    Edited,
+    Error,
+    Failed,
+    Final,
+    Get,
+    Goaway,
+    Help,
+    Lag,
+    LimitsInfo,
+    Line,
+    Presence,
+    Resumed,
+    Retract,
+    Retracted,
+    Say,
+    ServerMessage,
+    Set,
+    Settings,
+    Snapshot,
+    Source,
+    Stats,
+    Sync,
+    Synced,
+    Tick,
+    Timing,
+    Want,
+    Welcome,
+)
+
+Json = dict[str, Any]
+"""A JSON object."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ASYNCAPI = "3.0.0"
+ADDRESS = "/v1/ws"
+
+QUERY: dict[str, Json] = {
+    "room": {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9_-]{1,64}$",
+        "description": "Room to join; without it the socket gets a room of its own.",
+    },
+    "role": {
+        "type": "string",
+        "enum": ["speak", "view", "moderate"],
+        "default": "speak",
+        "description": "What this socket may do; each role may also read.",
+    },
+    "from": {
+        "type": "string",
+        "description": "BCP 47 tag of what this socket says, or `auto`: each text is detected.",
+    },
+    "to": {
+        "type": "string",
+        "description": "Comma-separated BCP 47 tags this socket reads.",
+    },
+    "view": {
+        "type": "string",
+        "enum": ["live", "stable", "final"],
+        "default": "live",
+        "description": "How much of an unfinished caption this socket is shown.",
+    },
+    "speaker": {"type": "string", "maxLength": 128, "description": "Display name."},
+    "ticket": {
+        "type": "string",
+        "description": "A ticket of `POST /v1/tickets`, good once; for those who send no key.",
+    },
+    "hb": {
+        "type": "number",
+        "minimum": 1,
+        "description": "Seconds between `tick` events, for clients that cannot see pings; "
+        "more than 300 are taken as 300.",
+    },
+    "resume": {
+        "type": "string",
+        "description": "`welcome.resume` of a socket whose place this one takes: its session, its "
+        "room, and what the query does not say.",
+    },
+    "attempt": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Together with `resume`: which attempt of this client to come back this is. "
+        "A socket does not take the place of one with a higher number.",
+    },
+    "epoch": {
+        "type": "string",
+        "maxLength": 64,
+        "description": "`epoch` of the events that the client has; together with `seq`.",
+    },
+    "seq": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Number of the last event that the client has: it is sent what came after.",
+    },
+    "plain": {
+        "type": "string",
+        "enum": ["0", "1"],
+        "default": "0",
+        "description": "`1`: the server answers in plain lines, finished captions only. "
+        "Without effect where a sub-protocol was offered.",
+    },
+}
+"""Query parameters of `ADDRESS`."""
+
+ANSWERS: dict[type[ClientMessage], tuple[type[ServerMessage], ...]] = {
+    Say: (Ack, Error),
+    Cancel: (Cancelled, Error),
+    Want: (Snapshot, Error),
+    Set: (Settings, Error),
+    Edit: (Edited, Final, Error),
+    Retract: (Retracted, Error),
+    Get: (Snapshot, Error),
+    Sync: (Synced, Error),
+    Auth: (Authenticated, Error),
+    AskStats: (Stats,),
+    AskHelp: (Help,),
+    Bye: (Stats,),
+}
+"""What a request may be answered with. `Want` is answered only where something is wrong, or where
+there is something to catch up with."""
+
+EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
+    Say(text="Good morning everybody"),
+    Say(id="s7", rev=2, text="We meet again on", final=False, lang="en", ref="a1"),
+    Cancel(id="s7", ref="a2"),
+    Want(langs=("de", "fr"), view="stable"),
+    Want(langs=("de", "fr", "es"), backfill=5),
+    Set(glossary={"standup": "Standup"}, ref="a3"),
+    Edit(id="u12", lang="de", text="Guten Morgen allerseits", ref="a6"),
+    Retract(id="u12", ref="a7"),
+    Get(id="s7"),
+    Sync(epoch="9a41c07e", seq=40, ref="a9"),
+    Auth(token="gwk_4f1d0c2a_...", ref="a8"),
+    AskStats(ref="a4"),
+    AskHelp(),
+    Bye(),
+    Welcome(
+        v=VERSION,
+        session="c2f1",
+        room="demo",
+        epoch="9a41c07e",
+        seq=38,
+        resume="k6ZyZXN1bWXL.Nq8vXw",
+        engine="scripted",
+        languages=("de", "en", "fr"),
+        limits=LimitsInfo(frame=65536, text=2000, inflight=16, targets=16, rate=50.0),
+    ),
+    Welcome(
+        v=VERSION,
+        session="c2f1",
+        room="demo",
+        epoch="9a41c07e",
+        seq=40,
+        resume="k6ZyZXN1bWXL.x1T0Kg",
+        engine="scripted",
+        languages=("de", "en", "fr"),
+        limits=LimitsInfo(frame=65536, text=2000, inflight=16, targets=16, rate=50.0),
+        resumed=Resumed(ok=True, replayed=2),
+    ),
+    Ack(id="u12", rev=1, ord=12),
+    Source(seq=39, id="u12", rev=1, ord=12, lang="en", text="Good morning everybody"),
+    Delta(id="u12", rev=1, lang="de", add="Guten", n=5),
+    Delta(id="u12", rev=1, lang="de", add=" Morgen zusammen", n=21),
+    Delta(id="s7", rev=2, lang="de", draft="Wir treffen uns wieder", n=0),
+    Final(
+        seq=40,
+        id="u12",
+        rev=1,
+        ord=12,
+        lang="de",
+        text="Guten Morgen zusammen",
+        by="mt",
+        ms=Timing(queue=1, first=22, total=95),
+    ),
+    Failed(seq=41, id="u13", rev=1, ord=13, lang="fr", code="timeout", retry=True),
+    Cancelled(seq=42, id="s7", rev=2, was="running", ref="a2"),
+    Edited(
+        seq=45,
+        id="u12",
+        rev=1,
+        ord=12,
+        lang="de",
+        text="Guten Morgen allerseits",
+        by="human",
+        ref="a6",
+    ),
+    Retracted(seq=46, id="u12", ord=12, ref="a7"),
+    Settings(seq=43, version=1, glossary={"standup": "Standup"}, session="c2f1", ref="a3"),
+    Snapshot(
+        id="u12",
+        rev=1,
+        ord=12,
+        lang="en",
+        text="Good morning everybody",
+        final=True,
+        lines=(Line(lang="de", state="final", text="Guten Morgen zusammen", by="mt"),),
+    ),
+    Synced(epoch="9a41c07e", seq=40, ok=True, replayed=2, ref="a9"),
+    Authenticated(name="board", until=1893456000.0, ref="a8"),
+    Stats(
+        said=3,
+        finals=1,
+        failed=1,
+        cancelled=1,
+        errors=0,
+        frames_in=8,
+        frames_out=12,
+        bytes_out=1436,
+        merged=0,
+        inflight=0,
+        seconds=61.204,
+        ref="a4",
+    ),
+    Help(types={"say": '{"type":"say","text":"good morning"}  say a line'}),
+    Presence(readers={"de": 2, "fr": 1}, members=4, speakers=("Ann", "Ben")),
+    Tick(seq=43),
+    Degraded(partials="off", engine="ctranslate2:embedded"),
+    Lag(dropped=40, ms=2300),
+    Goaway(in_ms=10000, why="restart"),
+    Error(
+        code="lang_unsupported",
+        fatal=False,
+        retry=False,
+        ref="a5",
+        msg="This engine does not have 'tlh'.",
+        hint="It has: de, en, fr.",
+    ),
+)
+"""At least one of every message. All of them are in ``docs/protocol.md`` too."""
+
+
+def json_schema() -> Json:
+    """JSON Schema (2020-12) of every frame.
+
+    ``$defs`` has each message under its struct's name, and ``ClientMessage`` and ``ServerMessage``.
+    A frame is checked against one of these two: ``stats`` and ``help`` mean one thing from a client
+    and another from the server.
+    """
+    schemas = _schemas("#/$defs/{name}")
+    for name, messages in (("ClientMessage", REQUESTS), ("ServerMessage", EVENTS)):
+        schemas[name] = {"oneOf": [{"$ref": f"#/$defs/{m.__name__}"} for m in messages]}
+    return {
+        "$schema": DIALECT,
+        "title": f"Gateway protocol, version {VERSION}",
+        "description": "One frame, from a client or from the server. JSON and MessagePack frames "
+        "have the same fields. Unknown fields are ignored.",
+        "anyOf": [{"$ref": "#/$defs/ClientMessage"}, {"$ref": "#/$defs/ServerMessage"}],
+        "$defs": schemas,
+    }
+
+
+def asyncapi() -> Json:
+    """AsyncAPI 3 document of the socket, from the server's point of view."""
+    every = (*REQUESTS, *EVENTS)
+    channel = {"$ref": "#/channels/socket"}
+    operations: Json = {
+        tag(request): {
+            "action": "receive",
+            "channel": channel,
+            "summary": _doc(request),
+            "messages": _in_channel((request,)),
+            "reply": {"channel": channel, "messages": _in_channel(ANSWERS[request])},
+        }
+        for request in REQUESTS
+    }
+    operations["durable"] = {
+        "action": "send",
+        "channel": channel,
+        "summary": "Events that carry a `seq` and are kept in the room's log.",
+        "messages": _in_channel(DURABLE),
+    }
+    operations["ephemeral"] = {
+        "action": "send",
+        "channel": channel,
+        "summary": "Events that may be merged or dropped, or concern this socket alone.",
+        "messages": _in_channel((Welcome, Delta, Presence, Tick, Degraded, Lag, Goaway, Error)),
+    }
+    return {
+        "asyncapi": ASYNCAPI,
+        "info": {
+            "title": "Real-time translation gateway",
+            "version": str(VERSION),
+            "description": "Say utterances, read their translations as they are made. "
+            "The contract in words is `docs/protocol.md`.",
+            "license": {
+                "name": "Apache-2.0",
+                "url": "https://www.apache.org/licenses/LICENSE-2.0",
+            },
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "local": {
+                "host": "127.0.0.1:8000",
+                "protocol": "ws",
+                "description": "A gateway on this machine, as `gateway serve` starts it.",
+            }
+        },
+        "channels": {
+            "socket": {
+                "address": ADDRESS,
+                "title": "One socket of one room",
+                "description": f"With sub-protocol `{Codec.JSON.value}` (the default) the server "
+                f"writes JSON text frames, with `{Codec.MSGPACK.value}` the same maps as "
+                "MessagePack in binary frames. It reads both kinds whatever was negotiated.",
+                "messages": {m.__name__: _component("messages", m) for m in every},
+                "bindings": {
+                    "ws": {
+                        "method": "GET",
+                        "query": {"type": "object", "properties": QUERY},
+                        "headers": {
+                            "type": "object",
+                            "properties": {
+                                "Sec-WebSocket-Protocol": {
+                                    "type": "string",
+                                    "enum": [Codec.JSON.value, Codec.MSGPACK.value],
+                                }
+                            },
+                        },
+                        "bindingVersion": "0.1.0",
+                    }
+                },
+            }
+        },
+        "operations": operations,
+        "components": {
+            "messages": {m.__name__: _message(m) for m in every},
+            "schemas": _schemas("#/components/schemas/{name}"),
+            "correlationIds": {
+                "ref": {
+                    "description": "Chosen by the client, echoed in the answer.",
+                    "location": "$message.payload#/ref",
+                }
+            },
+        },
+    }
+
+
+def codes() -> str:
+    """The catalogue of error and close codes as a page of Markdown."""
+    lines = [
+        "# Codes",
+        "",
+        "<!-- Generated from gateway/errors.py. Change it there. -->",
+        "",
+        "## Error codes",
+        "",
+        "The `code` of an `error` or `failed`. Programs switch on it; `msg` is for people.",
+        "*Retry* is the `retry` of the message: the same thing may work a little later.",
+        "Treat a code you do not know like `internal`.",
+        "",
+        "| code | retry | meaning |",
+        "|---|---|---|",
+        *(f"| `{c.value}` | {_yes(c.retry)} | {c.doc} |" for c in ErrorCode),
+        "",
+        "## Close codes",
+        "",
+        "How a socket ends. The range tells what to do: open a new socket after 1001 and 4000 to",
+        "4399, and do not after 4400 to 4499. A connection that broke without a close frame (1006",
+        "in browsers) is worth a new socket too.",
+        "",
+        "| code | reconnect | meaning |",
+        "|---|---|---|",
+        *(f"| {c.value} | {_yes(c.reconnect)} | {c.doc} |" for c in CloseCode),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _render(document: Callable[[], Json]) -> Callable[[], str]:
+    return lambda: json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "schema/gateway.v1.schema.json": _render(json_schema),
+    "schema/asyncapi.v1.json": _render(asyncapi),
+    "codes.md": codes,
+}
+"""Generated files: the path below ``docs/``, and what makes its content."""
+
+
+def write(docs: Path) -> None:
+    """Write the generated `FILES` below ``docs``."""
+    for name, content in FILES.items():
+        path = docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content(), encoding="utf-8")
+
+
+def tag(message: type[ClientMessage] | type[ServerMessage]) -> str:
+    """The ``type`` by which the frames of a message are known."""
+    return str(message.__struct_config__.tag)
+
+
+def _schemas(ref: str) -> Json:
+    """The schema of every struct by its name; ``ref`` is how they refer to each other."""
+    _, schemas = msgspec.json.schema_components((*REQUESTS, *EVENTS), ref_template=ref)
+    tidied: Json = _tidy(schemas)
+    return tidied
+
+
+def _tidy(value: Any) -> Any:
+    """Docstrings without indentation and in Markdown; an `enum` of one value as `const`; lists."""
+    if isinstance(value, list | tuple):
+        return [_tidy(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tidied = {key: _tidy(item) for key, item in value.items()}
+    if isinstance(tidied.get("description"), str):
+        tidied["description"] = _markdown(tidied["description"])
+    enum = tidied.get("enum")
+    if isinstance(enum, list) and len(enum) == 1:
+        del tidied["enum"]
+        tidied = {"const": enum[0], **tidied}
+    return tidied
+
+
+def _markdown(doc: str) -> str:
+    return inspect.cleandoc(doc).replace("``", "`")
+
+
+def _doc(message: type[ClientMessage] | type[ServerMessage]) -> str:
+    assert message.__doc__ is not None, f"{message.__name__} has no docstring"
+    return _markdown(message.__doc__).partition("\n\n")[0].replace("\n", " ")
+
+
+def _message(message: type[ClientMessage] | type[ServerMessage]) -> Json:
+    described: Json = {
+        "name": tag(message),
+        "title": message.__name__,
+        "summary": _doc(message),
+        "payload": _component("schemas", message),
+        "examples": [
+            {"payload": _tidy(msgspec.to_builtins(example))}
+            for example in EXAMPLES
+            if type(example) is message
+        ],
+    }
+    if "ref" in message.__struct_fields__:
+        described["correlationId"] = {"$ref": "#/components/correlationIds/ref"}
+    return described
+
+
+def _component(kind: str, message: type[ClientMessage] | type[ServerMessage]) -> Json:
+    return {"$ref": f"#/components/{kind}/{message.__name__}"}
+
+
+def _in_channel(messages: tuple[type[ClientMessage] | type[ServerMessage], ...]) -> list[Json]:
+    return [{"$ref": f"#/channels/socket/messages/{message.__name__}"} for message in messages]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

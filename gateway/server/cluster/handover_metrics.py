@@ -1,0 +1,36 @@
+"""Prometheus metrics of connections that are handed between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from gateway.server.cluster.fd_passing import FdPassing
+
+
+class HandoverCollector:
+    """Counters of one process. Register it with a Prometheus registry."""
+
+    def __init__(self, handover: FdPassing) -> None:
+        self._handover = handover
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "gateway_worker_starts",
+            "Starts of this worker process.",
+            value=self._handover.starts,
+        )
+        yield GaugeMetricFamily(
+            "gateway_handover_held",
+            "Connections that wait for the process of their room.",
+            value=self._handover.held,
+        )
+        done = CounterMetricFamily(
+            "gateway_handover",
+            "Connections passed between processes, by what became of them.",
+            labels=["how"],
+        )
+        for how in ("sent", "taken", "refused", "lost"):
+            done.add_metric([how], self._handover.done[how])
+        yield done

@@ -1,0 +1,1 @@
+"""One gateway process: its listener, signals, start and end."""

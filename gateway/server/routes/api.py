@@ -1,0 +1,385 @@
+"""HTTP beside the WebSocket: one-shot translation, languages, health, metrics.
+
+Owns: requests, status codes and JSON bodies. Must not know: how a translation is made; one is asked
+for exactly as a socket asks, in a private room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from gateway import __version__
+from gateway.auth.permissions import Permissions, Role
+from gateway.engines.profiles import Profile
+from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
+from gateway.protocol.messages import PRIVATE, Context, Final, Terms
+from gateway.server.access.authenticator import Authenticator
+from gateway.server.routes import oneshot
+from gateway.server.runtime.hub import Hub, HubPhase
+from gateway.settings.catalogue import near
+from gateway.storage.base import StoreFault
+from gateway.text import languages
+
+log = logging.getLogger("gateway.http")
+
+Body = TypeVar("Body")
+
+SOCKET = "/v1/ws"
+"""Path of the WebSocket."""
+
+NAMED = 128
+"""Characters of a path that is not served that are repeated in the answer."""
+
+BODY_S = 10.0
+"""Seconds for the whole body of a request: a few kilobytes."""
+
+STATUS: Mapping[ErrorCode, int] = {
+    ErrorCode.UNAUTHENTICATED: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.TOO_LONG: 413,
+    ErrorCode.BUSY: 429,
+    ErrorCode.RATE: 429,
+    ErrorCode.INTERNAL: 500,
+    ErrorCode.REJECTED: 502,
+    ErrorCode.ENGINE_UNAVAILABLE: 503,
+    ErrorCode.TIMEOUT: 504,
+}
+"""HTTP status of an error code; 400 for those not named."""
+
+
+class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """Body of ``POST /v1/translate``."""
+
+    text: str
+    target_lang: str
+    source_lang: str = "auto"
+    context: Context | None = None
+    glossary: Terms | None = None
+    stream: bool = False
+
+
+EXAMPLE: dict[type[Any], str] = {
+    TranslateRequest: '{"text":"good morning","source_lang":"en","target_lang":"de"}'
+}
+"""A body of each shape, for those who sent something else."""
+
+
+async def translate(request: Request) -> Response:
+    """One text into one language, as JSON or, with ``stream``, as server-sent events."""
+    hub = _hub(request)
+    grant = await allowed(request, Role.SPEAK, PRIVATE)
+    body = await read(request, TranslateRequest)
+    shot = oneshot.OneShot(
+        hub,
+        body.text,
+        source=body.source_lang,
+        target=body.target_lang,
+        context=body.context,
+        glossary=body.glossary,
+        live=body.stream,
+        grant=grant,
+    )
+    if body.stream:
+        return EventStreamResponse(shot)
+    (finals,) = await answer(request, [shot])
+    return reply(
+        {
+            "translation": shot.join(finals),
+            "source_lang": shot.source,
+            "target_lang": shot.target,
+            "ms": max((final.ms.total for final in finals), default=0),
+            "flags": sorted({flag for final in finals for flag in final.flags}),
+        }
+    )
+
+
+async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[list[Final]]:
+    """The finished pieces of each; a caller who hangs up ends the work. Raises `GatewayError`."""
+    work = [asyncio.ensure_future(shot.finals()) for shot in shots]
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        left: set[asyncio.Future[Any]] = set(work)
+        while left:
+            done, _ = await asyncio.wait({*left, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone in done:
+                raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
+            for task in done:
+                task.result()
+            left -= done
+        return [task.result() for task in work]
+    finally:
+        for task in (*work, gone):
+            task.cancel()
+        await asyncio.gather(*work, gone, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStreamResponse(StreamingResponse):
+    """Server-sent events. The text's session ends with the answer, even one that never began."""
+
+    def __init__(self, shot: oneshot.OneShot) -> None:
+        self._events = _events(shot)
+        self._shot = shot
+        super().__init__(
+            self._events, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with aclosing(self._events):
+                await super().__call__(scope, receive, send)
+        finally:
+            self._shot.close()
+
+
+async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
+    finals = []
+    try:
+        async with aclosing(shot.events()) as events:
+            async for event in events:
+                if isinstance(event, Final):
+                    finals.append(event)
+                yield _sse(str(event.__struct_config__.tag), event)
+        yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
+    except GatewayError as fault:
+        yield _sse("error", _fault(fault))
+
+
+def _sse(name: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+async def list_languages(request: Request) -> Response:
+    """What can be translated into what, with names for menus."""
+    return await menu(request, _menu)
+
+
+def _menu(profile: Profile) -> object:
+    rows = [
+        {
+            "tag": tag,
+            "name": languages.name(tag),
+            "endonym": languages.endonym(tag),
+            "targets": targets,
+        }
+        for tag, targets in directions(profile).items()
+    ]
+    return {"model": profile.name, "languages": rows}
+
+
+async def menu(request: Request, make: Callable[[Profile], object]) -> Response:
+    """What ``make`` tells of the engine's languages. It is made once, and not for each stranger."""
+    profile = _hub(request).engine.profile
+    kept: dict[object, tuple[Profile, bytes]] = request.app.state.menus
+    known, body = kept.get(make, (None, b""))
+    if known is not profile:
+        body = await asyncio.to_thread(lambda: msgspec.json.encode(make(profile)))
+        kept[make] = (profile, body)
+    return Response(body, media_type="application/json")
+
+
+def directions(profile: Profile) -> dict[str, list[str]]:
+    """Targets by source. Takes 50 ms for NLLB's languages: call it off the event loop."""
+    return {
+        tag: [t for t in profile.targets if profile.supports(tag, t)] for tag in profile.sources
+    }
+
+
+async def healthz(request: Request) -> Response:
+    """The process lives."""
+    return reply({"status": "ok", "version": __version__})
+
+
+async def readyz(request: Request) -> Response:
+    """A new utterance would be translated: 200, else 503 and the reason."""
+    hub = _hub(request)
+    body = {
+        "status": hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value,
+        "engine": hub.engine.name,
+        "fallback": hub.degraded.engine,
+        "partials": hub.degraded.partials,
+    }
+    return reply(body, 200 if hub.ready else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """Prometheus text format. It tells of all tenants, so that it is for who runs the gateway."""
+    await allowed(request, Role.MODERATE)
+    expose: Callable[[], Awaitable[bytes]] = request.app.state.expose
+    text = await expose()
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def on_fault(request: Request, exc: Exception) -> Response:
+    """A `GatewayError` as JSON with its status."""
+    assert isinstance(exc, GatewayError)
+    return refusal(exc)
+
+
+def refusal(fault: GatewayError) -> Response:
+    """The answer to what cannot be done."""
+    headers = {}
+    if fault.code.retry:
+        retry_ms = fault.retry_ms if isinstance(fault, ClientFault) else None
+        headers["retry-after"] = str(math.ceil((retry_ms or 1000) / 1000))
+    if fault.code is ErrorCode.UNAUTHENTICATED:
+        headers["www-authenticate"] = "Bearer"
+    return reply(_fault(fault), STATUS.get(fault.code, 400), headers)
+
+
+async def on_http(request: Request, exc: Exception) -> Response:
+    """Answer what Starlette refuses by itself (404, 405) in the shape of all errors."""
+    assert isinstance(exc, HTTPException)
+    path = request.url.path[:NAMED]
+    code, hint = ErrorCode.NOT_FOUND, near(path, _paths(request)).strip() or None
+    if exc.status_code == 405:
+        methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
+        code, hint = ErrorCode.BAD_FRAME, f"Allowed: {', '.join(methods)}."
+    body = {"error": f"{request.method} {path}: {exc.detail}.", "code": code.value, "hint": hint}
+    return reply(body, exc.status_code, exc.headers)
+
+
+def _paths(request: Request) -> list[str]:
+    return [route.path for route in request.app.routes if isinstance(route, Route)]
+
+
+async def upgrade_required(request: Request) -> Response:
+    """Answer a plain request for the socket's path with 426 (RFC 9110, section 15.5.22)."""
+    body = {
+        "error": f"{request.url.path} is a WebSocket, and this request asks for none.",
+        "code": ErrorCode.BAD_FRAME.value,
+        "hint": f"Try: {_wscat(request)} Behind a proxy, have it pass on the headers Connection"
+        " and Upgrade.",
+    }
+    return reply(body, 426, {"upgrade": "websocket", "connection": "Upgrade"})
+
+
+async def no_socket(socket: WebSocket) -> None:
+    """Refuse a handshake for a path that is no socket with 404 and the right path.
+
+    A server without the ASGI extension for such answers refuses it with its own 403.
+    """
+    if "websocket.http.response" not in socket.scope.get("extensions", {}):
+        await socket.close()
+        return
+    fault = ClientFault(
+        ErrorCode.NOT_FOUND,
+        f"There is no WebSocket at {socket.url.path[:NAMED]}: it is at {SOCKET}.",
+        f"Try: {_wscat(socket)}",
+    )
+    await socket.send_denial_response(refusal(fault))
+
+
+def _wscat(connection: HTTPConnection) -> str:
+    """A command line that opens the socket."""
+    url = connection.url
+    scheme = "wss" if url.scheme in ("https", "wss") else "ws"
+    return f"wscat -c '{scheme}://{url.netloc}{SOCKET}?to=de'"
+
+
+async def on_bug(request: Request, exc: Exception) -> Response:
+    """A fault of the gateway; Starlette logs its traceback."""
+    return reply({"error": "A fault of the gateway; it was logged.", "code": "internal"}, 500)
+
+
+async def allowed(
+    request: Request, role: Role, room: str | None = None, token: str | None = None
+) -> Permissions:
+    """What the caller may do, which is at least to be ``role`` (in ``room``).
+
+    A ticket is not enough: it could be used to ask for the next one, for ever. Raises
+    `ClientFault`: ``unauthenticated``, ``forbidden``, ``busy``.
+
+    :param token: a key that stood in the body
+    """
+    gate: Authenticator = request.app.state.gate
+    grant = await gate.caller(request.scope).grant(token=token, ticket=False)
+    grant.be(role)
+    if room is not None:
+        grant.enter(room)
+    return grant
+
+
+async def read(request: Request, shape: type[Body]) -> Body:
+    """The body as ``shape``, from JSON or a form.
+
+    Raises `ClientFault` (``bad_frame``, ``too_long``, ``timeout``).
+    """
+    limit = _hub(request).limits.frame
+    data = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as parts:
+            async for part in parts:
+                data += part
+                if len(data) > limit:
+                    raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
+    except TimeoutError:
+        raise ClientFault(
+            ErrorCode.TIMEOUT, f"The body did not come within {BODY_S:g} s."
+        ) from None
+    except ClientDisconnect:
+        raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    try:
+        # curl -d says "form" whatever it sends: what begins with a brace is JSON.
+        if kind == "application/x-www-form-urlencoded" and not data.lstrip().startswith(b"{"):
+            return msgspec.convert(dict(parse_qsl(data.decode(), keep_blank_values=True)), shape)
+        return msgspec.json.decode(bytes(data), type=shape)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
+        raise ClientFault(
+            ErrorCode.BAD_FRAME,
+            f"The body could not be read: {str(exc)[:200]}.",
+            "Send JSON, such as " + EXAMPLE.get(shape, "an object") + ".",
+        ) from exc
+
+
+def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+def _fault(fault: GatewayError) -> dict[str, str | None]:
+    return {"error": str(fault), "code": fault.code.value, "hint": fault.hint}
+
+
+def _hub(request: Request) -> Hub:
+    hub: Hub = request.app.state.hub
+    return hub
+
+
+ROUTES = (
+    Route(SOCKET, upgrade_required),
+    Route("/v1/translate", translate, methods=["POST"]),
+    Route("/v1/languages", list_languages),
+    Route("/healthz", healthz),
+    Route("/readyz", readyz),
+    Route("/metrics", metrics),
+)
+
+EXCEPTIONS = {
+    ClientFault: on_fault,
+    EngineFault: on_fault,
+    StoreFault: on_fault,
+    HTTPException: on_http,
+    Exception: on_bug,
+}

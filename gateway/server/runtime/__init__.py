@@ -1,0 +1,1 @@
+"""The live state of one process: rooms, sessions, running jobs."""

@@ -1,0 +1,1 @@
+"""Protocol classes for uvicorn, with bounds that uvicorn leaves out."""

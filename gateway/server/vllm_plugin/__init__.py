@@ -1,0 +1,1 @@
+"""The gateway as a plugin inside `vllm serve`."""

@@ -1,0 +1,1 @@
+"""Settings: the catalogue, and how files, variables and flags are read."""

@@ -1,0 +1,196 @@
+"""One SQLite file: whose it is, its schema, its transactions, and what to do when it fails.
+
+Owns: the connection and who has its turn. Must not know: what is in the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import aiosqlite
+
+from gateway.storage.base import StoreFault
+
+# At DEBUG it would write every statement with its values, and texts of meetings are private.
+logging.getLogger("aiosqlite").setLevel(logging.INFO)
+
+BUSY_S = 5.0
+"""Seconds to wait for another process that is writing; that takes milliseconds, but disks pause."""
+CLOSE_S = 5.0
+"""Seconds to wait for a thread that hangs in the file."""
+CHECK_BYTES = 268_435_456
+"""Largest file that is checked as a whole when it is opened; that reads all of it."""
+WAL_BYTES = 16_777_216
+"""What the write-ahead log is cut to after a burst."""
+
+APPLICATION = 0x67617465
+"""``application_id`` of the file: it is a gateway's."""
+
+
+class DatabaseFile:
+    """The file at ``path``. What happens in it happens in one thread, in the order of asking.
+
+    ``turn`` is held by whoever uses the connection; ``commits`` counts transactions, so that a file
+    that is busy can be told from one that hangs. ``migrations``: the statements that lead from
+    each version of the schema (``user_version``) to the next.
+    """
+
+    def __init__(self, path: Path, migrations: Sequence[Sequence[str]]) -> None:
+        self.path = path.resolve()
+        self.turn = asyncio.Lock()
+        self.commits = 0
+        self._migrations = migrations
+        self._db: aiosqlite.Connection | None = None
+
+    async def open(self) -> None:
+        """Open it, or make it. Raises `StoreFault`, `OSError` and `sqlite3.Error`; a file that is
+        not ours is not touched."""
+        if sqlite3.sqlite_version_info < (3, 37):
+            raise StoreFault(
+                f"--store needs SQLite 3.37 or newer; this Python has {sqlite3.sqlite_version}."
+            )
+        await asyncio.to_thread(self._create)
+        self._db = await aiosqlite.connect(self.path, isolation_level=None, timeout=BUSY_S)
+        await self._version()
+        ((mode,),) = await self.db.execute_fetchall("PRAGMA journal_mode = WAL")
+        if mode != "wal":
+            raise StoreFault(f"{self.path} is on a file system without shared memory.", _LOCAL)
+        for pragma in (
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "secure_delete = ON",
+            "temp_store = MEMORY",
+            f"journal_size_limit = {WAL_BYTES}",
+        ):
+            await self.db.execute_fetchall(f"PRAGMA {pragma}")
+        if await asyncio.to_thread(self._size) <= CHECK_BYTES:
+            ((found,),) = await self.db.execute_fetchall("PRAGMA quick_check(1)")
+            if found != "ok":
+                raise StoreFault(f"{self.path} is damaged.", _DAMAGED)
+        async with self.transaction() as db:
+            for step in self._migrations[await self._version() :]:
+                for statement in step:
+                    await db.execute(statement)
+            await db.execute(f"PRAGMA application_id = {APPLICATION}")
+            await db.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+    async def close(self) -> None:
+        """Close it as it is. Idempotent."""
+        if self._db is not None:
+            closing = asyncio.create_task(self._db.close())
+            self._db = None
+            await asyncio.wait({closing}, timeout=CLOSE_S)
+
+    @property
+    def closed(self) -> bool:
+        return self._db is None
+
+    @property
+    def db(self) -> aiosqlite.Connection:
+        """For whoever has the turn. Raises `StoreFault` where the file is closed."""
+        if self._db is None:
+            raise StoreFault(f"{self.path} is closed.")
+        return self._db
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+        async with self.turn, self.begun() as db:
+            yield db
+
+    @contextlib.asynccontextmanager
+    async def begun(self) -> AsyncIterator[aiosqlite.Connection]:
+        """A transaction of whoever has the turn already."""
+        db = self.db
+        try:
+            await db.execute("BEGIN IMMEDIATE")
+            yield db
+            await db.commit()
+            self.commits += 1
+        except BaseException:
+            # What the thread was given it does first, even where nobody waits for it any more.
+            with contextlib.suppress(sqlite3.Error):
+                await db.rollback()
+            raise
+
+    async def wipe(self) -> bool:
+        """Take what was deleted out of the write-ahead log too; False while somebody reads it."""
+        async with self.turn:
+            ((busy, _, _),) = await self.db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
+
+    async def _version(self) -> int:
+        ((application,),) = await self.db.execute_fetchall("PRAGMA application_id")
+        ((version,),) = await self.db.execute_fetchall("PRAGMA user_version")
+        ((tables,),) = await self.db.execute_fetchall("SELECT count(*) FROM sqlite_master")
+        if tables and application != APPLICATION:
+            raise StoreFault(f"{self.path} is another program's database. Choose another --store.")
+        if version > len(self._migrations):
+            raise StoreFault(
+                f"{self.path} was written by a newer gateway: it has schema {version}, and this one"
+                f" knows {len(self._migrations)}. Run the newer one, or choose another --store."
+            )
+        return int(version)
+
+    def _create(self) -> None:
+        """For this user's eyes only; files beside it get the same mode.
+
+        One that is there is not touched: to close a file a second time would lose SQLite's locks on
+        it.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def _size(self) -> int:
+        return self.path.stat().st_size
+
+
+async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:
+    """``executemany``, without asking the thread where there is nothing to do."""
+    if rows:
+        await db.executemany(sql, rows)
+
+
+def advice(fault: sqlite3.Error) -> str:
+    """What to do, in a sentence."""
+    return next((text for code, text in _ADVICE.items() if _code(fault).startswith(code)), "")
+
+
+def locked(fault: sqlite3.Error) -> bool:
+    """Whether it may pass by itself."""
+    return _code(fault).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _code(fault: sqlite3.Error) -> str:
+    """SQLite's own name of it; what Python itself finds has none."""
+    return str(getattr(fault, "sqlite_errorname", ""))
+
+
+_DAMAGED = (
+    "Move it away to begin with an empty one; `sqlite3 FILE .recover` may save what was in it."
+)
+
+_LOCAL = "Choose a --store on a disk of this machine."
+
+PLACE = (
+    "--store has to name a file that this user may read and write, in a directory that exists and"
+    " in which it may make others."
+)
+"""What to do where the file cannot be opened."""
+
+_ADVICE = {
+    "SQLITE_FULL": "The disk is full: make room on it.",
+    "SQLITE_BUSY": "Another program has locked the file: end it.",
+    "SQLITE_LOCKED": "Another program has locked the file: end it.",
+    "SQLITE_READONLY": "The file cannot be written: look at its owner and mode.",
+    "SQLITE_CANTOPEN": PLACE,
+    "SQLITE_PERM": "The file cannot be opened: look at its owner and mode.",
+    "SQLITE_IOERR": "The disk does not work: look at the log of the system.",
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
+}

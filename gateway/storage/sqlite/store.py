@@ -1,0 +1,468 @@
+"""The store that is one SQLite file.
+
+Owns: when something is written, read and deleted, what waits for it, and what is told of a disk
+that fails. Must not know: rooms, sockets, how a log grows. What is left to write is the business of
+`pending`, what stands in a row that of `tables`, the SQL that of `statements`.
+
+There is no queue: one task looks every `FLUSH_S`, and writes what is new of all rooms in one
+transaction. Where the disk is slower than the meetings, the logs are the buffer, with the bounds
+they have anyhow.
+
+A fault of the disk is never a fault of a room: it lives on in memory, `Store.behind` tells how much
+is not written, and the log says what to do, once a minute. The reasons for all this are in
+``docs/design/store.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import aiosqlite
+
+from gateway.core.event_log import EventLog, StreamPosition
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.messages import PRIVATE
+from gateway.settings.catalogue import Settings, SettingsError
+from gateway.storage import rows
+from gateway.storage.base import CLOSE_S, HANDOVER_S, KEY_BYTES, History, Store, StoreFault
+from gateway.storage.sqlite import queries
+from gateway.storage.sqlite.file import PLACE, DatabaseFile, advice, locked
+from gateway.storage.sqlite.process_lock import ProcessLock
+from gateway.storage.write_behind import FollowedRoom, RoomWrite, WriteBehind
+
+T = TypeVar("T")
+
+log = logging.getLogger("gateway.sqlite")
+
+SQLITE: Final = "sqlite:"
+"""Begins the setting ``store``; the rest is the path of a file."""
+
+FLUSH_S = 0.1
+"""Seconds between looks for what is new; a crash of the process loses what came after the last."""
+BATCH = 2_000
+"""Events of one transaction, so that a long backlog is not written in one breath."""
+RETRY_S = 1.0
+"""Seconds until a write that failed is tried again."""
+COMPLAIN_S = 60.0
+"""Seconds between two lines in the log about the same fault."""
+SWEEP_S = 60.0
+"""Most seconds between looks for rooms that have ended, and notes that those in memory have not."""
+CLAIM_S = 5.0
+"""Seconds that a room waits for a disk that hangs or is locked; then it begins anew, without it."""
+POLL_S = 0.1
+"""Seconds between looks whether it has."""
+FORGET_S = 5.0
+"""Seconds to wait until the last traces of a forgotten room can be wiped."""
+SIGNING = "signing"
+"""Name of the key that tokens are signed with."""
+
+
+def build(settings: Settings) -> Store | None:
+    """The store that ``settings`` ask for; nothing is opened. Raises `SettingsError`."""
+    if settings.store is None:
+        return None
+    path = settings.store.removeprefix(SQLITE)
+    if path == settings.store or path in ("", ":memory:"):  # without a store all is in memory
+        raise SettingsError(f"store cannot be {settings.store!r}: it is sqlite:PATH.")
+    return SqliteStore(Path(path).expanduser(), settings.limits, keep_s=settings.keep_s)
+
+
+class SqliteStore:
+    """A `Store` in one SQLite file, which several processes of one machine may share.
+
+    :param keep_s: seconds that a room is kept after it has ended
+    :param clock: the clock that logs are told, in seconds
+    :param wall: seconds since 1970
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        limits: Limits,
+        *,
+        keep_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._file = DatabaseFile(path, rows.MIGRATIONS)
+        self._pending = WriteBehind(limits, keep=keep_s > 0, drop=self._dropped)
+        self._limits = limits
+        self._keep_s = keep_s
+        self._clock = clock
+        self._wall = wall
+        self._owner = ProcessLock(self.path)
+        self._traces = True  # an earlier process may have left some
+        self._claims: dict[str, asyncio.Task[History]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._sweep_s = min(SWEEP_S, limits.room_s / 4)
+        self._sweep_at = self._wipe_at = 0.0
+        self._failing: sqlite3.Error | None = None
+        self._said: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<SqliteStore {self.path}, {len(self._pending.living)} rooms, {self.behind} behind>"
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def behind(self) -> int:
+        return self._pending.behind
+
+    @property
+    def lost(self) -> int:
+        return self._pending.lost
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                stack.push_async_callback(self._abandon)
+                await self._file.open()
+                async with self._file.transaction() as db:
+                    await asyncio.to_thread(self._owner.register)
+                    await self._sweep(db)
+                await self._wipe()
+                stack.pop_all()
+        except OSError as exc:
+            raise StoreFault(f"{self.path} cannot be opened: {exc.strerror}.", PLACE) from exc
+        except sqlite3.Error as exc:
+            raise StoreFault(f"{self.path} cannot be used: {exc}.", advice(exc)) from exc
+        self._sweep_at = self._clock() + self._sweep_s
+        self._task(self._keep())
+
+    async def close(self) -> None:
+        for name in list(self._pending.living):
+            self.release(name)
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                for task in list(self._tasks):
+                    task.cancel()
+                    await asyncio.wait([task])
+                if not self._file.closed:
+                    await self._finish()
+        except TimeoutError:
+            log.error("%s: %d events are not written", self.path, self.behind)
+        self._pending.abandon()
+        await self._abandon()
+
+    async def _finish(self) -> None:
+        while True:
+            try:
+                while await self._flush():
+                    pass
+                await self._wipe()
+            except sqlite3.Error as exc:
+                self._complain(exc)
+                await asyncio.sleep(POLL_S)
+            else:
+                return
+
+    async def _abandon(self) -> None:
+        """Close the file as it is."""
+        await self._file.close()
+        await asyncio.to_thread(self._owner.release)
+
+    # --- rooms ------------------------------------------------------------------------------------
+
+    async def claim(self, name: str) -> History:
+        if name.startswith(PRIVATE):
+            return self._begin(name).history
+        room = self._pending.living.get(name)
+        if room is not None:
+            return room.history
+        task = self._claims.get(name)
+        if task is None:
+            task = self._claims[name] = self._task(self._claim(name))
+            task.add_done_callback(lambda _: self._claims.pop(name))
+        return await asyncio.shield(task)
+
+    async def _claim(self, name: str) -> History:
+        patience = self._clock() + HANDOVER_S
+        while not await self._taken(name):
+            if self._clock() >= patience:
+                raise ClientFault(
+                    ErrorCode.BUSY, "This room is open in another process of the gateway."
+                )
+            await asyncio.sleep(POLL_S)
+        return self._pending.follow(self._begin(name)).history
+
+    async def _taken(self, name: str) -> bool:
+        """Whether the room can begin: it is free, or the disk does not say."""
+        patience = self._clock() + CLAIM_S
+        while True:
+            task = self._task(self._take(name))
+            commits = -1
+            while not task.done() and commits != self._file.commits:
+                commits = self._file.commits
+                await asyncio.wait({task}, timeout=CLAIM_S)
+            if not task.done():
+                self._stalled()
+                return True
+            try:
+                return task.result()
+            except sqlite3.Error as exc:
+                self._complain(exc)
+                if not locked(exc) or self._clock() >= patience:
+                    return True
+            await asyncio.sleep(POLL_S)
+
+    async def _take(self, name: str) -> bool:
+        """Follow the room; False where it belongs to another process that lives."""
+        while await self._flush():
+            pass
+        async with self._file.transaction() as db:
+            room = self._begin(name)
+            for row in await queries.living(db, name):
+                if row.id in self._pending.doomed:
+                    continue
+                crashed = row.owner not in (None, self._owner.name)
+                if crashed and await asyncio.to_thread(self._owner.lives, str(row.owner)):
+                    return False
+                if row.seen + self._limits.room_s > self._wall():
+                    room = await self._restore(db, row, crashed)
+                    break
+            else:
+                await queries.insert(db, [room], self._owner.name, self._wall())
+        room.stored = True
+        self._pending.follow(room)
+        return True
+
+    async def _restore(
+        self, db: aiosqlite.Connection, row: rows.RoomRow, crashed: bool
+    ) -> FollowedRoom:
+        """The room of a row, which is this process's from now.
+
+        After a crash it has another epoch: readers may have seen events that were not written, and
+        their numbers will now be given to others.
+        """
+        history = await self._read(db, row)
+        if crashed:
+            before = StreamPosition(row.epoch, history.log.seq)
+            history.log.epoch = secrets.token_hex(4)
+            history = replace(history, before=before)
+        owner, epoch = self._owner.name, history.log.epoch
+        await queries.take(db, row.id, owner, epoch, history.before, self._wall())
+        # The file may reach back further than the log: hence `first`.
+        return FollowedRoom(row.id, row.began, history, history.log.seq, first=0)
+
+    async def _read(self, db: aiosqlite.Connection, row: rows.RoomRow) -> History:
+        events = await queries.events(db, row.id, self._limits.log)
+        now = self._clock()
+        began = now - (self._wall() - row.began)
+        restored, left = await asyncio.to_thread(
+            rows.restored, row.epoch, events, began, now, self._limits
+        )
+        if left:
+            log.warning("%s: %d events of a room cannot be restored", self.path, left)
+        before = None
+        if row.before_epoch is not None and row.before_seq is not None:
+            before = StreamPosition(row.before_epoch, row.before_seq)
+        return History(row.name, restored, rows.settings(row.settings), before)
+
+    def _begin(self, name: str) -> FollowedRoom:
+        history = History(name, EventLog(secrets.token_hex(4), self._limits, began=self._clock()))
+        return FollowedRoom(secrets.randbits(62), self._wall(), history)
+
+    def release(self, name: str) -> None:
+        self._pending.release(name)
+
+    def end(self, name: str) -> None:
+        self._pending.end(name)
+
+    async def forget(self, name: str) -> bool:
+        return await self._asked(self._forget(name))
+
+    async def _forget(self, name: str) -> bool:
+        followed = self._pending.forget(name)
+        async with self._file.transaction() as db:
+            found = await queries.forget(db, name)
+        self._traces = True
+        patience = self._clock() + FORGET_S
+        while not await self._wipe():
+            if self._clock() >= patience:
+                raise StoreFault(
+                    f"The room is deleted, but another program is reading {self.path}: its text"
+                    " will be wiped when that ends."
+                )
+            await asyncio.sleep(POLL_S)
+        return followed or found
+
+    async def key(self) -> bytes:
+        return await self._asked(self._key())
+
+    async def _key(self) -> bytes:
+        async with self._file.transaction() as db:
+            return await queries.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
+
+    async def load(self, name: str) -> History | None:
+        room = self._pending.find(name)
+        if room is not None:
+            return replace(room.history, settings=room.settings)
+        return await self._asked(self._load(name))
+
+    async def _load(self, name: str) -> History | None:
+        async with self._file.turn:
+            db = self._file.db
+            for row in await queries.readable(db, name, self._keep_s, self._wall()):
+                if row.id not in self._pending.doomed:
+                    return await self._read(db, row)
+        return None
+
+    async def names(self) -> list[str]:
+        return await self._asked(self._names())
+
+    async def _names(self) -> list[str]:
+        async with self._file.turn:
+            rooms = await queries.names(self._file.db)
+        found = {name for id, name in rooms if id not in self._pending.doomed}
+        found |= {room.history.name for room in self._pending.rooms}
+        return sorted(found)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        await self._asked(self._work())
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_S if self._failing is None else RETRY_S)
+            watch = asyncio.get_running_loop().call_later(COMPLAIN_S, self._stalled)
+            try:
+                await self._work()
+            except sqlite3.Error as exc:
+                self._complain(exc)
+            except Exception:
+                log.exception("%s: writing failed by a fault of the gateway", self.path)
+            else:
+                if self._failing is not None:
+                    log.warning("%s is written again", self.path)
+                    self._failing = None
+            finally:
+                watch.cancel()
+
+    async def _work(self) -> None:
+        while await self._flush():
+            pass
+        now = self._clock()
+        if now >= self._sweep_at:
+            self._sweep_at = now + self._sweep_s
+            async with self._file.transaction() as db:
+                await self._sweep(db)
+        if self._traces and now >= self._wipe_at and not await self._wipe():
+            self._wipe_at = now + self._sweep_s
+
+    async def _flush(self) -> bool:
+        """Write what is new, in one transaction; whether there is more. Raises `sqlite3.Error`."""
+        async with self._file.turn:
+            pending, owner = self._pending, self._owner.name
+            writes, doomed = pending.gather(BATCH), tuple(pending.doomed)
+            if not writes and not doomed:
+                return False
+            async with self._file.begun() as db:
+                writes = await self._ours(db, writes)
+                new = [one.room for one in writes if not one.room.stored]
+                await queries.insert(db, new, owner, self._wall())
+                await queries.write(db, writes, owner, self._wall())
+                await queries.delete(db, doomed)
+            pending.wrote(writes, doomed)
+            self._traces |= bool(doomed) or any(one.retracted for one in writes)
+        return sum(len(one.entries) for one in writes) == BATCH
+
+    async def _ours(self, db: aiosqlite.Connection, writes: list[RoomWrite]) -> list[RoomWrite]:
+        """Those whose rooms are still this process's: another may have been told to forget one."""
+        ids = [one.room.id for one in writes if one.room.stored]
+        here = await queries.owned(db, ids, self._owner.name)
+        ours = []
+        for one in writes:
+            if not one.room.stored or one.room.id in here:
+                ours.append(one)
+            else:
+                log.warning("%s: another process has forgotten a room", self.path)
+                self._pending.unfollow(one.room)
+        return ours
+
+    async def _sweep(self, db: aiosqlite.Connection) -> None:
+        """Rooms in memory live on; of the others, end those unseen for long, and delete in time."""
+        now = self._wall()
+        owner = self._owner.name
+        ours = [*(room.id for room in self._pending.rooms), *self._pending.doomed]
+        await queries.see(db, owner, ours, now)
+        for other in [None, *await queries.others(db, owner)]:
+            if other is None or not await asyncio.to_thread(self._owner.lives, other):
+                await queries.lapse(db, other, self._limits.room_s, now)
+        self._traces |= await queries.expire(db, self._keep_s, now)
+
+    async def _wipe(self) -> bool:
+        """Take what was deleted out of the write-ahead log too; whether nothing is left there."""
+        self._traces = self._traces and not await self._file.wipe()
+        return not self._traces
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work of the store's own: a caller who goes away leaves no half of it behind."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told; nobody may
+
+    async def _asked(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same, for callers that are to be told of a fault."""
+        try:
+            return await asyncio.shield(self._task(work))
+        except sqlite3.Error as exc:
+            raise StoreFault(f"{self.path} does not answer: {exc}.", advice(exc)) from exc
+
+    # --- what goes wrong --------------------------------------------------------------------------
+
+    def _complain(self, fault: sqlite3.Error) -> None:
+        self._failing = fault
+        if self._due("fault"):
+            log.error(
+                "%s cannot be written: %s; %d events wait. Rooms go on without. %s",
+                self.path,
+                fault,
+                self.behind,
+                advice(fault),
+            )
+
+    def _stalled(self) -> None:
+        if self._due("stalled"):
+            log.error(
+                "%s does not answer; %d events wait. Rooms go on without. Look at the disk.",
+                self.path,
+                self.behind,
+            )
+
+    def _dropped(self, events: int) -> None:
+        if self._due("lost"):
+            log.error(
+                "%s: %d events were not written before their rooms' logs dropped them, %d in all",
+                self.path,
+                events,
+                self.lost,
+            )
+
+    def _due(self, kind: str) -> bool:
+        """Whether the log is told; of one kind of fault at most every `COMPLAIN_S`."""
+        now = self._clock()
+        due = now >= self._said.get(kind, now)
+        if due:
+            self._said[kind] = now + COMPLAIN_S
+        return due

@@ -1,0 +1,1 @@
+"""Text: languages, units of length, sentences, glossary terms. Pure."""

@@ -1,0 +1,1 @@
+"""Transcripts of a room, as WebVTT, SubRip, plain text and JSON. Pure."""

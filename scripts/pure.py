@@ -1,0 +1,36 @@
+"""The pure folders of `gateway/`: no clock, chance, task, socket, file or model in them.
+
+`tests/test_layers.py` checks that, and `make pure` holds their branch coverage at 100 %. The script
+prints the files for ``coverage report --include`` or, with ``tests``, the files of their tests.
+"""
+
+import sys
+from pathlib import Path
+
+FOLDERS = (
+    ".",
+    "auth",
+    "cli/report",
+    "client/state",
+    "core",
+    "core/streaming",
+    "engines/guards",
+    "engines/profiles",
+    "protocol",
+    "storage",
+    "text",
+    "transcripts",
+)
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["tests"]:
+        tests = [
+            str(path)
+            for folder in FOLDERS
+            for path in sorted(Path("tests", folder).glob("test_*.py"))
+        ]
+        print(*tests)
+    else:
+        patterns = ("gateway/*.py" if f == "." else f"gateway/{f}/*.py" for f in FOLDERS)
+        files = (str(path) for pattern in patterns for path in Path().glob(pattern))
+        print(",".join(sorted(set(files) - {"gateway/__main__.py"})))

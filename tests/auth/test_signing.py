@@ -1,0 +1,78 @@
+"""A token states what the gateway stated, to the purpose and within the time it was made for."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.auth.signing import MOST, Signer
+from gateway.errors import ClientFault, ErrorCode
+
+NOW = 1_000.0
+
+
+class Place(msgspec.Struct, frozen=True):
+    room: str
+    seat: int
+
+
+signer = Signer(b"a key of the tests")
+
+
+def refused(token: str, kind: str = "ticket", now: float = NOW) -> str:
+    with pytest.raises(ClientFault) as caught:
+        signer.read(kind, token, Place, now)
+    assert caught.value.code is ErrorCode.UNAUTHENTICATED
+    return str(caught.value)
+
+
+@given(st.text(), st.integers(0, 2**31))
+def test_what_was_stated_is_read_again(room: str, seat: int) -> None:
+    token = signer.sign("ticket", Place(room, seat), NOW + 60)
+    assert signer.read("ticket", token, Place, NOW) == Place(room, seat)
+
+
+def test_a_token_fits_into_a_query_and_into_the_name_of_a_sub_protocol() -> None:
+    token = signer.sign("ticket", Place("r" * 64, 1), NOW + 60)
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", token)
+
+
+@given(st.data())
+def test_one_that_was_changed_anywhere_is_refused(data: st.DataObject) -> None:
+    token = signer.sign("ticket", Place("demo", 1), NOW + 60)
+    # The last character of a half holds bits that base64 does not use.
+    at = data.draw(st.integers(0, len(token) - 2).filter(lambda i: token[i + 1] != "."))
+    other = data.draw(st.sampled_from("ABab01_-").filter(lambda c: c != token[at]))
+    assert "not one of this gateway's" in refused(token[:at] + other + token[at + 1 :])
+
+
+@given(st.text())
+def test_any_other_text_is_refused(text: str) -> None:
+    refused(text)
+
+
+def test_one_for_another_purpose_is_refused() -> None:
+    token = signer.sign("resume", Place("demo", 1), NOW + 60)
+    assert "it is a resume token" in refused(token)
+
+
+def test_one_whose_time_is_over_is_refused() -> None:
+    token = signer.sign("ticket", Place("demo", 1), NOW + 60)
+    assert "has expired" in refused(token, now=NOW + 60)
+
+
+def test_one_with_another_statement_is_refused() -> None:
+    assert "another version" in refused(signer.sign("ticket", "demo", NOW + 60))
+
+
+def test_one_of_another_gateway_is_refused() -> None:
+    token = Signer(b"another key").sign("ticket", Place("demo", 1), NOW + 60)
+    assert "not one of this gateway's" in refused(token)
+
+
+def test_one_that_is_too_long_is_not_even_looked_at() -> None:
+    assert "too long" in refused("A" * (MOST + 1))

@@ -1,0 +1,251 @@
+"""The client against servers that do what no gateway should, and what may happen on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+
+import gateway.client.api
+from gateway.client import ConnectionLost, NotTranslated, Refused, requests
+from gateway.errors import CloseCode
+from gateway.protocol.messages import Failed, Presence, Tick
+from tests.support.fake import WELCOME, ask, fake, send
+from tests.support.live import Live
+
+connect = partial(gateway.client.connect, resume=False)
+"""One socket and no other: what comes after one is in ``test_client_resume.py``."""
+
+
+async def test_a_client_far_away_can_be_addressed_in_many_ways() -> None:
+    asked = []
+
+    async def handler(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        asked.append(socket.request.path)
+        await send(socket, WELCOME)
+
+    async with fake(handler) as url:
+        place = url.removeprefix("ws://")
+        for way in (place, f"http://{place}/", f"{url}/behind/proxy?key=1"):
+            async with connect(way, room="r", to=("de", "fr"), speaker="Zoë & co"):
+                pass
+    query = "room=r&to=de,fr&speaker=Zo%C3%AB+%26+co"
+    assert asked == [f"/v1/ws?{query}", f"/v1/ws?{query}", f"/behind/proxy?key=1&{query}"]
+
+
+@pytest.mark.parametrize("url", ["ftp://there", "ws://", "", "ws://there:port", "ws://me@there"])
+async def test_what_is_no_address_is_told(url: str) -> None:
+    with pytest.raises(ValueError):
+        async with connect(url):
+            pass
+
+
+async def test_who_is_here_is_told_as_an_event() -> None:
+    here = Presence(readers={"de": 3}, members=4, speakers=("Ann",))
+
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME, here)
+
+    async with fake(handler) as url, connect(url) as client:
+        assert [event async for event in client] == [here]
+
+
+async def test_events_of_unknown_types_are_skipped_and_unknown_fields_ignored() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(
+            socket,
+            WELCOME,
+            {"type": "weather", "sunny": True},
+            {"type": "tick", "seq": 7, "later": "version"},
+        )
+
+    async with fake(handler) as url, connect(url) as client:
+        assert [event async for event in client] == [Tick(seq=7)]
+
+
+@pytest.mark.parametrize("frame", ['{"type":"tick","seq":"seven"}', "no JSON"])
+async def test_what_is_no_event_ends_the_connection_with_a_sentence(frame: str) -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME)
+        await socket.send(frame)
+        await socket.wait_closed()
+
+    async with fake(handler) as url, connect(url) as client:
+        with pytest.raises(ConnectionLost, match="no event"):
+            await anext(client)
+
+
+async def test_who_is_turned_away_learns_why() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        error = {"type": "error", "code": "unauthenticated", "fatal": True, "retry": False}
+        await send(socket, error | {"msg": "No key.", "hint": "Bring one."})
+        await socket.close(4401)
+
+    async with fake(handler) as url:
+        with pytest.raises(Refused, match=r"No key\. Bring one\."):
+            async with connect(url):
+                pass
+
+
+async def test_a_server_that_is_no_gateway_is_an_error_with_a_sentence(live: Live) -> None:
+    async def closes(socket: ServerConnection) -> None:
+        await socket.close(4029, "Full.")
+
+    async def chats(socket: ServerConnection) -> None:
+        await send(socket, Tick(seq=1))
+
+    async with fake(closes) as url:
+        with pytest.raises(ConnectionLost, match=r"4029.*Full"):
+            async with connect(url):
+                pass
+    async with fake(chats) as url:
+        with pytest.raises(ConnectionError, match="no gateway"):
+            async with connect(url):
+                pass
+    with pytest.raises(ConnectionError, match="There is no gateway at"):
+        async with connect(live.ws + "/healthz"):
+            pass
+
+
+async def test_nobody_at_the_address_is_an_error_with_a_sentence() -> None:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(ConnectionError, match="Is it running"):
+        async with connect(f"ws://127.0.0.1:{port}"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("code", "reconnect"),
+    [(code, code.reconnect) for code in CloseCode if code is not CloseCode.DONE]
+    + [(1011, True), (1012, True)],
+)
+async def test_a_lost_connection_is_raised_and_says_whether_to_come_again(
+    code: int, reconnect: bool
+) -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME)
+        await ask(socket)
+        await socket.close(code, "Because.")
+
+    async with fake(handler) as url, connect(url) as client:
+        waiting = asyncio.create_task(client.caption("a", "de"))
+        with pytest.raises(ConnectionLost, match=f"{code:d}.*Because"):
+            await client.say("hello")
+        for again in (waiting, anext(client), client.stats(), client.caption("a", "de")):
+            with pytest.raises(ConnectionLost) as caught:
+                await again
+            assert caught.value.reconnect is reconnect
+
+
+async def test_a_cut_connection_is_lost_and_to_be_made_again() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME)
+        socket.transport.abort()
+
+    async with fake(handler) as url, connect(url) as client:
+        with pytest.raises(ConnectionLost) as caught:
+            await anext(client)
+        assert caught.value.reconnect
+
+
+async def test_an_error_without_ref_about_the_rate_answers_the_oldest_request() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME)
+        await ask(socket)
+        second = await ask(socket)
+        error = {"type": "error", "fatal": False, "retry": True, "msg": "Slower."}
+        await send(
+            socket,
+            error | {"code": "lang_unsupported"},  # of `to=`, it answers nothing
+            error | {"code": "rate"},
+            {"type": "ack", "id": "b", "rev": 1, "ord": 1, "ref": second["ref"]},
+        )
+
+    async def test() -> None:
+        async with fake(handler) as url, connect(url) as client:
+            first, second = await asyncio.gather(
+                client.say("a"), client.say("b"), return_exceptions=True
+            )
+            assert isinstance(first, Refused)
+            assert second == "b"
+
+    await test()
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout_with_a_sentence() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME)
+        await socket.wait_closed()
+
+    async with fake(handler) as url, connect(url, answer_s=0.01) as client:
+        with pytest.raises(TimeoutError, match="did not answer say"):
+            await client.say("hello")
+
+
+async def flood(socket: ServerConnection) -> None:
+    """More events than the client keeps, then the answer to what was asked, then one more."""
+    await send(socket, WELCOME)
+    request = await ask(socket)
+    await send(socket, *(Tick(seq=n) for n in range(FLOOD)))
+    await send(
+        socket,
+        {"type": "ack", "id": "a", "rev": 1, "ord": 1, "ref": request["ref"]},
+        Tick(seq=FLOOD),
+    )
+
+
+FLOOD = requests.QUEUE + 100
+
+
+async def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
+    async with fake(flood) as url, connect(url) as client:
+        saying = asyncio.create_task(client.say("hello"))
+        events = []
+        async for event in client:
+            await asyncio.sleep(0)  # others first: the queue fills up
+            events.append(event)
+            if not saying.done():
+                assert len(client._exchange._events) <= FLOOD - 100
+        assert [e.seq for e in events if isinstance(e, Tick)] == list(range(FLOOD + 1))
+        assert await saying == "a"
+
+
+async def test_a_program_that_iterates_and_stalls_makes_the_client_stop_reading() -> None:
+    async with fake(flood) as url, connect(url, answer_s=0.2) as client:
+        aiter(client)
+        with pytest.raises(TimeoutError, match="has to go on"):
+            await client.say("hello")
+        assert len(client._exchange._events) == FLOOD - 100
+    # and leaving does not hang
+
+
+async def test_a_program_that_never_iterates_gets_its_answers_and_loses_the_oldest_events() -> None:
+    async with fake(flood) as url, connect(url) as client:
+        assert await client.say("hello") == "a"
+        await client.socket.wait_closed()
+        events = [event async for event in client]
+        assert len(events) == FLOOD - 100
+        assert events[-1] == Tick(seq=FLOOD)
+
+
+async def test_memory_of_endings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "KEPT", 2)
+    ended = [
+        Failed(seq=n, id=str(n), rev=1, ord=n, lang="de", code="x", retry=False) for n in (1, 2, 3)
+    ]
+
+    async def handler(socket: ServerConnection) -> None:
+        await send(socket, WELCOME, *ended)
+
+    async with fake(handler) as url, connect(url) as client:
+        assert [event async for event in client] == ended
+        with pytest.raises(NotTranslated):
+            await client.caption("3", "de")
+        with pytest.raises(ConnectionLost):
+            await client.caption("1", "de")

@@ -1,0 +1,236 @@
+"""A client that comes back through a bad network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+
+from gateway.client import Disconnected, connect
+from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
+from gateway.protocol.messages import Delta, Source
+from tests.support.live import Live, running, until
+from tests.support.proxy import End, behind
+from tests.support.returning import Notes, decided, originals, reader, texts
+
+pytestmark = pytest.mark.usefixtures("impatient")
+
+
+async def test_a_connection_that_breaks_in_mid_caption_goes_on_and_every_event_comes_once() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    notes = Notes()
+    async with (
+        running(engine) as live,
+        behind(live) as (proxy, bad),
+        reader(live.ws, room="r", to=("de", "fr")) as steady,
+        reader(bad.ws, room="r", to=("de", "fr"), notice=notes.append) as shaken,
+        connect(bad.ws, room="r", source="en", to=("de",)) as client,
+    ):
+        id = await client.say("one two three")
+        await engine.step()
+        await until(lambda: any(isinstance(event, Delta) for event in shaken))
+        proxy.cut()
+        engine.release()
+        assert (await client.caption(id, "de")).text == "[de] one two three"
+        assert (await client.caption(await client.say("four"), "de")).text == "[de] four"
+        await until(lambda: len(texts(steady)) == len(texts(shaken)) == 4)
+        assert decided(shaken) == decided(steady)
+        assert isinstance(notes[0], Disconnected) and notes[0].code == 1006
+        assert notes.resumed == [True]
+        assert len(live.hub.sessions) == 3
+
+
+class Queue:
+    """A way to a gateway on which a connection may lie in a queue until its client has given up."""
+
+    def __init__(self, live: Live) -> None:
+        self.hold = False
+        """Whether the next connection lies in the queue."""
+        self.held: list[bytes] = []
+        """What came on those that did."""
+        self.place = live.ws.removeprefix("ws://").split(":")
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __call__(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await near.readuntil(b"\r\n\r\n")
+        if self.hold:
+            self.hold = False
+            self.held.append(head)
+            writer.close()
+            return
+        far, other = await asyncio.open_connection(*self.place)
+        self._writers += (writer, other)
+        other.write(head)
+        await asyncio.gather(self._pass(near, other), self._pass(far, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def read(self) -> bytes:
+        """Let the gateway read what lay in the queue; its answer."""
+        reader, writer = await asyncio.open_connection(*self.place)
+        writer.write(self.held.pop())
+        answer = await reader.readuntil(b'"fatal":true')
+        writer.close()
+        return answer
+
+
+async def test_a_late_attempt_does_not_take_the_place_of_a_newer_one() -> None:
+    notes = Notes()
+    async with running() as live:
+        queue = Queue(live)
+        server = await asyncio.start_server(queue, "127.0.0.1", 0)
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, reader(url, room="r", to=("de",), notice=notes.append) as client:
+            queue.hold = True
+            queue.cut()
+            await until(lambda: notes.resumed == [True])
+            told = len(notes)
+            assert b'"code":"busy"' in await queue.read()
+            async with connect(live.ws, room="r", source="en", to=("de",)) as speaker:
+                await speaker.caption(await speaker.say("one"), "de")
+            await until(lambda: len(texts(client)) == 1)
+            assert len(notes) == told, "no connection was lost"
+
+
+async def test_what_was_said_on_a_connection_that_broke_is_said_once() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de",)) as client,
+    ):
+        for lane in ("down", "up"):  # the answer is lost, or the frame
+            getattr(proxy.newest, lane).stall()
+            saying = asyncio.create_task(client.say(f"hello {lane}"))
+            if lane == "down":
+                await until(lambda: bool(live.hub.rooms["r"].memory.speeches))
+            else:
+                await asyncio.sleep(0)
+            proxy.cut()
+            text = (await client.caption(await saying, "de")).text
+            assert text == f"[de] hello {lane}"
+        assert len(live.hub.rooms["r"].memory.utterances) == 2
+        assert len(client._exchange._ledger) == 0
+
+
+async def test_what_is_asked_while_there_is_no_connection_waits_for_the_next_one() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de",)) as client,
+    ):
+        proxy.refuse = True
+        proxy.cut()
+        await until(lambda: not client._exchange.link.ready)
+        said = [asyncio.create_task(client.say(f"line {n}")) for n in range(5)]
+        settings = asyncio.create_task(client.set(context="a meeting"))
+        await asyncio.sleep(0)
+        proxy.refuse = False
+        ids = await asyncio.gather(*said)
+        assert (await settings).context == "a meeting"
+        heard = [source.text for source in originals(live)]
+        assert heard == [f"line {n}" for n in range(5)]
+        await asyncio.gather(*(client.caption(id, "de") for id in ids))
+
+
+async def test_an_utterance_that_grows_goes_on_after_a_cut() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de",)) as client,
+    ):
+        words = "we meet again on Thursday at nine".split()
+        for count in range(1, len(words)):
+            await client.say(" ".join(words[:count]), id="x", final=False)
+            proxy.cut()
+        await client.say(" ".join(words), id="x")
+        assert (await client.caption("x", "de")).text == "[de] " + " ".join(words)
+        assert [source.text for source in originals(live)] == [" ".join(words)]
+
+
+async def test_a_half_open_socket_is_taken_over() -> None:
+    notes = Notes()
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de",), notice=notes.append) as client,
+    ):
+        proxy.cut(end=End.CLIENT)
+        await client.say("hello")
+        assert notes.resumed == [True]
+        assert len(live.hub.sessions) == 1
+        assert list(live.hub.sessions) == [client.welcome.session]
+
+
+async def test_what_a_client_reads_and_speaks_by_now_holds_on_the_next_socket() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de",), speaker="Ann") as client,
+    ):
+        await client.want("fr", view="final")
+        await client.set(source="es", speaker="Eve")
+        proxy.cut()
+        id = await client.say("hola")
+        assert (await client.caption(id, "fr")).text == "[fr] hola"
+        (session,) = live.hub.sessions.values()
+        assert (session.langs, session.view) == (("fr",), "final")
+        source = next(e for e in live.hub.rooms["r"].log.since(0) or () if isinstance(e, Source))
+        assert (source.lang, source.speaker) == ("es", "Eve")
+        await client.want()
+        proxy.cut()
+        await client.stats()
+        (session,) = live.hub.sessions.values()
+        assert session.langs == ()
+
+
+async def test_who_reads_a_language_under_two_tags_has_each_caption_under_both() -> None:
+    async with (
+        running() as live,
+        behind(live) as (proxy, bad),
+        connect(bad.ws, room="r", source="en", to=("de", "de-AT")) as client,
+    ):
+        for text in ("one", "two"):
+            id = await client.say(text)
+            assert (await client.caption(id, "de-AT")).text == f"[de] {text}"
+            assert (await client.caption(id, "de")).text == f"[de] {text}"
+            proxy.cut()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_cut_anywhere_any_number_of_times_everybody_reads_the_same(seed: int) -> None:
+    chance = random.Random(seed)
+    engine = ScriptedEngine(pace=0.001)
+    async with (
+        running(engine, Limits(rate=1e6, burst=10**6)) as live,
+        behind(live, seed) as (proxy, bad),
+        reader(live.ws, room="r", to=("de", "fr", "de-AT")) as steady,
+        reader(bad.ws, room="r", to=("de", "fr", "de-AT")) as shaken,
+        connect(bad.ws, room="r", source="en", to=("de",)) as client,
+    ):
+        ids = []
+        for n in range(30):
+            wires = list(proxy.wires.values())
+            if wires and chance.random() < 0.7:
+                chance.choice(wires).cut(reset=chance.random() < 0.5)
+            text = f"sentence number {n}"
+            for size in range(2, len(text), 6):
+                await client.say(text[:size], id=f"s{n}", final=False)
+            ids.append(await client.say(text, id=f"s{n}"))
+        for n, id in enumerate(ids):
+            assert (await client.caption(id, "de")).text == f"[de] sentence number {n}"
+        await until(lambda: len(texts(steady)) == 90 == len(texts(shaken)))
+        assert decided(shaken) == decided(steady)
+        assert proxy.count > 10

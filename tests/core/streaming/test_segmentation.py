@@ -1,0 +1,533 @@
+"""Cutting a long growing text into captions, and finding its open part again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.streaming.segmentation import (
+    CLAUSES,
+    PauseMap,
+    SegmentLengths,
+    cut,
+    part,
+    remainder,
+    root,
+)
+from gateway.core.streaming.source import PartialPolicy, PartialTiming
+from gateway.text import units
+
+LENGTHS = SegmentLengths()
+
+
+def words(count: int, start: int = 0) -> str:
+    """Words that no rule knows."""
+    return " ".join(f"w{n}" for n in range(start, start + count))
+
+
+def keys(text: str, lang: str = "en") -> list[str]:
+    return units.keyed(text, units.spaced(lang))[0]
+
+
+def head(text: str, lang: str = "en", pauses: dict[int, float] | None = None) -> str | None:
+    """The caption that is cut off, if one is."""
+    at = cut(text, lang, LENGTHS, pauses or {})
+    return None if at is None else text[:at]
+
+
+# --- monologues -----------------------------------------------------------------------------------
+
+# As recognised: no capitals, no marks. Each line is what should be a caption.
+MONOLOGUES = {
+    "en": [
+        "good morning everyone thanks for joining so quickly today i would like to talk about the"
+        " budget for the next year",
+        "and what it means for our team as you know we spent a bit more than we planned in the last"
+        " two quarters",
+        "mainly because we hired two engineers and the server costs went up in march",
+        "but i think that we can bring that down again if we move some of the older machines to the"
+        " new data center",
+        "which should be ready in september and then we would save about twelve percent a month",
+    ],
+    "de": [
+        "guten morgen zusammen schön dass ihr alle da seid ich möchte heute kurz über das budget"
+        " für das nächste jahr sprechen",
+        "und darüber was es für unser team bedeutet wie ihr wisst haben wir in den letzten beiden"
+        " quartalen etwas mehr ausgegeben als geplant",
+        "vor allem weil wir zwei entwickler eingestellt haben und weil die serverkosten im märz"
+        " gestiegen sind",
+        "aber ich denke dass wir das wieder senken können wenn wir einen teil der alten rechner in"
+        " das neue rechenzentrum umziehen",
+    ],
+    "fr": [
+        "bonjour à tous merci d'être venus aussi nombreux aujourd'hui je voudrais parler du budget"
+        " de l'année prochaine",
+        "et de ce qu'il veut dire pour notre équipe comme vous le savez nous avons dépensé un peu"
+        " plus que prévu au cours des deux derniers trimestres",
+        "surtout parce que nous avons embauché deux ingénieurs et que les coûts des serveurs ont"
+        " augmenté en mars",
+        "mais je pense qu'on peut les réduire si on déplace une partie des anciennes machines",
+    ],
+    "es": [
+        "buenos días a todos gracias por venir hoy me gustaría hablar del presupuesto del año que"
+        " viene",
+        "y de lo que significa para nuestro equipo como sabéis hemos gastado un poco más de lo"
+        " previsto en los dos últimos trimestres",
+        "sobre todo porque contratamos a dos ingenieros y porque los costes de los servidores"
+        " subieron en marzo",
+        "pero creo que podemos bajarlos de nuevo si trasladamos parte de las máquinas antiguas",
+    ],
+    "ja": [
+        "皆さんおはようございます今日は来年の予算についてお話ししたいと思います",
+        "ご存じの通り過去二四半期は予定より少し多く支出しましたが",
+        "これは主にエンジニアを二人採用してサーバーの費用が三月に上がったためです",
+        "ただ古い機械の一部を九月に完成する新しいデータセンターに移せばまた下げることができると思い"
+        "ます",
+        "それから出張費についてもう一つ提案があります",
+    ],
+    "zh": [
+        "大家早上好今天我想谈谈明年的预算以及它对我们团队意味着什么大家知道过去两个季度我们的支出比"
+        "计划多了一些",
+        "主要是因为我们招了两位工程师而且服务器的费用在三月份上涨了",
+        "但是我认为如果我们把一部分旧机器搬到九月份完工的新数据中心就可以把费用降下来",
+        "另外关于出差的费用我还有一个建议希望大家看一下我昨天发的文件",
+    ],
+}
+
+
+def whole(lang: str) -> str:
+    return (" " if units.spaced(lang) else "").join(MONOLOGUES[lang])
+
+
+def captions(partials: Sequence[str], lang: str) -> list[str]:
+    """What a room makes of a growing text: the captions that are complete, then the open one."""
+    done: list[str] = []
+    consumed: list[str] = []
+    gate = PartialPolicy(PartialTiming())
+    rest = ""
+    for now, text in enumerate(partials):
+        rest = remainder(text, consumed, lang)
+        gate.offer(rest, lang, now / 10)
+        while (at := cut(gate.agreed, lang, LENGTHS)) is not None:
+            done.append(gate.agreed[:at])
+            consumed += keys(done[-1], lang)
+            gate = gate.rest(len(keys(done[-1], lang)))
+            rest = remainder(text, consumed, lang)
+    return [*done, rest]
+
+
+def growing(text: str, lang: str) -> list[str]:
+    made = units.split(text, units.spaced(lang))
+    return ["".join(made[: count + 1]) for count in range(len(made))]
+
+
+@pytest.mark.parametrize("lang", MONOLOGUES)
+def test_a_monologue_without_marks_is_cut_between_clauses(lang: str) -> None:
+    assert captions(growing(whole(lang), lang), lang) == MONOLOGUES[lang]
+
+
+@pytest.mark.parametrize("lang", MONOLOGUES)
+def test_a_monologue_that_comes_at_once_is_cut_to_captions_that_can_be_read(lang: str) -> None:
+    text = whole(lang)
+    lines = captions([text, text], lang)
+    assert len(lines) >= 3
+    assert all(len(keys(line, lang)) <= LENGTHS.hard * units.density(lang) for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_monologue_with_marks_is_cut_between_sentences() -> None:
+    text = (
+        "Good morning. Thanks for coming. Today I would like to talk about the budget."
+        " We spent 3.5 million euros, which is more than Dr. Smith and I had planned."
+        " Why? Mainly because of the servers, I think. So what can we do?"
+    )
+    assert captions(growing(text, "en"), "en") == [
+        "Good morning. Thanks for coming. Today I would like to talk about the budget.",
+        "We spent 3.5 million euros, which is more than Dr. Smith and I had planned.",
+        "Why? Mainly because of the servers, I think.",
+        "So what can we do?",
+    ]
+
+
+def test_a_monologue_with_full_width_marks_is_cut_between_sentences() -> None:
+    text = (
+        "大家好。今天我们来谈谈明年的预算，以及它对团队的影响。"
+        "去年我们一共花了二十四万欧元。为什么？因为服务器的费用上涨了。"
+    )
+    assert captions(growing(text, "zh"), "zh") == [
+        "大家好。今天我们来谈谈明年的预算，以及它对团队的影响。",
+        "去年我们一共花了二十四万欧元。为什么？",
+        "因为服务器的费用上涨了。",
+    ]
+
+
+def test_recognition_may_correct_what_was_cut_off_and_no_word_is_lost_or_said_twice() -> None:
+    text = whole("en")
+    partials = growing(text, "en")
+    late = partials[-20:]
+    for spoken, written in (
+        ("good morning", "Good Morning,"),
+        ("two engineers", "2 engineers"),
+        ("the server costs went", "these servers cost went"),
+    ):
+        late = [partial.replace(spoken, written) for partial in late]
+    assert captions([*partials[:-20], *late], "en") == MONOLOGUES["en"]
+
+
+# --- where ----------------------------------------------------------------------------------------
+
+
+def test_a_short_text_is_not_cut() -> None:
+    assert head("") is None
+    assert head("... ?") is None
+    assert head(words(28)) is None
+    assert head("今天" * 28, "zh") is None
+
+
+def test_a_finished_sentence_of_eight_words_is_a_caption_when_three_words_follow() -> None:
+    sentence = words(7) + " end."
+    assert head(f"{sentence} Then two") is None
+    assert head(f"{sentence} Then two more") == sentence
+
+
+def test_shorter_sentences_share_a_caption() -> None:
+    assert head("Yes. I see. Well, it is so. Then go on with it") is None
+    both = "Yes. I see. Well, it is so, I think."
+    assert head(f"{both} Then go on") == both
+
+
+def test_each_finished_sentence_is_a_caption_where_many_come_at_once() -> None:
+    first, second = words(9) + " one.", "S" + words(9) + " two."
+    assert head(f"{first} {second} Then go on") == first
+
+
+def test_no_sentence_ends_in_an_abbreviation_or_a_number_or_before_a_small_letter() -> None:
+    assert head(words(8) + " Mr. Smith was there") is None
+    assert head(words(8) + " am 13. Mai war das") is None
+    assert head(words(8) + " at 3.5 Million or so") is None
+    assert head(words(8) + " stop. and go on") is None
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("de", "wir haben alle sehr lange auf diesen Tag im 19. Jahrhundert gewartet und"),
+        ("de", "wir haben das schon sehr oft gemacht, z. B. Äpfel und Birnen gekauft"),
+        ("en", "we have all been told so many times about the U.S. Senate and its"),
+        ("en", "we have all been told so many times to meet on Jan. 5 and then"),
+        ("fr", "nous avons tous entendu dire hier soir que le M. Dupont et sa femme"),
+        ("es", "todos hemos oído decir ayer por la noche que el Sr. García y su"),
+    ],
+)
+def test_no_sentence_ends_in_a_date_or_an_abbreviation_of_the_language(
+    lang: str, text: str
+) -> None:
+    assert head(text, lang) is None
+    assert head(text.replace(text.split(". ")[0] + ".", words(11) + " x?"), lang) is not None
+
+
+def test_a_long_text_is_cut_behind_its_last_sentence_however_short() -> None:
+    assert head("Yes. I see. So " + words(24)) is None
+    assert head("Yes. I see. So " + words(25)) == "Yes. I see."
+
+
+def test_else_at_the_longest_pause() -> None:
+    text = words(29)
+    assert head(text, pauses={10: 0.7, 15: 0.9, 20: 0.8}) == words(15)
+    assert head(text, pauses={10: 0.7, 15: 0.7}) == words(15)
+    assert head("Yes. So " + text, pauses={15: 0.9}) == "Yes."
+
+
+@pytest.mark.parametrize("pauses", [{7: 2.0}, {27: 2.0}, {15: 0.5}, {0: 9.0, -4: 9.0, 99: 9.0}])
+def test_a_pause_is_long_and_has_words_on_both_sides(pauses: dict[int, float]) -> None:
+    assert head(words(29), pauses=pauses) is None
+
+
+def test_else_before_a_conjunction_that_begins_a_clause() -> None:
+    assert head(f"{words(12)} but {words(16)}") == words(12)
+    assert head(f"{words(12)}, BUT {words(16)}") == words(12) + ","
+
+
+def test_else_before_any_conjunction() -> None:
+    assert head(f"{words(12)} or {words(16)}") == words(12)
+    assert head(f"{words(12)} but {words(4)} or {words(11)}") == words(12)
+
+
+def test_a_pause_goes_before_a_conjunction() -> None:
+    assert head(f"{words(12)} but {words(16)}", pauses={20: 0.6}) == f"{words(12)} but {words(7)}"
+
+
+def test_of_several_conjunctions_the_last_that_leaves_a_readable_caption() -> None:
+    text = f"{words(11)} but {words(11)} but {words(12)} but {words(5)}"
+    assert head(text) == f"{words(11)} but {words(11)}"
+    assert head(f"{words(30)} but {words(5)} but {words(3)}") == words(30)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{words(9)} but {words(19)}",
+        f"{words(27)} but w",
+        f"{words(12)} button {words(16)}",
+        f"{words(12)} x-but {words(16)}",
+    ],
+)
+def test_a_conjunction_is_a_word_and_has_words_on_both_sides(text: str) -> None:
+    assert head(text) is None
+
+
+def test_words_that_belong_to_a_conjunction_stay_with_it() -> None:
+    assert head(f"{words(12)} and mainly because {words(16)}") == words(12)
+    assert head(f"{words(12)} et surtout parce qu’il {words(16)}", "fr") == words(12)
+
+
+def test_a_condition_is_no_end_of_a_clause_in_japanese() -> None:
+    before, behind = "あ" * 30, "い" * 28
+    assert head(f"{before}ましたら{behind}", "ja") == f"{before}ましたら"
+    assert head(f"{before}ますと{behind}", "ja") is None
+    assert head(f"{before}ますけれども{behind}", "ja") == f"{before}ますけれども"
+    assert head(f"{before}しかし{behind}", "ja") == before
+
+
+def test_a_region_or_a_script_does_not_change_the_conjunctions() -> None:
+    assert head(f"{words(12)} but {words(16)}", "en-GB") == words(12)
+    assert head("中" * 24 + "因為" + "文" * 32, "zh-Hant") == "中" * 24
+
+
+def test_a_language_without_conjunctions_is_cut_by_the_other_rules() -> None:
+    assert head(f"{words(12)} but {words(16)}", "sw") is None
+    assert head(words(46), "sw") == words(43)
+
+
+def test_a_very_long_text_is_cut_behind_its_last_comma_or_anywhere() -> None:
+    assert head(f"{words(20)}, {words(25)}") is None
+    assert head(f"{words(20)}, {words(26)}") == words(20) + ","
+    assert head(f"{words(20)}, {words(9)}, {words(17)}") == f"{words(20)}, {words(9)},"
+    assert head(f"{words(5)}, {words(36)} 1,200 {words(2)}, {words(2)}") == (
+        f"{words(5)}, {words(36)} 1,200 {words(1)}"
+    )
+    assert head(words(300)) == words(45)
+
+
+def test_no_caption_is_longer_than_the_hardest_limit_even_for_a_sentence() -> None:
+    assert head(f"{words(50)}. Then go on") == words(45)
+    assert head(f"{words(50)} but {words(20)}", pauses={50: 2.0}) == words(45)
+
+
+def test_the_lengths_are_settings() -> None:
+    short = SegmentLengths(least=2, clause=2, most=4, hard=6, behind=1, pause=0.2)
+    assert cut("a b it. D", "en", short) == len("a b it.")
+    assert cut("a b c d e", "en", short, {2: 0.3}) == len("a b")
+    assert cut("a b c d or e", "en", short) == len("a b c d")
+    assert cut("a b c d e f g", "en", short) == len("a b c d e f")
+
+
+@pytest.mark.parametrize("lang", CLAUSES)
+def test_every_language_knows_both_kinds_of_clauses(lang: str) -> None:
+    for pattern in CLAUSES[lang]:
+        assert not pattern.search(words(9))
+        assert not pattern.match("")
+
+
+# --- pauses ---------------------------------------------------------------------------------------
+
+
+def test_silence_is_the_time_between_two_texts_less_that_of_the_new_words() -> None:
+    pauses = PauseMap()
+    pauses.hear(3, "en", 10.0)
+    pauses.hear(5, "en", 12.0)
+    pauses.hear(6, "en", 12.3)
+    assert pauses.before == {3: pytest.approx(2.0 - 2 * PauseMap.WORD)}
+
+
+def test_characters_take_less_time_than_words() -> None:
+    pauses = PauseMap()
+    pauses.hear(3, "zh", 10.0)
+    pauses.hear(5, "zh", 12.0)
+    assert pauses.before == {3: pytest.approx(2.0 - PauseMap.WORD)}
+
+
+def test_a_text_that_does_not_grow_only_lets_time_pass() -> None:
+    pauses = PauseMap()
+    pauses.hear(3, "en", 10.0)
+    pauses.hear(2, "en", 11.0)
+    pauses.hear(3, "en", 11.5)
+    pauses.hear(4, "en", 12.0)
+    assert pauses.before == {3: pytest.approx(2.0 - PauseMap.WORD)}
+
+
+def test_a_clock_that_goes_back_is_no_pause() -> None:
+    pauses = PauseMap()
+    pauses.hear(3, "en", 10.0)
+    pauses.hear(4, "en", 1.0)
+    assert pauses.before == {}
+
+
+def test_after_a_cut_words_are_counted_from_there() -> None:
+    pauses = PauseMap()
+    for count, at in ((2, 0.0), (5, 9.0), (8, 18.0), (9, 27.0)):
+        pauses.hear(count, "en", at)
+    pauses.cut(5)
+    assert list(pauses.before) == [3]
+    pauses.hear(4, "en", 27.1)
+    pauses.hear(5, "en", 36.0)
+    assert list(pauses.before) == [3, 4]
+    pauses.cut(50)
+    assert pauses.before == {}
+    pauses.hear(1, "en", 36.1)
+    assert pauses.before == {}
+
+
+# --- the open part --------------------------------------------------------------------------------
+
+GONE = keys("so we met in march and it was very cold that day")
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("so we met in march and it was very cold that day but we", "but we"),
+        ("So, we met in March; and it was very cold that day. But we", "But we"),
+        ("so we met in march and it was very cold that day", ""),
+        ("so we met in march and it was very", ""),
+        ("so we", ""),
+        ("", ""),
+        # spelt otherwise, in the middle or at the cut
+        ("so we met in Marsh and it was very cold that day but we", "but we"),
+        ("so we met in march and it was very cold that Dey but we", "but we"),
+        ("so we met in march and it was fairly bold that date but we", "but we"),
+        # fewer or more words
+        ("we met in march and it was very cold that day but we", "but we"),
+        ("so well yes we met in march and it was very cold that day but we", "but we"),
+        ("so we met 3 and it was very cold that day but we", "but we"),
+        ("so we met in march and it was, you know, very cold that day but we", "but we"),
+        ("so we met in march and it was very cold that's but we", "but we"),
+        ("so we met in march and it was very 25 but we", "but we"),
+        # another word at the cut, which might belong to either side, is said again
+        ("so we met in march and it was very cold that evening but we", "evening but we"),
+        # nothing alike: their number decides
+        ("one two three four five six seven eight nine ten eleven twelve 13 14", "13 14"),
+    ],
+)
+def test_the_open_part_begins_behind_the_words_that_were_cut_off(text: str, rest: str) -> None:
+    assert remainder(text, GONE, "en") == rest
+
+
+def test_a_phrase_said_again_behind_the_cut_is_not_taken_for_the_one_before_it() -> None:
+    assert remainder("no no no no no no yes", keys("no no no no"), "en") == "no no yes"
+    assert remainder("we go we go we go on", keys("we go"), "en") == "we go we go on"
+
+
+def test_the_open_part_in_a_script_without_spaces() -> None:
+    gone = keys("我们三月在东京开会那天很冷", "zh")
+    assert remainder("我们三月在东京开会，那天很冷。但是", gone, "zh") == "但是"
+    assert remainder("我们3月在东京开了会，那天很冷。但是", gone, "zh") == "但是"
+    assert remainder("我们三月在东京开会那天很", gone, "zh") == ""
+
+
+def test_nothing_cut_off_leaves_everything() -> None:
+    assert remainder(" so we met ", [], "en") == "so we met"
+
+
+def test_what_stands_alone_behind_the_cut_goes_on_with_the_open_part() -> None:
+    assert remainder("so we - they", keys("so we"), "en") == "- they"
+    assert remainder("so we ... they", keys("so we"), "en") == "they"
+
+
+# Words that no rule takes for another spelling of each other.
+distinct = st.lists(st.integers(0, 99), min_size=13, max_size=40, unique=True).map(
+    lambda numbers: [chr(0x4E00 + number) for number in numbers]
+)
+
+
+@given(distinct, st.data())
+def test_whatever_changed_up_to_four_words_before_the_cut_the_open_part_is_the_same(
+    said: list[str], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(8, len(said)))
+    gone, rest = said[:at], said[at:]
+    earlier, changes = gone[:-4], data.draw(st.integers(0, 4))
+    for _ in range(changes):
+        place = data.draw(st.integers(0, len(earlier) - 1))
+        earlier[place : place + 1] = data.draw(st.sampled_from([[], ["x"], ["x", "y"]]))
+        earlier = earlier or ["z"]
+    text = " ".join([*earlier, *gone[-4:], *rest])
+    assert remainder(text, gone, "en") == " ".join(rest)
+
+
+@given(
+    st.text(max_size=60) | st.text("ab .,。今日-", max_size=60),
+    st.text(max_size=60) | st.text("ab .,。今日-", max_size=60),
+    st.sampled_from(["en", "zh", "th"]),
+)
+def test_the_open_part_is_always_an_end_of_the_text(text: str, before: str, lang: str) -> None:
+    gone = keys(before, lang)
+    assert text.strip().endswith(remainder(text, gone, lang))
+    assert remainder(before + " " + text, keys(before, lang), lang) == remainder(
+        before + " " + text, keys(before + " ", lang), lang
+    )
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "b.", "But", "c,", "and", "今日は", "。", "ます"]), max_size=150
+    ),
+    st.sampled_from(["en", "de", "ja", "zh", "th"]),
+    st.dictionaries(st.integers(0, 60), st.floats(0, 3), max_size=5),
+)
+def test_a_caption_never_exceeds_the_hardest_limit_and_words_follow_it(
+    said: list[str], lang: str, pauses: dict[int, float]
+) -> None:
+    text = " ".join(said)
+    at = cut(text, lang, LENGTHS, pauses)
+    size = units.density(lang)
+    if at is None:
+        assert len(keys(text, lang)) <= LENGTHS.hard * size
+    else:
+        assert 0 < len(keys(text[:at], lang)) <= LENGTHS.hard * size
+        assert len(keys(text[at:], lang)) >= LENGTHS.behind * size
+        assert keys(text[:at], lang) + keys(text[at:], lang) == keys(text, lang)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "a",
+                "b.",
+                "But",
+                "c,",
+                "and",
+                "So",
+                "13.",
+                "z.",
+                "Jan.",
+                "5",
+                "“Why?",
+                "Yes.”",
+                "(no!)",
+            ]
+        ),
+        max_size=150,
+    ),
+    st.sampled_from(["en", "de", "fr"]),
+)
+def test_a_text_that_grows_word_by_word_loses_none(said: list[str], lang: str) -> None:
+    text = " ".join(said)
+    assert " ".join(captions(growing(text, lang), lang)).strip() == text
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def test_the_first_part_has_the_id_of_the_utterance_and_the_others_a_number() -> None:
+    assert [part("u1", n) for n in (1, 2, 3)] == ["u1", "u1.2", "u1.3"]
+
+
+def test_an_id_tells_what_it_may_be_a_part_of() -> None:
+    assert [root(id) for id in ("u1.2", "a.b.10")] == ["u1", "a.b"]
+    others = ("u1", "u1.1", "u1.02", "u1.", ".2", "u1.x", "u1.²", "")
+    assert [root(id) for id in others] == [None] * len(others)

@@ -1,0 +1,61 @@
+"""When text waits for more of itself, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.coalescing import BUSY, CALM, FULL, RATE, SHORTEST_S, Coalescing
+
+MANY = RATE * 10
+
+
+def after(*looks: tuple[float, float], longest: float = 0.05) -> float:
+    """The interval after so many looks of (share, rate)."""
+    coalescing = Coalescing(longest)
+    for share, rate in looks:
+        coalescing.look(share, rate)
+    return coalescing.interval
+
+
+def test_text_does_not_wait_while_there_is_time() -> None:
+    assert after() == after((BUSY - 0.01, MANY)) == 0
+
+
+def test_few_chunks_never_wait_however_busy_the_machine_is() -> None:
+    assert after((1.0, RATE - 1)) == after((1.0, MANY), (1.0, RATE - 1)) == 0
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds"), [(BUSY, 0.02), (0.7, 0.035), (FULL, 0.05), (1.0, 0.05)]
+)
+def test_it_waits_longer_the_busier_it_is(share: float, seconds: float) -> None:
+    assert after((share, MANY)) == pytest.approx(seconds)
+
+
+def test_what_waiting_saves_is_not_taken_for_calm() -> None:
+    assert after((FULL, MANY), (0.2, MANY)) == pytest.approx(0.05)
+    assert after((FULL, MANY), (0.2, MANY * 0.5)) == pytest.approx(SHORTEST_S)
+    assert after((FULL, MANY), (0.2, MANY * CALM / FULL * 0.99)) == 0
+
+
+def test_it_does_not_flutter_about_the_bound() -> None:
+    assert after((BUSY, MANY), (BUSY - 0.01, MANY * 0.98)) == pytest.approx(SHORTEST_S)
+    assert after((BUSY - 0.01, MANY * 0.98)) == 0
+
+
+def test_a_longest_of_nothing_is_never() -> None:
+    assert after((1.0, MANY), longest=0) == 0
+    assert after((BUSY, MANY), (1.0, MANY), longest=0.01) == pytest.approx(0.01)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1e6)), max_size=20),
+    st.floats(0, 1, allow_subnormal=False),
+)
+def test_it_is_never_longer_than_the_longest(
+    looks: list[tuple[float, float]], longest: float
+) -> None:
+    interval = after(*looks, longest=longest)
+    assert interval == 0 or min(SHORTEST_S, longest) <= interval <= max(longest, 1e-9)

@@ -1,0 +1,123 @@
+"""What a tenant may use, over all its sockets."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.auth.permissions import EVERYTHING, Permissions, Quota, Role
+from gateway.core.member import Member
+from gateway.core.outbox import Outbox
+from gateway.core.quota import KEEP_S, Account, TenantUsage
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.codec import Codec
+from tests.support.meeting import NOW, Meeting, assert_error
+
+
+def member(*inflight: str) -> Member:
+    made = Member("m", Role.SPEAK, Outbox(Codec.JSON, Limits()))
+    made.inflight.update(inflight)
+    return made
+
+
+def grant(tenant: str = "acme", **quota: int) -> Permissions:
+    return Permissions(tenant=tenant, quota=Quota(**quota))
+
+
+def refused(account: Account, now: float = NOW, **quota: int) -> ClientFault:
+    with pytest.raises(ClientFault) as caught:
+        account.begin(Quota(**quota), now)
+    assert caught.value.code is ErrorCode.BUSY
+    return caught.value
+
+
+def test_whoever_has_neither_name_nor_quota_is_not_counted() -> None:
+    ledger = TenantUsage()
+    ledger.check(EVERYTHING)
+    assert ledger.enter(member(), EVERYTHING) is None
+    assert ledger.accounts == {}
+    assert Member.allow(member(), NOW) is None
+
+
+def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -> None:
+    ledger, one = TenantUsage(), member()
+    two = grant(sessions=2)
+    ledger.check(two)
+    account = ledger.enter(one, two)
+    assert account is not None and ledger.enter(member(), two) is account
+    with pytest.raises(ClientFault, match="may have 2 sockets"):
+        ledger.check(two)
+    ledger.check(two, instead=one)
+    ledger.check(grant("other", sessions=1))
+    ledger.check(grant())
+    account.leave(one, NOW)
+    account.leave(one, NOW + 1)
+    ledger.check(two)
+    assert account.idle == NOW
+
+
+def test_what_is_in_flight_is_counted_over_all_sockets_of_a_tenant() -> None:
+    ledger = TenantUsage()
+    account = ledger.enter(member("a", "b"), grant())
+    assert account is ledger.enter(member("c"), grant()) is not None
+    assert account is not None and account.inflight == 3
+    account.begin(Quota(inflight=4), NOW)
+    assert "3 utterances" in str(refused(account, inflight=3))
+
+
+def test_what_is_in_flight_of_somebody_whose_socket_is_lost_counts_and_once_only() -> None:
+    ledger, lost, back = TenantUsage(), member("a", "b"), member()
+    account = ledger.enter(lost, grant())
+    assert account is not None
+    account.leave(lost, NOW)
+    assert account.inflight == 2
+    back.inflight = lost.inflight  # as a room does it
+    ledger.enter(back, grant())
+    assert account.inflight == 2
+    taken = member()  # the place of a socket that is not closed yet
+    taken.inflight = lost.inflight
+    ledger.enter(taken, grant())
+    assert account.inflight == 2
+    account.leave(taken, NOW)
+    back.inflight.clear()
+    assert account.inflight == 0
+    account.leave(back, NOW)
+    assert account._away == []
+
+
+def test_so_many_utterances_are_begun_in_a_minute_and_then_one_at_a_time() -> None:
+    account = Account()
+    for _ in range(6):
+        account.begin(Quota(minute=6), NOW)
+    assert refused(account, minute=6).retry_ms == 10_000
+    account.begin(Quota(minute=6), NOW + 10)
+    assert refused(account, NOW + 12.5, minute=6).retry_ms == 7_500
+    account.begin(Quota(minute=7), NOW + 12.5)
+
+
+def test_connecting_again_does_not_renew_the_minute_and_an_account_is_closed_in_the_end() -> None:
+    ledger, one = TenantUsage(), member()
+    account = ledger.enter(one, grant(minute=1))
+    assert account is not None
+    account.begin(Quota(minute=1), NOW)
+    ledger.sweep(NOW + KEEP_S * 9)
+    account.leave(one, NOW)
+    ledger.sweep(NOW + KEEP_S)
+    assert ledger.enter(member(), grant(minute=1)) is account
+    refused(account, minute=1)
+    other = TenantUsage()
+    other.accounts["acme"] = Account()
+    other.sweep(NOW)
+    assert other.accounts == {}
+
+
+def test_a_speaker_beyond_the_quota_is_told_when_to_try_again_and_may_finish() -> None:
+    room = Meeting()
+    peer = room.enter("de")
+    allowed = Permissions(tenant="acme", quota=Quota(minute=1))
+    peer.session.grant = allowed
+    peer.session.account = TenantUsage().enter(peer.session, allowed)
+    peer.say("we met", id="u", final=False)
+    error = assert_error(peer.say("hello", ref="r"), ErrorCode.BUSY)
+    assert (error.retry_ms, error.ref) == (60_000, "r")
+    assert peer.say("we met in March", id="u")[0].__struct_config__.tag == "ack"

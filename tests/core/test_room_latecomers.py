@@ -1,0 +1,306 @@
+"""Who comes late: what it is told, what is made for it, and who knows that it is here."""
+
+from __future__ import annotations
+
+from gateway.auth.permissions import Role
+from gateway.job import Priority
+from gateway.limits import Limits
+from gateway.protocol.messages import (
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Line,
+    Presence,
+    Retracted,
+    Snapshot,
+    Source,
+    Welcome,
+)
+from tests.support.meeting import NOW, Meeting, meeting, names, one, only
+
+# --- who comes late -----------------------------------------------------------------------------
+
+
+def test_who_joins_is_told_what_was_decided_last_in_its_languages() -> None:
+    room, peer = meeting("de", "fr")
+    for text in ("one", "two"):
+        peer.say(text)
+        room.finish_all()
+    peer.send("set", context="a stand-up")
+    events = room.enter("de-AT", greeted=False).events()
+    welcome = one(Welcome, events)
+    assert names(events) == ["welcome", "source", "final", "source", "final"]
+    assert [final.lang for final in only(Final, events)] == ["de-AT", "de-AT"]
+    told = [event for event in events if isinstance(event, Source | Final)]
+    assert [event.seq for event in told] == [1, 2, 4, 5]
+    assert welcome.seq == 0
+
+
+def test_the_number_in_the_welcome_is_the_one_before_the_first_event_that_follows() -> None:
+    room, peer = meeting("de", backfill=1)
+    for text in ("one", "two"):
+        peer.say(text)
+        room.finish_all()
+    assert one(Welcome, room.enter("de", greeted=False).events()).seq == 2
+    assert one(Welcome, room.enter(greeted=False).events()).seq == 4
+
+
+def test_so_many_utterances_at_most_are_told() -> None:
+    room, peer = meeting("de", backfill=2)
+    for n in range(4):
+        peer.say(f"{n}")
+    room.finish_all()
+    events = room.enter("de", greeted=False).events()
+    assert [source.text for source in only(Source, events)] == ["2", "3"]
+    assert len(only(Final, events)) == 2
+
+
+def test_who_joins_is_told_no_more_than_it_can_take_at_once() -> None:
+    room, peer = meeting("de", backfill=8, outbox_bytes=16_000)
+    for n in range(8):
+        peer.say(f"{n} " + "words " * 50)
+        room.finish_all()
+        peer.events()
+    late = room.enter("de", greeted=False)
+    assert [source.text[0] for source in only(Source, late.events())] == ["4", "5", "6", "7"]
+    late.send("want", langs=["fr"])
+    room.finish_all()
+    late.events()
+    events = room.enter().send("want", langs=["de"])
+    assert [snapshot.text[0] for snapshot in only(Snapshot, events)] == ["4", "5", "6", "7"]
+    assert late.session.outbox.closing is None
+
+
+def test_who_joins_is_told_of_failures_corrections_and_cancels_too() -> None:
+    room, peer = meeting("de")
+    for id in ("failed", "cancelled", "whole", "edited", "original"):
+        peer.say(id, id=id)
+    room.fail(room.job("de", "failed"))
+    peer.send("cancel", id="cancelled", langs=["de"])
+    peer.send("cancel", id="whole")
+    room.finish_all()
+    peer.send("edit", id="edited", lang="de", text="besser")
+    peer.send("edit", id="original", lang="en", text="better")
+    room.finish_all()
+    late = room.enter("de", greeted=False)
+    late.events()
+    assert late.screen["edited", "de"].text == "besser"
+    assert late.screen["original", "de"].text == "[de] better"
+    assert late.screen.originals["original"].text == "better"
+    assert isinstance(late.screen["failed", "de"].end, Failed)
+    assert isinstance(late.screen["cancelled", "de"].end, Cancelled)
+    assert late.screen.void == {"whole": 1}
+    other = room.enter("fr", greeted=False).events()
+    assert not only(Failed, other)
+    assert [event.lang for event in only(Edited, other)] == ["en"]
+
+
+def test_what_was_taken_back_is_told_nobody() -> None:
+    room, peer = meeting("de", utterances=1)
+    for text in ("kept", "gone"):
+        peer.say(text)
+    room.finish_all()
+    peer.send("retract", id="u2")
+    peer.say("next")
+    events = room.enter("de", greeted=False).events()
+    assert [source.text for source in only(Source, events)] == ["kept", "next"]
+    assert not only(Retracted, events)
+
+
+def test_who_asks_for_too_many_languages_is_told_nothing_but_that() -> None:
+    room, peer = meeting("de", targets=1)
+    peer.say("hello")
+    assert names(room.enter("de", "fr", greeted=False).events()) == ["welcome", "error"]
+
+
+def test_who_wants_another_language_later_is_shown_what_there_is_in_it() -> None:
+    room, peer = meeting("de", "fr")
+    reader = room.enter("de")
+    peer.say("hello")
+    room.finish_all()
+    reader.events()
+    assert reader.send("want", langs=["de", "fr-CA"]) == [
+        Snapshot(
+            id="u1",
+            rev=1,
+            ord=1,
+            lang="en",
+            text="hello",
+            final=True,
+            lines=(Line(lang="fr-CA", state="final", text="[fr] hello", by="mt"),),
+        )
+    ]
+    assert reader.screen["u1", "fr-CA"].text == "[fr] hello"
+
+
+def test_so_is_who_came_without_any_language() -> None:
+    room, peer = meeting("de")
+    reader = room.enter()
+    for text in ("one", "two", "three"):
+        peer.say(text)
+    room.fail(room.job("de", "one"))
+    room.finish_all()
+    reader.events()
+    shown = only(Snapshot, reader.send("want", langs=["de"]))
+    assert [snapshot.text for snapshot in shown] == ["two", "three"]
+
+
+def test_it_says_how_much_of_it() -> None:
+    room, peer = meeting("de", backfill=3)
+    for n in range(5):
+        peer.say(f"{n}")
+    room.finish_all()
+    shown = {}
+    for most in (0, 1, 100):
+        events = room.enter().send("want", langs=["de"], backfill=most)
+        shown[most] = [snapshot.text for snapshot in only(Snapshot, events)]
+    assert shown == {0: [], 1: ["4"], 100: ["2", "3", "4"]}
+
+
+# --- a language that is new to the room ---------------------------------------------------------
+
+
+def test_what_was_said_before_is_made_in_it_when_there_is_nothing_better_to_do() -> None:
+    room, peer = meeting("de", backfill=2)
+    for text in ("one", "two", "three"):
+        peer.say(text)
+    room.finish_all()
+    late = room.enter("fr", role=Role.VIEW)
+    assert [(job.text, job.priority) for job in room.jobs.values()] == [
+        ("three", Priority.BACKFILL),
+        ("two", Priority.BACKFILL),
+    ]
+    room.finish_all()
+    assert {final.id: final.text for final in only(Final, late.events())} == {
+        "u2": "[fr] two",
+        "u3": "[fr] three",
+    }
+    assert {final.seq for final in only(Final, room.log) if final.lang == "fr"} == {7, 8}
+
+
+def test_nobody_has_to_have_it_made() -> None:
+    room, peer = meeting("de")
+    peer.say("hello")
+    room.finish_all()
+    room.enter().send("want", langs=["fr"], backfill=0)
+    assert not room.jobs
+
+
+def test_what_was_cancelled_or_taken_back_is_not_made() -> None:
+    room, peer = meeting("de")
+    for text in ("cancelled", "retracted", "growing"):
+        peer.say(text, id=text, final=text != "growing")
+    peer.send("cancel", id="cancelled")
+    peer.send("retract", id="retracted")
+    peer.send("cancel", id="growing")
+    room.enter("fr")
+    assert not room.jobs
+
+
+def test_a_cancel_that_came_too_late_changes_nothing_of_that() -> None:
+    room, peer = meeting("de")
+    peer.say("hello")
+    room.finish_all()
+    peer.send("cancel", id="u1")
+    room.enter("fr")
+    assert room.job("fr").text == "hello"
+
+
+def test_what_was_said_in_it_is_shown_at_once() -> None:
+    room, peer = meeting()
+    peer.say("hello")
+    assert one(Final, room.enter("en", greeted=False).events()).by == "same"
+
+
+def test_it_leaves_half_of_the_queue_to_what_is_said_now() -> None:
+    room = Meeting(capacity=1, limits=Limits(queue=6))
+    peer = room.enter("de")
+    for n in range(7):
+        peer.say(f"{n}")
+    room.finish_all()
+    room.enter("fr", "en", role=Role.VIEW)
+    room.enter("es", role=Role.VIEW)
+    assert (room.dispatch.running, room.dispatch.queued) == (1, 3)
+    assert room.dispatch.admits(3)
+    made = [final for final in only(Final, room.log) if final.lang == "en"]
+    assert len(made) == 7
+
+
+def test_it_is_not_made_when_its_reader_has_left_for_good() -> None:
+    room, peer = meeting("de", linger_s=30.0)
+    peer.say("hello")
+    room.finish_all()
+    reader = room.enter("fr", role=Role.VIEW)
+    room.feed(room.job("fr"), "bon")
+    reader.close()
+    room.wait(30.0)
+    assert not room.jobs
+    assert [line.state for line in room.room.snapshot("u1").lines] == ["final", "cancelled"]
+
+
+def test_who_comes_while_it_is_made_is_told_what_it_missed() -> None:
+    room, peer = meeting("de")
+    peer.say("hello")
+    room.finish_all()
+    room.enter("fr", role=Role.VIEW)
+    room.feed(room.job("fr"), "bon")
+    late = room.enter("fr-CA", role=Role.VIEW)
+    room.finish(room.job("fr"), "jour")
+    late.events()
+    assert late.screen["u1", "fr-CA"].text == "bonjour"
+
+
+# --- presence -----------------------------------------------------------------------------------
+
+
+def test_everybody_is_told_who_is_here_and_many_who_come_at_once_are_told_of_once() -> None:
+    room = Meeting()
+    peers = [
+        room.enter("de", speaker="Ada"),
+        room.enter("de-AT", "fr", speaker="Bob", role=Role.MODERATE),
+        room.enter("fr", speaker="Eve", role=Role.VIEW),
+    ]
+    room.wait(1.0)
+    for peer in peers:
+        assert only(Presence, peer.events()) == [
+            Presence(readers={"de": 2, "fr": 2}, members=3, speakers=("Ada", "Bob"))
+        ]
+
+
+def test_a_person_alone_is_told_nothing_until_somebody_has_come_and_gone() -> None:
+    room = Meeting()
+    peer = room.enter("de")
+    room.wait(60.0)
+    assert peer.events() == []
+    room.enter().close()
+    room.wait(1.0)
+    assert peer.events() == [Presence(readers={"de": 1}, members=1)]
+    peer.send("want", langs=["fr"])
+    room.wait(60.0)
+    assert peer.events() == []
+
+
+def test_changes_are_told_once_a_second_at_most() -> None:
+    room = Meeting(limits=Limits(presence_s=1.0))
+    peer, other = room.enter(), room.enter()
+    room.wait(1.0)
+    for lang in ("de", "fr", "es"):
+        other.send("want", langs=[lang])
+        room.wait(0.25)
+    assert [event.readers for event in only(Presence, peer.events())] == [{}]
+    room.wait(0.25)
+    assert [event.readers for event in only(Presence, peer.events())] == [{"es": 1}]
+    other.send("set", speaker="Bob")
+    room.wait(1.0)
+    assert one(Presence, peer.events()).speakers == ("Bob",)
+
+
+def test_a_room_that_is_woken_before_its_time_waits_on() -> None:
+    room = Meeting()
+    peer = room.enter()
+    room.enter()
+    room.room.wake(NOW)
+    assert peer.events() == []
+    room.wait(1.0)
+    assert names(peer.events()) == ["presence"]

@@ -1,0 +1,91 @@
+"""What a grant lets a socket do, and how it is renewed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.auth.permissions import Permissions, Role
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.protocol.messages import Authenticated, Error, Snapshot
+from tests.support.meeting import Meeting, Peer, assert_error, names, one
+
+
+def renewed(grant: Permissions, *langs: str, before: Permissions | None = None) -> Peer:
+    """A speaker whose next key gives ``grant``."""
+    return Meeting().enter(*langs, grant=before or Permissions(name="old"), renew=lambda _: grant)
+
+
+def test_a_language_beyond_the_grant_is_refused_and_the_others_are_read() -> None:
+    peer = Meeting().enter("de", "fr", grant=Permissions(langs=("de",)), greeted=False)
+    assert names(events := peer.events()) == ["welcome", "error"]
+    assert one(Error, events).code == ErrorCode.FORBIDDEN
+    assert peer.session.langs == ("de",)
+
+
+def test_want_cannot_go_beyond_the_grant() -> None:
+    peer = Meeting().enter("de", grant=Permissions(langs=("de",)))
+    error = assert_error(peer.send("want", langs=["fr"], ref="x"), ErrorCode.FORBIDDEN)
+    assert (error.ref, error.hint) == ("x", "It lets you read: de.")
+    assert peer.session.langs == ("de",)
+
+
+def test_what_was_said_before_is_not_told_in_a_language_beyond_the_grant() -> None:
+    meeting = Meeting()
+    meeting.enter("fr").say("good morning", id="a")
+    meeting.finish_all()
+    peer = meeting.enter("fr", grant=Permissions(langs=("de",)), greeted=False)
+    assert names(peer.events()) == ["welcome", "error"]
+
+
+def test_a_snapshot_has_only_the_languages_of_the_grant() -> None:
+    meeting = Meeting()
+    meeting.enter("de", "fr").say("good morning", id="a")
+    meeting.finish_all()
+    peer = meeting.enter(grant=Permissions(langs=("de-AT",)))
+    lines = one(Snapshot, peer.send("get", id="a")).lines
+    assert [line.lang for line in lines] == ["de"]
+
+
+def test_where_nobody_is_asked_any_token_will_do() -> None:
+    peer = Meeting().enter()
+    assert peer.send("auth", token="?", ref="r") == [Authenticated(ref="r")]
+
+
+def test_another_token_gives_its_own_rights_from_now_on() -> None:
+    peer = renewed(Permissions(name="new", until=9.0, langs=("de",)))
+    assert peer.send("auth", token="t") == [Authenticated(name="new", until=9.0)]
+    assert_error(peer.send("want", langs=["fr"]), ErrorCode.FORBIDDEN)
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        Permissions(role=Role.VIEW),
+        Permissions(rooms=("board",)),
+        Permissions(langs=("fr",)),
+        Permissions(tenant="other"),
+    ],
+)
+def test_a_token_that_would_not_have_let_the_socket_in_changes_nothing(grant: Permissions) -> None:
+    peer = renewed(grant, "de")
+    before = peer.session.grant
+    assert_error(peer.send("auth", token="t"), ErrorCode.FORBIDDEN)
+    assert peer.session.grant is before
+
+
+def test_a_token_that_is_not_valid_changes_nothing() -> None:
+    def renew(token: str) -> Permissions:
+        raise ClientFault(ErrorCode.UNAUTHENTICATED, "It is not known.")
+
+    peer = Meeting().enter(grant=Permissions(name="old"), renew=renew)
+    error = assert_error(peer.send("auth", token="t", ref="r"), ErrorCode.UNAUTHENTICATED)
+    assert (error.ref, error.fatal) == ("r", False)
+    assert peer.session.grant.name == "old"
+
+
+def test_a_socket_that_is_refused_is_told_why_and_closed() -> None:
+    peer = Meeting().enter()
+    fault = ClientFault(ErrorCode.UNAUTHENTICATED, "It has expired.")
+    peer.session.refuse(fault, CloseCode.UNAUTHENTICATED, 0.0)
+    assert peer.session.outbox.closing is CloseCode.UNAUTHENTICATED
+    assert one(Error, peer.events()).fatal

@@ -1,0 +1,151 @@
+"""What a room sees of an engine that dies, hangs or comes back, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2 as httpx
+
+from gateway.engines.base.engine import Engine, EngineWrapper, Health
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.supervised import Supervisor
+from gateway.limits import Limits
+from tests.support.live import Live, running, until
+from tests.support.talk import Talk, talk
+
+
+class Second(ScriptedEngine):
+    @property
+    def name(self) -> str:
+        return "second"
+
+
+class Workshop:
+    """Builds scripted engines and keeps them, a new one on demand. The first holds its jobs."""
+
+    def __init__(self) -> None:
+        self.built: list[ScriptedEngine] = []
+        self.mend = asyncio.Event()
+
+    def __call__(self) -> Engine:
+        engine = ScriptedEngine({("good morning", "de"): ["Guten", " Morgen"]})
+        if not self.built:
+            engine.hold()
+        self.built.append(engine)
+        return engine
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for ever for a poll or for a probe, and for a rebuild until it is told to come."""
+        if seconds >= 1.0:
+            await asyncio.Event().wait()
+        await self.mend.wait()
+
+
+class Sleeper(EngineWrapper):
+    """Starts for as long as it is told to."""
+
+    awake = False
+
+    @property
+    def health(self) -> Health:
+        return self.engine.health if self.awake else Health.STARTING
+
+
+def supervised(workshop: Workshop) -> Supervisor:
+    return Supervisor(workshop, insist=True, sleep=workshop.sleep, chance=lambda: 0.5)
+
+
+@asynccontextmanager
+async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
+    """A gateway with a fallback, whose first engine is ready."""
+    workshop = Workshop()
+    first = supervised(workshop)
+    engine = FallbackEngine(first, Second())
+    first.changed = engine.look
+    async with running(engine) as live:
+        await until(lambda: engine.substitute is None)
+        yield live, workshop
+
+
+async def settled(peer: Talk) -> None:
+    await peer.until("welcome")
+
+
+async def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
+    engine = Sleeper(ScriptedEngine())
+    async with running(engine) as live, talk(live, "?from=en&to=de") as peer:
+        await peer.send("good morning")
+        await peer.until("ack")
+        live.hub.sweep()
+        assert (live.hub.dispatch.queued, engine.unfinished) == (1, 0)
+        engine.awake = True
+        live.hub.sweep()
+        assert (await peer.until("final"))[-1]["text"] == "[de] good morning"
+
+
+async def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
+    limits = Limits(job_s=0.001)
+    async with running(Sleeper(ScriptedEngine()), limits) as live:
+        async with talk(live, "?from=en&to=de") as peer:
+            await peer.send("good morning")
+            assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+
+
+async def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
+    workshop = Workshop()
+    async with running(supervised(workshop)) as live, talk(live, "?from=en&to=de") as peer:
+        await settled(peer)
+        await peer.send("good morning")
+        await workshop.built[0].step()
+        await peer.until("delta")
+        workshop.built[0].die()
+        failed = (await peer.until("failed"))[-1]
+        assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)
+        await peer.send("good morning")
+        assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
+        workshop.mend.set()
+        await until(lambda: live.hub.ready)
+        await peer.send("good morning")
+        assert (await peer.until("final"))[-1]["text"] == "Guten Morgen"
+
+
+async def test_another_engine_takes_over_in_the_middle_of_a_caption_and_everybody_is_told() -> None:
+    async with fallen() as (live, workshop), talk(live, "?room=r&from=en&to=de") as peer:
+        await settled(peer)
+        await peer.send("good morning")
+        await workshop.built[0].step()
+        await peer.until("delta")
+        workshop.built[0].die()
+        events = await peer.until("final")
+        assert events[-1]["text"] == "[de] good morning"
+        degraded = [event for event in events if event["type"] == "degraded"]
+        assert degraded == [{"type": "degraded", "partials": "on", "engine": "second"}]
+        assert [event["type"] for event in events].count("failed") == 0
+
+        async with (
+            talk(live, "?room=r&from=en&to=de") as late,
+            httpx.AsyncClient(base_url=live.http) as client,
+        ):
+            await settled(late)
+            assert await late.next() == degraded[0]
+            answer = await client.get("/readyz")
+            assert (answer.status_code, answer.json()) == (
+                200,
+                {
+                    "status": "ready",
+                    "engine": "scripted",
+                    "fallback": "second",
+                    "partials": "on",
+                },
+            )
+            scraped = (await client.get("/metrics")).text
+            assert "gateway_fallback 1.0" in scraped
+            workshop.mend.set()
+            for each in (peer, late):
+                back = (await each.until("degraded"))[-1]
+                assert back == {"type": "degraded", "partials": "on"}
+            await late.send("good morning")
+            assert (await late.until("final"))[-1]["text"] == "Guten Morgen"

@@ -1,0 +1,96 @@
+"""Nothing that was said and nothing that opens a door is ever logged, at any level."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from websockets.asyncio.client import connect
+
+from tests.server.started import SCRIPTED, Process, gateway
+from tests.server.visitors import FILE, MODERATOR, SPEAKER, bearer
+from tests.support.talk import Talk
+
+CANARY = "canary-7261"
+"""In every text; and the scripted engine repeats it."""
+
+JWT_KEY = f"{CANARY}-secret-of-32-bytes-or-more"
+
+
+async def meet(process: Process) -> list[str]:
+    """Do all that a client can do, rightly and wrongly; the secrets that were used."""
+    ws, http = (f"{scheme}://127.0.0.1:{process.port}" for scheme in ("ws", "http"))
+    secrets = [MODERATOR, SPEAKER]
+    async with httpx.AsyncClient(base_url=http, headers=bearer(SPEAKER), timeout=10) as client:
+        body = {"text": f"{CANARY} one", "source_lang": "en", "target_lang": "de"}
+        for more in ({}, {"stream": True}, {"target_lang": f"x{CANARY}"}, {"context": CANARY}):
+            await client.post("/v1/translate", json=body | more)
+        libre = {"q": CANARY, "source": "en", "target": "de", "api_key": "gwk_wrong_one"}
+        await client.post("/translate", json=libre, headers={"authorization": "Basic x"})
+        await client.post("/v1/translate", content=f'{{"text": "{CANARY}')
+        ticket = (await client.post("/v1/tickets", json={"room": "demo"})).json()["ticket"]
+        secrets.append(ticket)
+        async with connect(f"{ws}/v1/ws?ticket={ticket}&to=de&speaker={CANARY}") as socket:
+            resume = (await Talk(socket).next())["resume"]
+            secrets.append(resume)
+            socket.transport.abort()
+        async with connect(f"{ws}/v1/ws?resume={resume}&epoch=x&seq=0") as socket:
+            await Talk(socket).next()
+        async with connect(f"{ws}/v1/ws?ticket={ticket}") as socket:
+            await Talk(socket).closed()
+        protocols = ["gw.v1.json", f"gw.bearer.{MODERATOR}"]
+        url = f"{ws}/v1/ws?room=demo&role=moderate&from=en&to=de"
+        async with connect(url, subprotocols=protocols) as socket:  # type: ignore[arg-type]
+            talk = Talk(socket)
+            terms = {CANARY: CANARY}
+            await talk.send({"type": "set", "context": CANARY, "glossary": terms})
+            await talk.send({"type": "say", "id": "a", "text": f"{CANARY} two", "final": False})
+            await talk.send({"type": "say", "id": "a", "text": f"{CANARY} two three"})
+            await talk.until("final")
+            await talk.send({"type": "edit", "id": "a", "lang": "de", "text": CANARY})
+            await talk.send({"type": "auth", "token": f"gwk_{CANARY}"})
+            await talk.send({"type": "auth", "token": MODERATOR})
+            await talk.until("authenticated")
+            await talk.send(f'{{"type": "{CANARY}"}}')
+            await talk.send(f"{{{CANARY}")
+            await talk.send(CANARY.encode())
+            await talk.until("error")
+            await socket.send(b"\xff" + CANARY.encode(), text=True)  # is not UTF-8: closes 1007
+            await talk.closed()
+        async with connect(url, subprotocols=protocols) as socket:  # type: ignore[arg-type]
+            await socket.send(f"{CANARY} " * 20_000)  # too big: closes 1009
+            await Talk(socket).closed()
+        await client.get("/v1/rooms/demo/transcript.json", params={"lang": "de"})
+    return secrets
+
+
+def pieces(secret: str) -> list[str]:
+    """What would give much of it away."""
+    if secret.startswith("gwk_"):
+        return [secret.rpartition("_")[2][:24]]
+    return [part[:24] for part in secret.split(".")]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
+    tmp_path: Path, loop: str
+) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text(FILE)
+    flags = ("--log-level", "debug", "--keys", str(keys), "--loop", loop, "--scripted-pace", "0")
+    with gateway(*SCRIPTED, *flags, GATEWAY_JWT_KEY=JWT_KEY) as process:
+        secrets = await meet(process)
+        process.popen.terminate()
+        assert process.popen.wait(10) == 0
+        said = process.text
+    assert "DEBUG" in said and "gateway.connection" in said, "it logged nothing at all"
+    assert CANARY not in said
+    for secret in secrets:
+        assert secret not in said
+        for piece in pieces(secret):
+            assert len(piece) >= 16
+            assert piece not in said
+    assert "Traceback" not in said
+    assert json.dumps(CANARY) not in said

@@ -1,0 +1,178 @@
+"""What makes one way of asking an engine out of the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import pytest
+
+from gateway.engines.base.engine import (
+    BEHIND,
+    Aborted,
+    PullEngine,
+    PushEngine,
+    Sink,
+    SinkReader,
+    refuse,
+)
+from gateway.errors import EngineFault, EngineGone, ErrorCode
+from gateway.job import Chunk, Job
+
+JOB = Job(id="j", text="good morning", source="en", target="de")
+
+
+class Kept:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self.ends: list[EngineFault | None] = []
+        self.over = asyncio.Event()
+
+    def chunk(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.ends.append(fault)
+        self.over.set()
+
+
+class ByHand(PushEngine):
+    """Leaves it to the test to push."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[str, Sink] = {}
+        self.aborted: list[str] = []
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        self.sinks[job.id] = sink
+
+    def abort(self, job_id: str) -> None:
+        self.aborted.append(job_id)
+
+
+class Generated(PullEngine):
+    """Is what its generator is."""
+
+    def __init__(self, make: Callable[[Job], AsyncGenerator[Chunk]]) -> None:
+        super().__init__()
+        self.make = make
+
+    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        return self.make(job)
+
+
+async def test_a_reader_who_is_late_gets_longer_chunks_and_loses_nothing() -> None:
+    reader = SinkReader()
+    for n in range(BEHIND * 3):
+        reader.chunk(Chunk(f"{n} ", ids=(n,)))
+    reader.end(None)
+    chunks = []
+    while (chunk := await reader.next()) is not None:
+        chunks.append(chunk)
+    assert len(chunks) == BEHIND
+    assert "".join(chunk.text for chunk in chunks).split() == [*map(str, range(BEHIND * 3))]
+    assert sum(chunk.tokens for chunk in chunks) == BEHIND * 3
+    assert sum((chunk.ids for chunk in chunks), ()) == tuple(range(BEHIND * 3))
+
+
+async def test_a_fault_comes_after_what_was_said_before_it_and_an_abort_at_once() -> None:
+    for fault, said in ((EngineGone("It died."), ["a", "b"]), (Aborted("j"), [])):
+        reader = SinkReader()
+        reader.chunk(Chunk("a"))
+        reader.chunk(Chunk("b"))
+        reader.end(fault)
+        read = []
+        with pytest.raises(type(fault)):
+            while (chunk := await reader.next()) is not None:
+                read.append(chunk.text)
+        assert read == said
+
+
+async def test_leaving_a_pushed_job_before_its_end_aborts_it_and_afterwards_does_not() -> None:
+    engine = ByHand()
+    for whole in (False, True):
+        async with aclosing(engine.translate(JOB)) as chunks:
+            reading = asyncio.ensure_future(anext(chunks))
+            await asyncio.sleep(0)
+            engine.sinks["j"].chunk(Chunk("a"))
+            assert await reading == Chunk("a")
+            if whole:
+                engine.sinks["j"].end(None)
+                assert [chunk async for chunk in chunks] == []
+        assert engine.aborted == ["j"]
+
+
+async def test_a_job_that_is_refused_ends_after_the_call_that_began_it() -> None:
+    kept = Kept()
+    refuse(kept, EngineGone("It is closed."))
+    assert kept.ends == []
+    await kept.over.wait()
+    assert isinstance(kept.ends[0], EngineGone)
+
+
+async def test_a_fault_of_the_engines_own_code_ends_the_job_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def broken(job: Job) -> AsyncGenerator[Chunk]:
+        yield Chunk("a")
+        raise ZeroDivisionError
+
+    kept = Kept()
+    Generated(broken).submit(JOB, kept)
+    await kept.over.wait()
+    (fault,) = kept.ends
+    assert fault is not None
+    assert fault.code is ErrorCode.INTERNAL
+    assert kept.chunks == [Chunk("a")]
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_closing_a_pulled_engine_ends_its_jobs_and_leaves_no_task() -> None:
+    closed = asyncio.Event()
+
+    async def endless(job: Job) -> AsyncGenerator[Chunk]:
+        try:
+            yield Chunk("a")
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+
+    engine, kept = Generated(endless), Kept()
+    engine.submit(JOB, kept)
+    while not kept.chunks:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await engine.aclose()
+    await engine.aclose()
+    await kept.over.wait()
+    assert [type(end) for end in kept.ends] == [EngineGone]
+    assert closed.is_set()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_an_aborted_pulled_job_ends_before_the_abort_returns_and_its_generator_soon() -> None:
+    closed = asyncio.Event()
+
+    async def endless(job: Job) -> AsyncGenerator[Chunk]:
+        try:
+            while True:
+                yield Chunk("a")
+        finally:
+            closed.set()
+
+    class Fed(Kept):
+        def chunk(self, chunk: Chunk) -> None:
+            super().chunk(chunk)
+            engine.abort("j")
+            engine.abort("j")
+
+    engine: Generated
+
+    engine, kept = Generated(endless), Fed()
+    engine.submit(JOB, kept)
+    await kept.over.wait()
+    await closed.wait()
+    assert [type(end) for end in kept.ends] == [Aborted]
+    assert kept.chunks == [Chunk("a")]

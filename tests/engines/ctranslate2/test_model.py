@@ -1,0 +1,280 @@
+"""Every known layout of a model directory loads; of any other it is said what was missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as kinds
+
+from gateway.engines import profiles
+from gateway.engines.base import model_files
+from gateway.engines.ctranslate2 import model as checkpoint
+from gateway.engines.profiles import Output, Profile, TemplateBlock
+from gateway.errors import EngineFault, GatewayError
+from gateway.job import Job
+from tests.support import models
+
+pytest.importorskip("ctranslate2")
+pytest.importorskip("sentencepiece")
+
+OPTIONS = {"compute_type": "int8", "inter_threads": 1, "intra_threads": 1}
+EMBEDDED = profiles.load("embedded")
+MARIAN = profiles.match("opus-mt-en-de", {})
+NLLB = profiles.load("nllb")
+JOB = Job(id="1", text="Good morning everybody", source="en", target="de")
+
+
+@pytest.fixture(scope="module")
+def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+def load(path: Path, cache: Path) -> checkpoint.TranslationModel:
+    return checkpoint.load(path, cache, OPTIONS)
+
+
+class Reader:
+    """A `checkpoint.Sink` that keeps what it is told."""
+
+    def __init__(self, job: Job = JOB, stop_after: int = -1) -> None:
+        self.job = job
+        self.texts: list[str] = []
+        self.ids: list[int] = []
+        self.fault: GatewayError | None = None
+        self.steps = self.ends = 0
+        self.others: list[int] = []
+        self._stop_after = stop_after
+        self._batch: list[Reader] = []
+
+    def step(self, text: str, ids: Sequence[int]) -> bool:
+        assert not self.ends
+        self.texts.append(text)
+        self.ids += ids
+        self.steps += 1
+        return len(self.texts) == self._stop_after
+
+    def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
+        if rest and len(self.texts) != self._stop_after:
+            self.texts.append(rest)
+        self.fault = fault
+        self.ends += 1
+        self.others = [len(reader.texts) for reader in self._batch if not reader.ends]
+
+    def sees(self, batch: list[Reader]) -> None:
+        """At its end, it notes in ``others`` how far those are that have not ended."""
+        self._batch = batch
+
+
+def output(model: checkpoint.TranslationModel, profile: Profile, stop_after: int = -1) -> list[str]:
+    return outputs(model, profile, [Reader(stop_after=stop_after)])[0]
+
+
+def outputs(
+    model: checkpoint.TranslationModel, profile: Profile, readers: list[Reader]
+) -> list[list[str]]:
+    """What came of a batch."""
+    model.decode(readers, profile)
+    assert all(reader.ends == 1 for reader in readers)
+    return [reader.texts for reader in readers]
+
+
+def converted_llama(dir: Path) -> Path:
+    if not (target := dir / "converted").exists():
+        target.mkdir()
+        model_files.convert(models.tiny_llama(dir / "llama"), target)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("build", "profile"),
+    [
+        (lambda dir: models.tiny_llama(dir / "llama"), EMBEDDED),
+        (converted_llama, EMBEDDED),
+        (lambda dir: models.tiny_marian(dir / "marian"), MARIAN),
+        (lambda dir: models.tiny_nllb(dir / "nllb"), NLLB),
+    ],
+    ids=["llama", "converted", "marian", "nllb"],
+)
+def test_a_known_layout_loads_decodes_and_stops_when_told(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    whole = output(model, profile)
+    assert len(whole) > 3
+    assert output(model, profile, stop_after=3) == whole[:3]
+
+
+# --- batches
+
+KINDS = pytest.mark.parametrize(
+    ("build", "profile"),
+    [
+        (lambda dir: models.tiny_llama(dir / "llama"), EMBEDDED),
+        (lambda dir: models.tiny_marian(dir / "marian"), MARIAN),
+        (lambda dir: models.tiny_nllb(dir / "nllb"), NLLB),
+    ],
+    ids=["llama", "marian", "nllb"],
+)
+TEXTS = ("Good morning everybody, can you hear me?", "Yes.", "The report is not finished yet.")
+JOBS = [msgspec.structs.replace(JOB, text=text) for text in TEXTS]
+JOBS.append(msgspec.structs.replace(JOB, prefix="Guten Morgen"))
+JOBS.append(msgspec.structs.replace(JOB, text=TEXTS[0], prefix="Ja"))
+
+
+@KINDS
+def test_in_a_batch_each_job_gets_what_it_gets_alone(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    alone = [outputs(model, profile, [Reader(job)])[0] for job in JOBS]
+    assert outputs(model, profile, [Reader(job) for job in JOBS]) == alone
+    assert len({"".join(texts) for texts in alone}) == len(JOBS)
+
+
+@KINDS
+def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    free, forced = Reader(), Reader(JOBS[3])
+    outputs(model, profile, [free, forced])
+    controls = set(range(len(models.CONTROLS))) if profile is EMBEDDED else set()
+    assert controls.isdisjoint(free.ids)
+    assert free.steps - 1 <= len(free.ids) <= free.steps  # the tiny Llama says one control token
+    prefix = "".join(free.texts[:5])
+    again = Reader(msgspec.structs.replace(JOB, prefix=prefix, prefix_ids=tuple(free.ids)))
+    outputs(model, profile, [again])
+    assert again.ids[: len(free.ids)] == free.ids
+    assert len(forced.ids) > forced.steps
+
+
+@KINDS
+def test_a_job_that_stops_leaves_the_others_of_its_batch_alone(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    whole = outputs(model, profile, [Reader(job) for job in JOBS])
+    stopping = [Reader(job, stop) for job, stop in zip(JOBS, (2, 1, -1, 3, -1), strict=True)]
+    first, second, third, fourth, fifth = outputs(model, profile, stopping)
+    assert (first, second, fourth) == (whole[0][:2], whole[1][:1], whole[3][:3])
+    assert (third, fifth) == (whole[2], whole[4])
+
+
+@KINDS
+def test_each_job_of_a_batch_has_a_length_limit_of_its_own_and_ends_there_at_once(
+    build: Callable[[Path], Path], profile: Profile, dir: Path
+) -> None:
+    model = load(build(dir), dir / "cache")
+    profile = msgspec.structs.replace(profile, output=Output(factor=1.0, extra=3))
+    short, long = readers = [Reader(JOBS[1]), Reader(JOBS[0])]
+    short.sees(readers)
+    outputs(model, profile, readers)
+    assert len(short.texts) < len(long.texts)
+    assert short.others[0] < len(long.texts)
+
+
+def test_a_job_that_the_model_cannot_be_given_is_not_in_the_way_of_its_batch(dir: Path) -> None:
+    model = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    endless = Reader(msgspec.structs.replace(JOB, text=TEXTS[0] * 100))
+    other = Reader()
+    assert outputs(model, EMBEDDED, [endless, other]) == [[], output(model, EMBEDDED)]
+    assert isinstance(endless.fault, EngineFault)
+    assert other.fault is None
+    assert outputs(model, EMBEDDED, [Reader(endless.job)]) == [[]]
+
+
+# --- layouts
+
+
+def test_a_model_converted_beforehand_gives_the_same_output(dir: Path) -> None:
+    one = load(models.tiny_llama(dir / "llama"), dir / "cache")
+    other = load(converted_llama(dir), dir / "cache")
+    assert output(one, EMBEDDED) == output(other, EMBEDDED)
+
+
+@pytest.mark.parametrize("adds_end", [True, False])
+@pytest.mark.parametrize("said", ["{text}", "{text}</s>"])
+def test_the_source_ends_once_whoever_adds_the_end(
+    adds_end: bool, said: str, dir: Path, tmp_path: Path
+) -> None:
+    expected = output(load(models.tiny_marian(dir / "marian"), dir), MARIAN)
+    model = shutil.copytree(dir / "marian", tmp_path / "marian")
+    config = json.loads((model / "config.json").read_bytes())
+    (model / "config.json").write_text(json.dumps(config | {"add_source_eos": adds_end}))
+    profile = msgspec.structs.replace(MARIAN, template=(TemplateBlock(said),))
+    assert output(load(model, dir), profile) == expected
+
+
+def test_an_encoder_decoder_may_have_a_tokenizer_json_instead(dir: Path, tmp_path: Path) -> None:
+    model = damaged(models.tiny_nllb(dir / "nllb"), tmp_path / "nllb", "sentencepiece.bpe.model")
+    tokens = json.loads((model / "shared_vocabulary.json").read_bytes())
+    tokenizer = Tokenizer(kinds.Unigram([(token, -1.0) for token in tokens], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.save(str(model / "tokenizer.json"))
+    assert len(output(load(model, dir), NLLB)) > 3
+
+
+def test_a_vocabulary_as_text_is_read_too(dir: Path, tmp_path: Path) -> None:
+    expected = output(load(models.tiny_nllb(dir / "nllb"), dir), NLLB)
+    model = damaged(dir / "nllb", tmp_path / "nllb")
+    tokens = json.loads((model / "shared_vocabulary.json").read_bytes())
+    (model / "shared_vocabulary.json").unlink()
+    (model / "shared_vocabulary.txt").write_text("\n".join(tokens), "utf-8")
+    assert output(load(model, dir), NLLB) == expected
+
+
+def damaged(model: Path, target: Path, *missing: str) -> Path:
+    shutil.copytree(model, target)
+    for name in missing:
+        (target / name).unlink()
+    return target
+
+
+@pytest.mark.parametrize(
+    ("build", "missing", "said"),
+    [
+        (models.tiny_marian, ("source.spm",), "without its tokenizer"),
+        (models.tiny_nllb, ("sentencepiece.bpe.model",), "without its tokenizer"),
+        (models.tiny_marian, ("shared_vocabulary.json",), "could not load"),
+        (models.tiny_marian, ("model.bin",), "could not be converted"),
+        (models.tiny_marian, ("model.bin", "config.json"), "There is no model"),
+    ],
+)
+def test_an_incomplete_directory_is_a_fault_that_names_what_is_missing(
+    build: Callable[[Path], Path], missing: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    model = damaged(build(tmp_path / "model"), tmp_path / "damaged", *missing)
+    with pytest.raises(EngineFault, match=said):
+        load(model, tmp_path / "cache")
+
+
+def test_a_broken_model_is_a_fault(tmp_path: Path) -> None:
+    model = models.tiny_marian(tmp_path / "model")
+    (model / "model.bin").write_bytes((model / "model.bin").read_bytes()[:500])
+    with pytest.raises(EngineFault, match="could not load"):
+        load(model, tmp_path)
+
+
+def test_a_model_that_does_not_translate_is_a_fault_that_names_its_kind(tmp_path: Path) -> None:
+    name = b"WhisperSpec\0"
+    head = (6).to_bytes(4, "little") + len(name).to_bytes(2, "little") + name
+    (tmp_path / "model.bin").write_bytes(head)
+    with pytest.raises(EngineFault, match="WhisperSpec") as caught:
+        load(tmp_path, tmp_path)
+    assert "OPUS-MT" in (caught.value.hint or "")
+
+
+def test_without_the_package_it_is_said_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(EngineFault, match="not installed"):
+        load(tmp_path, tmp_path)

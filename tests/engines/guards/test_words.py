@@ -1,0 +1,90 @@
+"""Words, what they weigh, how often they are said in a row, and which are remembered."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.engines.guards.phrases import CRUDE, RUDE
+from gateway.engines.guards.words import (
+    LEXICON_LONGEST,
+    LEXICON_MOST,
+    NGRAM,
+    RepeatCounter,
+    WordCache,
+    crude,
+    weight,
+)
+
+
+def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
+    assert weight("abcd") == 4
+    assert weight("漢字") == 5
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
+def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject) -> None:
+    runs = RepeatCounter()
+    for at, token in enumerate(tokens):
+        if token not in runs.said and data.draw(st.booleans()):
+            runs.said.add(token)
+            runs.tokens.append(token)
+            continue
+        best = (1, 1)
+        for n in range(1, min(NGRAM, at) + 1):
+            same = 0
+            while at - same - n >= 0 and tokens[at - same] == tokens[at - same - n]:
+                same += 1
+            if same // n + 1 > best[1]:
+                best = (n, same // n + 1)
+        assert runs.say(token) == best
+
+
+def test_a_lexicon_is_bounded() -> None:
+    lexicon = WordCache(None)
+    lexicon.learn("end.")
+    for n in range(1, LEXICON_MOST):
+        assert lexicon.learn(f"Word{n}") == f"word{n}"
+    assert len(lexicon.words) == LEXICON_MOST
+    assert lexicon.learn("Word1") == "word1"
+    assert len(lexicon.words) == LEXICON_MOST
+    assert lexicon.ended == {"end.": "end"}
+    lexicon.learn("more")
+    assert lexicon.words == {"more": "more"}
+    assert not lexicon.ended
+    assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
+    assert lexicon.words == {"more": "more"}
+    assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
+
+
+def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
+    lexicon = WordCache(RUDE["de"])
+    said = (
+        "Tag,",
+        "war.",
+        "12!",
+        ",",
+        "a,b.",
+        "Fick,",
+        "\u4e2d,",
+        "Tag",
+        f"{'A' * LEXICON_LONGEST}.",
+    )
+    assert [lexicon.learn(word) for word in said] == ["", "", "", "", "", "", "", "tag", ""]
+    assert lexicon.ended == {"Tag,": "tag", "war.": "war", "12!": "12"}
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ("Hell", "hello", "(shit)", "bullshit", "n\u0113", "\u4ed6\u5988\u7684", "a" * 40)
+            ),
+            st.from_regex(CRUDE.pattern, fullmatch=True),
+            st.text(max_size=4),
+        )
+    )
+)
+def test_a_text_is_crude_where_one_of_its_words_is(words: list[str]) -> None:
+    text = " ".join(words)
+    assert crude(text) is (CRUDE.search(text) is not None)

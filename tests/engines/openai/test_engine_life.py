@@ -1,0 +1,259 @@
+"""A model server that hangs, fails, is full or is gone, and comes back: over real HTTP, on a clock
+that only the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from gateway.engines.base.engine import Engine, Health
+from gateway.engines.openai.engine import OpenAIEngine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.supervised import (
+    BACKOFF,
+    FAILING_PART,
+    FAILURES,
+    HANG,
+    POLL,
+    PROBE,
+    Supervisor,
+)
+from gateway.errors import EngineFault, JobFault
+from gateway.job import Job
+from tests.engines import reading
+from tests.engines.openai_factory import CHAT
+from tests.engines.openai_server import Script, Server
+from tests.engines.workshop import Time, settle
+from tests.support.live import until
+
+WINDOW = HANG * FAILING_PART
+MODEL = "Guten Morgen!"
+"""What the server translates everything into, while it is well."""
+
+
+def job(id: str = "j1") -> Job:
+    return reading.job(id, "good morning")
+
+
+class Second(ScriptedEngine):
+    """Has words of its own."""
+
+    def __init__(self) -> None:
+        super().__init__({("good morning", "de"): ["Guten", " Tag"]})
+
+    @property
+    def name(self) -> str:
+        return "second"
+
+
+def supervised(server: Server, time: Time) -> Supervisor:
+    return Supervisor(
+        lambda: OpenAIEngine(server.url, profile=CHAT),
+        sleep=time.sleep,
+        clock=time.clock,
+        chance=lambda: 1.0,
+    )
+
+
+async def text(engine: Engine, job: Job) -> str:
+    """What is shown of a job in the end."""
+    shown = ""
+    for chunk in await reading.chunks(engine, job):
+        shown = chunk.text if chunk.reset else shown + chunk.text
+    return shown
+
+
+Work = Callable[[Server, Time, FallbackEngine, list[str | None]], Awaitable[None]]
+
+
+async def with_fallback(work: Work) -> None:
+    """Run ``work`` with a server, an engine on it with a fallback, and what is told of it."""
+
+    time, told = Time(), []
+    with Server() as server:
+        first = supervised(server, time)
+        engine = FallbackEngine(first, Second(), sleep=time.sleep)
+        first.changed = engine.look
+        engine.changed = lambda: told.append(engine.substitute)
+        await engine.start()
+        await until(lambda: engine.substitute is None)
+        told.clear()
+        await work(server, time, engine, told)
+        await engine.aclose()
+        assert engine.unfinished == 0
+        await server.wait(lambda server: server.unfinished == 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
+    """Let the server be well again, and the engine find it."""
+    server.default = lambda body: Script()
+    for _ in range(3):
+        if engine.first.health is not Health.READY:
+            await time.pass_(BACKOFF * 8)
+            await until(lambda: engine.first.health in (Health.READY, Health.DEAD))
+            await settle()
+    assert engine.first.health is Health.READY
+    assert await text(engine, job()) == MODEL
+
+
+def probes(server: Server) -> int:
+    """How many probes came."""
+    return sum(PROBE in received.body["messages"][-1]["content"] for received in server.received)
+
+
+async def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_takes_over() -> None:
+    async def work(
+        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+    ) -> None:
+        server.default = lambda body: Script(late=True)
+        reading = [asyncio.create_task(text(engine, job(f"j{n}"))) for n in range(7)]
+        await server.wait(lambda server: server.unfinished == 7)
+        await time.pass_(HANG - 1)
+        assert (engine.substitute, told) == (None, [])
+        await time.pass_(POLL)
+        assert await asyncio.gather(*reading) == ["Guten Tag"] * 7
+        assert told == ["second"]
+        received = len(server.received)
+        assert await text(engine, job()) == "Guten Tag", "without a wait"
+        assert len(server.received) == received
+
+        # The list of models comes, but no translation.
+        await settle()
+        await time.pass_(BACKOFF)
+        await server.wait(lambda server: probes(server) == 1)
+        assert engine.substitute == "second"
+        await time.pass_(HANG)
+        await until(lambda: engine.first.health is Health.DEAD)
+        assert told == ["second"]
+        await back(server, time, engine)
+        assert told == ["second", None]
+
+    await with_fallback(work)
+
+
+async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too() -> None:
+    async def work(
+        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+    ) -> None:
+        server.default = lambda body: Script(pieces=["Gut", "en"], hold=1)
+        reading = asyncio.create_task(text(engine, job()))
+        relays: Any = engine._relays
+        await until(lambda: "j1" in relays and relays["j1"].shown)
+        await time.pass_(POLL)
+        await time.pass_(HANG)
+        assert await reading == "Guten Tag", "what was shown is taken back"
+        assert told == ["second"]
+        await back(server, time, engine)
+
+    await with_fallback(work)
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 500, 502, 503])
+async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and_no_job_fails(
+    status: int,
+) -> None:
+    async def work(
+        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+    ) -> None:
+        server.default = lambda body: Script(status=status, body={"error": {"message": "oops"}})
+        for n in range(FAILURES):
+            assert engine.first.health is Health.READY
+            chunks = await reading.chunks(engine, job(f"j{n}"))
+            assert [(chunk.text, chunk.reset) for chunk in chunks] == [
+                ("Guten", False),
+                (" Tag", False),
+            ]
+            await time.pass_(WINDOW / 2)
+        await until(lambda: told == ["second"])
+        received = len(server.received)
+        assert await text(engine, job()) == "Guten Tag"
+        assert len(server.received) == received, "it is left in peace"
+        for wait in (BACKOFF, BACKOFF * 2):
+            await time.pass_(wait)
+            await until(lambda: engine.first.health is Health.DEAD)
+            await settle()
+        await server.wait(lambda server: probes(server) == 2)
+        assert told == ["second"]
+        await back(server, time, engine)
+        assert told == ["second", None]
+
+    await with_fallback(work)
+
+
+async def test_a_server_that_is_gone_is_found_again() -> None:
+    time = Time()
+    with Server() as server:
+        engine = supervised(server, time)
+        await engine.start()
+    await settle()
+    for n in range(FAILURES):
+        with pytest.raises(EngineFault, match="cannot be reached"):
+            await text(engine, job(f"j{n}"))
+        await time.pass_(WINDOW / 2)
+    await until(lambda: engine.health is Health.DEAD)
+    await settle()
+    with pytest.raises(EngineFault, match="not ready"):
+        await text(engine, job())
+    with Server(port=server.port) as server:
+        await time.pass_(BACKOFF)
+        await until(lambda: engine.health is Health.READY)
+        assert await text(engine, job()) == MODEL
+        await engine.aclose()
+
+
+async def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() -> None:
+    async def work(
+        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+    ) -> None:
+        too_long = Script(status=400, body={"error": {"message": "too long", "code": 400}})
+        for n in range(FAILURES * 3):
+            server.script(too_long)
+            with pytest.raises(JobFault):
+                await text(engine, job(f"j{n}"))
+            await time.pass_(WINDOW)
+        assert await text(engine, job()) == MODEL
+        assert (told, engine.taken) == ([], 0)
+
+    await with_fallback(work)
+
+
+async def test_a_server_that_is_full_for_a_moment_stays_in_use() -> None:
+    async def work(
+        server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
+    ) -> None:
+        server.script(*[Script(status=429, body={})] * FAILURES * 3)
+        made = await asyncio.gather(*[text(engine, job(f"j{n}")) for n in range(FAILURES * 3)])
+        assert made == ["Guten Tag"] * FAILURES * 3
+        assert await text(engine, job()) == MODEL
+        await time.pass_(WINDOW)
+        assert told == []
+
+    await with_fallback(work)
+
+
+async def test_without_a_fallback_it_is_not_ready_until_the_server_translates_again() -> None:
+    time = Time()
+    with Server() as server:
+        engine = supervised(server, time)
+        await engine.start()
+        await settle()
+        server.default = lambda body: Script(late=True)
+        reading = asyncio.create_task(text(engine, job()))
+        await server.wait(lambda server: server.unfinished == 1)
+        await time.pass_(HANG)
+        with suppress(EngineFault):
+            await reading
+        await until(lambda: engine.health is Health.DEAD)
+        server.default = lambda body: Script()
+        await settle()
+        await time.pass_(BACKOFF)
+        await until(lambda: engine.health is Health.READY)
+        assert await text(engine, job()) == MODEL
+        assert engine.stats() == {"restarts": 1, "hangs": 1}
+        await engine.aclose()

@@ -1,0 +1,170 @@
+"""The `openai` engine against a real vLLM server: what is promised of servers holds for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+from websockets.asyncio.client import connect
+
+from benchmarks.host import answers
+from gateway.engines import profiles
+from gateway.engines.base.engine import Aborted
+from gateway.engines.openai.engine import OpenAIEngine
+from tests.engines.reading import job, texts
+from tests.engines.vllm_factory import require
+from tests.server.cluster.several import ROOMS, children
+from tests.server.started import Process, gateway
+from tests.support.models import tiny_llama
+from tests.support.talk import Talk
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+START_S = 240.0
+"""Seconds that the server may take to start: three interpreters import PyTorch, one by one."""
+LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    require()
+    model = tiny_llama(tmp_path_factory.mktemp("served") / "llama", head=32)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = model / "server.log"
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]
+    command += ["--max-model-len", "512", "--enforce-eager"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        )
+    url = f"http://127.0.0.1:{port}"
+    begun = time.monotonic()
+    try:
+        while not answers(url + "/health"):
+            late = time.monotonic() - begun > START_S
+            if process.poll() is not None or late:
+                pytest.fail(f"vllm did not start:\n{log.read_text()[-3000:]}")
+            time.sleep(0.5)
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def counted(url: str, *names: str) -> float:
+    """The sum of the server's own metrics of these names."""
+    with urllib.request.urlopen(url + "/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    pattern = rf"^vllm:(?:{'|'.join(names)}){{[^}}]*}} (\S+)$"
+    values = re.findall(pattern, text, re.MULTILINE)
+    assert len(values) == len(names), f"the server does not tell {names}"
+    return sum(map(float, values))
+
+
+async def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
+    engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+    await engine.start()
+    first = await texts(engine, job("a", "Good morning everybody"))
+    again = await texts(engine, job("b", "Good morning everybody"))
+    assert len(first) > 1
+    assert "".join(first) == "".join(again)
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("way", ["abort", "close", "cancel"])
+async def test_leaving_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
+    engine = OpenAIEngine(server, profile=profiles.load("embedded"))
+    await engine.start()
+
+    async def read() -> None:
+        async with aclosing(engine.translate(job(way, LONG))) as chunks:
+            async for _ in chunks:
+                seen.set()
+                if way == "close":
+                    return
+
+    made = await asyncio.to_thread(counted, server, "generation_tokens_total")
+    seen = asyncio.Event()
+    reading = asyncio.create_task(read())
+    await seen.wait()
+    if way == "abort":
+        engine.abort(way)
+        with pytest.raises(Aborted):
+            await reading
+    elif way == "cancel":
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    else:
+        await reading
+    assert engine.unfinished == 0
+    async with asyncio.timeout(20):
+        left = ("num_requests_running", "num_requests_waiting")
+        while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    made = await asyncio.to_thread(counted, server, "generation_tokens_total") - made
+    assert made < profiles.load("embedded").max_tokens(200) / 2  # it would have gone on
+    await engine.aclose()
+
+
+async def test_workers_share_the_server_and_one_that_is_killed_leaves_no_work_there(
+    server: str,
+) -> None:
+    async def seen(port: int, room: str, there: asyncio.Event) -> tuple[str, ...]:
+        url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to=de&view=final"
+        async with connect(url, max_queue=None) as ws:
+            reader = Talk(ws)
+            await reader.next()
+            there.set()
+            return tuple([(await reader.until("final"))[-1]["text"] for _ in range(3)])
+
+    async def main(process: Process) -> None:
+        at = f"ws://127.0.0.1:{process.port}/v1/ws?from=en"
+        for room in ROOMS:
+            there = [asyncio.Event() for _ in range(8)]
+            readers = [asyncio.create_task(seen(process.port, room, one)) for one in there]
+            await asyncio.gather(*(one.wait() for one in there))
+            async with connect(f"{at}&room={room}", max_queue=None) as ws:
+                for n in range(3):
+                    await ws.send(f"good morning number {n}")
+                assert len(set(await asyncio.gather(*readers))) == 1
+        async with (
+            connect(f"{at}&room={ROOMS[0]}&to=de", max_queue=None) as stays,
+            connect(f"{at}&room={ROOMS[1]}&to=de", max_queue=None) as falls,
+        ):
+            await falls.send(LONG)
+            await Talk(falls).until("delta")
+            os.kill(children(process)[1], signal.SIGKILL)
+            assert (await Talk(falls).closed())[0] == 1006
+            left = ("num_requests_running", "num_requests_waiting")
+            while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            await stays.send("we go on")
+            await Talk(stays).until("final")
+
+    with gateway(
+        *("--engine", "openai", "--openai-url", server, "--profile", "embedded", "--no-guards"),
+        *("--workers", "2", "--port", "FREE", "--log-level", "warning"),
+    ) as process:
+        await main(process)
+        process.popen.terminate()
+        assert process.popen.wait(20) == 0

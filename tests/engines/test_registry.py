@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.engines import registry
+from gateway.engines.base.engine import Health
+from gateway.engines.ctranslate2.engine import BATCH
+from gateway.engines.openai.engine import OpenAIEngine
+from gateway.engines.registry import SERVER_MOST, build
+from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.supervised import Supervisor
+from gateway.errors import EngineFault
+from gateway.job import Job
+from gateway.settings.catalogue import Settings
+from tests.support.models import tiny_llama
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A directory that says it is a model of one pair; nothing here loads it."""
+    path = tmp_path / "models" / "opus-mt-en-de"
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"model_type": "marian"}))
+    return path
+
+
+@pytest.fixture
+def with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+
+
+def close(engine: Any) -> None:
+    asyncio.run(engine.aclose())
+
+
+def test_the_engine_is_supervised_inside_then_guarded_and_given_pieces(model: Path) -> None:
+    engine = build(Settings(model=str(model)))
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert isinstance(engine.engine.engine, Supervisor)
+    assert engine.health is Health.STARTING
+    close(engine)
+
+
+def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> None:
+    bare = build(Settings(model=str(model), guards=False))
+    assert isinstance(bare, PiecewiseEngine)
+    assert isinstance(bare.engine, Supervisor)
+    close(bare)
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = build(Settings(model=str(model)), counts)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert engine.engine.counts is counts
+    close(engine)
+
+
+def test_what_is_scripted_is_not_guarded() -> None:
+    assert isinstance(build(Settings(engine="scripted")), Supervisor)
+
+
+def test_a_fallback_is_an_engine_of_its_own_beside_the_one_that_was_chosen(model: Path) -> None:
+    engine = build(Settings(model=str(model), fallback="scripted", hang_s=7))
+    assert isinstance(engine, FallbackEngine)
+    assert isinstance(engine.first, PiecewiseEngine)
+    assert isinstance(engine.first.engine, GuardedEngine)
+    living = engine.first.engine.engine
+    assert isinstance(living, Supervisor) and isinstance(engine.second, Supervisor)
+    assert living.insist and living.hang == 7
+    assert living.changed == engine.second.changed == engine.look
+    assert engine.name == "ctranslate2:opus-mt-en-de"
+    close(engine)
+
+
+def test_the_embedded_model_can_take_over_from_a_server() -> None:
+    url = "http://127.0.0.1:1/v1"
+    engine = build(Settings(engine="openai", openai_url=url, model="qwen3", fallback="ctranslate2"))
+    assert isinstance(engine, FallbackEngine)
+    assert engine.second.name == "ctranslate2:embedded"
+    close(engine)
+
+
+def test_an_engine_is_no_fallback_for_itself() -> None:
+    with pytest.raises(EngineFault, match="same as the engine.*--fallback-model"):
+        build(Settings(engine="scripted", fallback="scripted"))
+
+
+async def test_a_scripted_engine_has_its_settings() -> None:
+    async def test() -> str:
+        engine = build(Settings(engine="scripted", scripted_pace=0, max_num_seqs=3))
+        assert engine.capacity == 3
+        await engine.start()
+        job = Job(id="1", text="good morning", source="en", target="de")
+        async with aclosing(engine.translate(job)) as chunks:
+            text = "".join([chunk.text async for chunk in chunks])
+        await engine.aclose()
+        return text
+
+    assert await test() == "[de] good morning"
+
+
+def test_a_ctranslate2_engine_decodes_together_what_it_is_told(model: Path) -> None:
+    engine = build(Settings(model=str(model), inter_threads=3, batch=5))
+    assert engine.capacity == 15
+    close(engine)
+
+
+def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
+    engine = build(Settings(model=str(model), inter_threads=3, cache_dir="~/nowhere"))
+    assert engine.name == "ctranslate2:opus-mt-en-de"
+    assert engine.capacity == 3 * BATCH
+    assert (engine.profile.sources, engine.profile.targets) == (("en",), ("de",))
+    close(engine)
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "vllm"])
+def test_the_embedded_model_is_the_default_where_it_is_there(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_vllm: None
+) -> None:
+    model = tiny_llama(tmp_path / "model")
+    shape = {"vocab_size": 16384, "hidden_size": 512, "num_hidden_layers": 11}
+    config = json.loads((model / "config.json").read_bytes())
+    (model / "config.json").write_text(json.dumps(config | shape))
+    monkeypatch.setattr(registry, "EMBEDDED", model)
+    built = build(Settings(engine=engine))
+    assert built.name == f"{engine}:embedded"
+    assert built.profile.name == "embedded"
+    close(built)
+
+
+def test_without_an_embedded_model_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "EMBEDDED", tmp_path)
+    with pytest.raises(EngineFault, match="--model DIR or GATEWAY_MODEL.*--engine scripted"):
+        build(Settings())
+
+
+def test_a_profile_can_be_named(model: Path) -> None:
+    engine = build(Settings(model=str(model), profile="nllb"))
+    assert engine.profile.name == "nllb"
+    close(engine)
+
+
+def test_a_model_server_is_supervised_as_every_engine_is_and_asked_again_sooner() -> None:
+    url = "http://127.0.0.1:1/v1"
+    settings = Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5, hang_s=7)
+    engine = build(settings)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    living = engine.engine.engine
+    assert isinstance(living, Supervisor)
+    assert isinstance(living._engine, OpenAIEngine)
+    assert (living.hang, living._engine._read_timeout, living.most) == (7, 7, SERVER_MOST)
+    assert (engine.name, engine.capacity) == ("openai:qwen3", 5)
+    close(engine)
+
+
+def test_a_vllm_engine_is_built_from_a_directory_or_a_hub_id(model: Path, with_vllm: None) -> None:
+    for name in (str(model), "somebody/opus-mt-en-de"):
+        engine = build(Settings(engine="vllm", model=name, max_num_seqs=5, guards=False))
+        assert isinstance(engine, PiecewiseEngine)
+        assert isinstance(engine.engine, Supervisor)
+        assert isinstance(engine.engine._engine, VllmEngine)
+        assert (engine.name, engine.capacity) == ("vllm:opus-mt-en-de", 5)
+
+
+def test_arguments_for_vllm_go_over_those_of_the_gateway(model: Path, with_vllm: None) -> None:
+    engine = build(Settings(engine="vllm", model=str(model), vllm={"max_num_seqs": 2}))
+    assert engine.capacity == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"model": "nowhere"}, "no model directory nowhere.*--model DIR"),
+        ({"model": "owner/name"}, "no model directory owner/name"),
+        ({"engine": "vllm", "model": "./owner/name"}, "no model directory owner/name"),
+        ({"engine": "openai"}, "--openai-url .* GATEWAY_OPENAI_URL"),
+        ({"engine": "openai", "openai_url": "there"}, "must look like http://host:port"),
+        ({"engine": "scripted", "profile": "nonesuch"}, "no profile 'nonesuch'"),
+        ({"engine": "scripted", "profile": "/nowhere/own.toml"}, "No such file"),
+    ],
+)
+def test_what_is_missing_is_told_in_a_sentence(
+    settings: dict[str, Any], says: str, with_vllm: None
+) -> None:
+    with pytest.raises(EngineFault, match=says):
+        build(Settings(**settings))
+
+
+def test_a_model_that_cannot_be_read_is_said_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").mkdir()
+    says = f"^{tmp_path}/config.json cannot be read: Is a directory. Check --model"
+    with pytest.raises(EngineFault, match=says):
+        build(Settings(model=str(tmp_path)))
+
+
+def test_a_model_that_no_profile_fits_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(EngineFault, match="--profile"):
+        build(Settings(model=str(tmp_path)))
+
+
+def test_vllm_that_is_not_installed_is_told_with_the_command_that_installs_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(EngineFault, match=r"needs vLLM: pip install 'caption-gateway\[vllm\]'"):
+        build(Settings(engine="vllm", model=str(model)))

@@ -1,0 +1,489 @@
+"""What is particular to vLLM; what it shares with every engine is in ``test_contract.py``.
+
+Those marked ``vllm`` run it for real, on the CPU. Each that ends with a dead or closed engine costs
+another start, so they come last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.engines import profiles
+from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.base.tokenizer import Vocabulary
+from gateway.engines.profiles import Profile, Prompt
+from gateway.engines.vllm import model as loaded
+from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver
+from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
+from gateway.job import Job
+from tests.engines.conftest import STARTS, Subject
+from tests.engines.reading import LONG, job, read
+from tests.engines.vllm_factory import SETTINGS, make_vllm
+from tests.support.live import until
+from tests.support.models import tiny_llama
+
+GONE = 30.0
+"""Seconds a process may take to end, more than `orphan.GRACE` and what an interpreter needs."""
+
+
+def real(test: Any) -> Any:
+    """Marks a test that runs vLLM; it may have to start it first."""
+    return pytest.mark.vllm(pytest.mark.timeout(600)(test))
+
+
+async def start_and_read(engine: VllmEngine, *jobs: Job) -> list[str]:
+    """An engine's whole life."""
+    try:
+        await engine.start()
+        return [await read(engine, job) for job in jobs]
+    finally:
+        await engine.aclose()
+
+
+class Templated(Profile, frozen=True, kw_only=True):
+    """Has chat messages only, as the generic profile has: the source, and the forced prefix."""
+
+    def prompt(self, job: Job) -> Prompt:
+        prefix = (("assistant", job.prefix),) if job.prefix else ()
+        return Prompt(parts=(), messages=(("user", job.text), *prefix), prefix=job.prefix)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llama(tmp_path_factory.mktemp("vllm") / "llama", head=32)
+
+
+@pytest.fixture(scope="module")
+def subject(model: Path) -> Iterator[Subject]:
+    subject = Subject(lambda: nullcontext(make_vllm(model)), STARTS["vllm"])
+    with subject.runner:
+        yield subject
+        subject.close()
+
+
+def try_on(subject: Subject, work: Callable[[Any], Awaitable[None]]) -> None:
+    engine = subject.engine
+
+    async def run() -> None:
+        await work(engine)
+
+    subject.run(run())
+
+
+# With vLLM.
+
+
+@real
+def test_outputs_are_fed_where_this_vllm_allows_it_and_are_the_same_either_way(
+    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = (job("free"), job("long", LONG), job("forced", prefix="Guten"))
+
+    async def work(engine: VllmEngine) -> list[str]:
+        feed = inside(engine, "feed")
+        assert feed is not None
+        before = feed.fed
+        texts = [await read(engine, job) for job in jobs]
+        assert feed.fed > before
+        return texts
+
+    fed = subject.run(work(subject.engine))
+    assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
+    assert "the long way" not in caplog.text
+
+    monkeypatch.setattr(loaded, "unfit", lambda _: "it is not as it was")
+    other = make_vllm(model)
+    assert subject.run(start_and_read(other, *jobs), STARTS["vllm"]) == fed
+    assert caplog.text.count("the long way") == 1
+
+
+@real
+def test_a_feed_by_which_nothing_comes_is_given_up_at_the_start(
+    subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Dry(OutputFeed):
+        def adopt(self, request_id: str, receiver: OutputReceiver) -> bool:
+            return False
+
+    monkeypatch.setattr(loaded, "Feed", Dry)
+    engine = make_vllm(model)
+    assert all(subject.run(start_and_read(engine, job("asked")), STARTS["vllm"]))
+    assert "the long way" in caplog.text
+
+
+@real
+def test_abort_has_stopped_the_request_when_it_returns(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("aborted", LONG))) as chunks:
+            await anext(chunks)
+            assert engine.unfinished == 1
+            engine.abort("aborted")
+            assert engine.unfinished == 0
+            with pytest.raises(Aborted):
+                await anext(chunks)
+
+    try_on(subject, work)
+
+
+@real
+def test_an_aborted_job_leaves_the_scheduler_as_well(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("aborted", LONG))) as aborted:
+            await anext(aborted)
+            async with aclosing(engine.translate(job("other", LONG))) as chunks:
+                await anext(chunks)
+                assert engine.stats()["running"] == 2
+                engine.abort("aborted")
+                assert 1 in [engine.stats()["running"] async for _ in chunks]
+
+    try_on(subject, work)
+
+
+@real
+def test_a_job_cancelled_at_any_moment_leaves_nothing_behind(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        for turns in range(8):
+            reading = asyncio.create_task(read(engine, job(f"cancelled-{turns}", LONG)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        whole = await read(engine, job("short"))
+        monkeypatch.setattr(loaded, "LONG", 10)
+        assert await read(engine, job("long")) == whole
+        reading = asyncio.create_task(read(engine, job("aborted")))
+        await asyncio.sleep(0)
+        engine.abort("aborted")
+        with pytest.raises(Aborted):
+            await reading
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_text_longer_than_the_model_can_take_is_refused(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        with pytest.raises(EngineFault) as raised:
+            await read(engine, job("long", "no such word " * 400))
+        assert raised.value.code is ErrorCode.TOO_LONG
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_the_ids_of_an_output_are_those_of_its_prefix_and_its_tokens(
+    subject: Subject, model: Path
+) -> None:
+    vocabulary = Vocabulary.load(model)
+
+    async def work(engine: VllmEngine) -> None:
+        for given in (job("free"), job("forced", prefix="Guten")):
+            async with aclosing(engine.translate(given)) as stream:
+                chunks = [chunk async for chunk in stream]
+            ids = [id for chunk in chunks for id in chunk.ids]
+            text = given.prefix + "".join(chunk.text for chunk in chunks)
+            assert vocabulary.tokenizer.decode(ids).startswith(text)
+            assert vocabulary.controls.isdisjoint(ids)
+
+    try_on(subject, work)
+
+
+@real
+def test_a_growing_sentence_is_found_in_the_cache_up_to_its_old_end(
+    subject: Subject, model: Path
+) -> None:
+    vocabulary = Vocabulary.load(model)
+
+    async def work(engine: VllmEngine) -> None:
+        first = job("old", f"{LONG} {LONG}", partial=True)
+        await read(engine, first)
+        before = engine.stats()["prefix_hits"]
+        await read(engine, job("new", f"{first.text} More.", partial=True, prefix="Guten"))
+        old = len(vocabulary.encode(engine.profile.prompt(first))) - 1
+        block = inside(engine).vllm_config.cache_config.block_size
+        assert old > block
+        assert engine.stats()["prefix_hits"] - before == old // block * block
+
+    try_on(subject, work)
+
+
+@real
+def test_what_vllm_refuses_fails_that_job_alone(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        with monkeypatch.context() as patch, pytest.raises(EngineFault) as raised:
+            patch.setattr(Vocabulary, "forced", lambda *_: [10**6])
+            await read(engine, job("beyond", prefix="x"))
+        assert raised.value.code is ErrorCode.INTERNAL
+        assert await read(engine, job("after"))
+
+    try_on(subject, work)
+
+
+@real
+def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        admitted = [asyncio.create_task(read(engine, job(f"{n}", LONG))) for n in range(8)]
+        await until(lambda: engine.unfinished == len(admitted))
+        with pytest.raises(Overloaded):
+            await read(engine, job("one too many"))
+        engine.abort("0")
+        with pytest.raises(Aborted):
+            await admitted.pop(0)
+        assert await read(engine, job("another"))
+        await asyncio.gather(*admitted)
+
+    try_on(subject, work)
+
+
+@real
+def test_vllm_being_full_is_overload_too(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(engine: VllmEngine) -> None:
+        limits = inside(engine).scheduler_config
+        monkeypatch.setattr(limits, "max_num_queued_reqs", 1)  # vLLM 0.32 and later
+        async with aclosing(engine.translate(job("first", LONG))) as chunks:
+            await anext(chunks)
+            with pytest.raises(Overloaded):
+                await read(engine, job("second"))
+
+    try_on(subject, work)
+
+
+@real
+def test_a_job_that_vllm_gives_up_by_itself_is_a_fault_and_no_short_translation(
+    subject: Subject,
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("given up", LONG))) as chunks:
+            await anext(chunks)
+            await inside(engine).pause_generation(mode="abort")
+            with pytest.raises(EngineGone):
+                while True:
+                    await anext(chunks)
+        await inside(engine).resume_generation()
+        assert await read(engine, job("after"))
+
+    try_on(subject, work)
+
+
+@real
+def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
+    subject: Subject, model: Path, tmp_path: Path
+) -> None:
+    for file in ("config.json", "model.safetensors"):
+        (tmp_path / file).symlink_to(model / file)
+    engine = make_vllm(tmp_path, extra=SETTINGS["extra"] | {"tokenizer": str(model)})
+    expected = subject.run(read(subject.engine, job("with")))
+    assert subject.run(start_and_read(engine, job("without")), STARTS["vllm"]) == [expected]
+
+
+@real
+def test_a_profile_that_leaves_the_prompt_to_the_model_gets_the_models_chat_template(
+    subject: Subject, model: Path, tmp_path: Path
+) -> None:
+    """The template here writes what the embedded profile does, so the output is the same."""
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / file).symlink_to(model / file)
+    (tmp_path / "chat_template.jinja").write_text(
+        "<s><en><de>{% for message in messages %}"
+        "{% if message.role == 'user' %}{{ message.content }}<sep>"
+        "{% else %}{{ message.content }}{% endif %}{% endfor %}"
+    )
+    profile = Templated(**msgspec.structs.asdict(profiles.load("embedded")))
+    engine = make_vllm(tmp_path, profile)
+    expected = subject.run(read(subject.engine, job("ids")))
+    prefixed = subject.run(read(subject.engine, job("prefixed ids", prefix="Guten")))
+    got = start_and_read(engine, job("template"), job("prefixed template", prefix="Guten"))
+    assert subject.run(got, STARTS["vllm"]) == [expected, prefixed]
+
+
+@real
+def test_an_argument_that_this_vllm_does_not_have_is_named(subject: Subject, model: Path) -> None:
+    engine = make_vllm(model, extra={"no_such_argument": 1})
+
+    async def work() -> None:
+        with pytest.raises(EngineFault, match="no_such_argument"):
+            await engine.start()
+        assert engine.health is Health.DEAD
+        await engine.aclose()
+
+    subject.run(work())
+
+
+# From here on the engine dies or is closed.
+
+
+def inside(engine: VllmEngine, name: str = "engine") -> Any:
+    """vLLM's own engine object, or what feeds from it."""
+    assert engine._loaded is not None
+    return getattr(engine._loaded, name)
+
+
+def processes(engine: VllmEngine) -> list[Any]:
+    """EngineCore, which does the work, and the processes under it."""
+    import psutil
+
+    (core,) = inside(engine).engine_core.resources.engine_manager.processes
+    process = psutil.Process(core.pid)
+    return [process, *process.children(recursive=True)]
+
+
+@real
+def test_a_death_is_noticed_while_there_are_no_jobs(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        processes(engine)[0].kill()
+        await until(lambda: engine.health is Health.DEAD)
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        assert engine.unfinished == 0
+
+    try_on(subject, work)
+
+
+@real
+def test_a_death_ends_the_jobs_in_flight_visibly_and_a_new_engine_can_follow(
+    subject: Subject,
+) -> None:
+    async def work(engine: VllmEngine) -> None:
+        async with aclosing(engine.translate(job("in flight", LONG))) as chunks:
+            await anext(chunks)
+            processes(engine)[0].kill()
+            with pytest.raises(EngineGone):
+                while True:
+                    await anext(chunks)
+        assert engine.unfinished == 0
+        await until(lambda: engine.health is Health.DEAD)
+
+    async def again(engine: VllmEngine) -> None:
+        assert await read(engine, job("again"))
+
+    try_on(subject, work)
+    try_on(subject, again)
+
+
+@real
+def test_engine_core_finishes_what_is_running_when_it_is_told_to_end(subject: Subject) -> None:
+    async def work(engine: VllmEngine) -> None:
+        whole = await read(engine, job("undisturbed", LONG))
+        async with aclosing(engine.translate(job("running", LONG))) as chunks:
+            text = (await anext(chunks)).text
+            processes(engine)[0].send_signal(signal.SIGTERM)
+            text += "".join([chunk.text async for chunk in chunks])
+        assert text == whole
+        with pytest.raises(EngineGone):
+            await read(engine, job("late"))
+        await until(lambda: engine.health is Health.DEAD)
+
+    try_on(subject, work)
+
+
+@real
+def test_closing_leaves_no_process_behind(subject: Subject) -> None:
+    import psutil
+
+    async def work(engine: VllmEngine) -> None:
+        running = processes(engine)
+        await engine.aclose()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, running, timeout=GONE)
+        assert not alive
+
+    try_on(subject, work)
+
+
+@real
+def test_closing_an_engine_that_is_still_starting_leaves_no_process_behind(
+    subject: Subject, model: Path
+) -> None:
+    engine = make_vllm(model)
+    before = set(multiprocessing.active_children())
+
+    async def work() -> None:
+        starting = asyncio.create_task(engine.start())
+        await until(lambda: bool(set(multiprocessing.active_children()) - before))
+        await engine.aclose()
+        with pytest.raises(EngineGone):
+            await starting
+        assert engine.health is Health.CLOSED
+        assert not set(multiprocessing.active_children()) - before
+
+    subject.run(work())
+
+
+PARENT = """
+import asyncio, sys
+from gateway.engines import profiles
+from gateway.engines.vllm.engine import VllmEngine
+from tests.engines.reading import LONG, TEXT, job, read
+from tests.engines.vllm_factory import SETTINGS
+
+async def main():
+    await VllmEngine(sys.argv[1], profiles.load("embedded"), **SETTINGS).start()
+    print("READY", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@real
+def test_engine_processes_are_deaf_to_ctrl_c_and_end_when_their_gateway_is_killed(
+    model: Path,
+) -> None:
+    """Spawned, as they are in production, and with the plugin found as it is there."""
+    import psutil
+
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "VLLM_PLUGINS"},
+    )
+    assert parent.stdout is not None
+    with parent:
+        try:
+            log = []
+            for line in parent.stdout:
+                log.append(line)
+                if line == "READY\n":
+                    break
+            else:
+                pytest.fail("".join(log))
+            running = psutil.Process(parent.pid).children(recursive=True)
+            ours = [process for process in running if "VLLM" in process.name()]
+            assert ours
+            group = os.getpgid(parent.pid)
+            assert group not in [os.getpgid(process.pid) for process in ours]
+        finally:
+            parent.kill()
+        _, alive = psutil.wait_procs(running, timeout=GONE)
+        for process in alive:
+            process.kill()
+        assert not alive

@@ -1,0 +1,155 @@
+"""What there is of the vLLM engine before vLLM is loaded, or where it is not installed."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.engines.base.engine import Health
+from gateway.engines.vllm import parent_watch
+from gateway.engines.vllm.compat import EngineStats
+from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.model import begin
+from gateway.errors import EngineFault, EngineGone
+from tests.engines.reading import job, read
+from tests.support.models import store_as_int8, tiny_llama
+
+
+async def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # `start` sets it; undone after
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct")
+
+    with pytest.raises(EngineFault, match="vLLM cannot be used") as raised:
+        await engine.start()
+    assert raised.value.hint == "pip install 'caption-gateway[vllm]'"
+    assert engine.health is Health.DEAD
+    with pytest.raises(EngineGone):
+        await read(engine, job("late"))
+    await engine.aclose()
+    assert engine.health is Health.CLOSED
+
+
+def test_the_profile_is_found_by_the_name_of_the_model_or_by_its_configuration(
+    tmp_path: Path,
+) -> None:
+    assert VllmEngine("utter-project/EuroLLM-1.7B-Instruct").profile.name == "eurollm"
+    (tmp_path / "config.json").write_text('{"gateway_profile": "qwen3"}')
+    assert VllmEngine(tmp_path).profile.name == "qwen3"
+
+
+def test_a_model_without_a_profile_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["NobodyKnowsIt"]}')
+    with pytest.raises(EngineFault, match="No profile was found"):
+        VllmEngine(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(EngineFault, match="No profile was found"):
+        VllmEngine(tmp_path)
+
+
+def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
+    engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct", extra={"max_num_seqs": 3})
+    assert engine.name == "vllm:EuroLLM-1.7B-Instruct"
+    assert engine.capacity == 3
+    assert engine.unfinished == 0
+    assert engine.health is Health.STARTING
+
+
+class Asked:
+    """In the place of `VllmApi`: what vLLM would be asked for."""
+
+    def configure(self, options: Any, max_model_len: int) -> Any:
+        return options
+
+
+def test_int8_weights_are_given_to_vllm_as_float16_from_the_cache(tmp_path: Path) -> None:
+    model, cache = tiny_llama(tmp_path / "embedded"), tmp_path / "cache"
+    asked: Any = Asked()
+    engine = VllmEngine(model, cache_dir=cache)
+    assert engine._configure(asked)["model"] == str(model)
+    store_as_int8(model)
+    copy = Path(engine._configure(asked)["model"])
+    assert list(cache.iterdir()) == [copy]
+    assert engine.name == "vllm:embedded"  # and not as the copy is
+
+
+def test_a_hub_id_is_left_to_vllm() -> None:
+    asked: Any = Asked()
+    assert VllmEngine("owner/eurollm")._configure(asked)["model"] == "owner/eurollm"
+
+
+def test_gauges_show_the_last_step_and_counters_add_up() -> None:
+    def scheduler(running: int, queries: int) -> Any:
+        return SimpleNamespace(
+            num_running_reqs=running,
+            num_waiting_reqs=2,
+            kv_cache_usage=0.5,
+            prefix_cache_stats=SimpleNamespace(queries=queries, hits=1),
+        )
+
+    def iteration(tokens: int, *finished: Any) -> Any:
+        return SimpleNamespace(
+            num_preempted_reqs=1, num_generation_tokens=tokens, finished_requests=finished
+        )
+
+    request = SimpleNamespace(queued_time=0.5, prefill_time=0.25, decode_time=2.0)
+    gauges = EngineStats()
+    gauges.record(scheduler(4, 10), iteration(4))
+    gauges.record(scheduler(3, 20), None)
+    gauges.record(None, iteration(3, request, request))
+    assert gauges.values == {
+        "running": 3,
+        "waiting": 2,
+        "kv_cache_usage": 0.5,
+        "prefix_queries": 30,
+        "prefix_hits": 2,
+        "preemptions": 2,
+        "steps": 2,
+        "tokens": 7,
+        "finished": 2,
+        "queue_seconds": 1.0,
+        "prefill_seconds": 0.5,
+        "decode_seconds": 4.0,
+    }
+
+
+async def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() -> None:
+    steps: list[str] = []
+
+    async def abort(pipe: asyncio.Event) -> None:
+        steps.append("told")
+        await pipe.wait()
+        await asyncio.sleep(0)
+        steps.append("sent")
+
+    async def work() -> None:
+        pipe = asyncio.Event()
+        rest = begin(abort(pipe))
+        assert steps == ["told"]
+        assert rest is not None
+        pipe.set()
+        await rest
+        assert steps == ["told", "sent"]
+        assert begin(asyncio.sleep(0, None)) is not None
+
+        async def immediate() -> None:
+            steps.append("done")
+
+        assert begin(immediate()) is None
+        assert steps[-1] == "done"
+
+    await work()
+
+
+def test_a_process_that_is_nobodys_child_has_no_parent_to_follow() -> None:
+    before = set(multiprocessing.active_children())
+    parent_watch.watch()
+    assert set(multiprocessing.active_children()) == before

@@ -1,0 +1,238 @@
+"""Two engines as one: who does the work, and what becomes of a job that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.supervised import Supervisor
+from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
+from gateway.job import Job
+from tests.engines.reading import chunks as read
+from tests.engines.workshop import Broken, Loading, Time, settle
+
+
+def job(id: str = "j1", target: str = "de", **fields: Any) -> Job:
+    return Job(id=id, text="good morning", source="en", target=target, **fields)
+
+
+class Second(ScriptedEngine):
+    """Says everything in its own words, and has two languages."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__({("good morning", "de"): ["Guten", " Tag"]}, languages=("en", "de"))
+        self.given: list[Job] = []
+
+    @property
+    def name(self) -> str:
+        return "second"
+
+    def pieces(self, job: Job) -> list[str]:
+        self.given.append(job)
+        return super().pieces(job)
+
+
+async def text(engine: FallbackEngine, job: Job) -> str:
+    shown = ""
+    for chunk in await read(engine, job):
+        shown = chunk.text if chunk.reset else shown + chunk.text
+    return shown
+
+
+async def test_the_first_does_the_work_while_it_can() -> None:
+    engine = FallbackEngine(ScriptedEngine(capacity=3), Second())
+    await engine.start()
+    await settle()
+    assert (engine.name, engine.capacity, engine.substitute) == ("scripted", 3, None)
+    assert await text(engine, job()) == "[de] good morning"
+    assert engine.unfinished == 0
+    assert engine.profile is engine.first.profile
+    await engine.aclose()
+
+
+async def test_the_second_is_there_while_the_first_still_loads_and_hands_over_then() -> None:
+    first, told = Loading(), []
+    engine = FallbackEngine(first, Second())
+    engine.changed = lambda: told.append(engine.substitute)
+    assert engine.health is Health.STARTING
+    await engine.start()
+    assert engine.health is Health.READY
+    assert (engine.name, engine.substitute, engine.capacity) == ("scripted", "second", 16)
+    assert await text(engine, job()) == "Guten Tag"
+    first.loaded.set()
+    await settle()
+    assert await text(engine, job()) == "[de] good morning"
+    assert told == ["second", None]
+    await engine.aclose()
+
+
+async def test_a_first_that_cannot_be_started_is_tried_again_for_ever() -> None:
+    time, first = Time(), Broken()
+    engine = FallbackEngine(first, Second(), sleep=time.sleep, chance=lambda: 1.0)
+    await engine.start()
+    await settle()
+    first.error = RuntimeError("a bug")
+    await time.pass_(1)
+    assert engine.substitute == "second"
+    await time.pass_(2)
+    await time.pass_(4)
+    assert time.slept == [1, 2, 4, 8]
+    await engine.aclose()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_job_that_is_lost_with_the_first_is_done_by_the_second() -> None:
+    first = ScriptedEngine()
+    engine = FallbackEngine(first, Second())
+    await engine.start()
+    await settle()
+    first.hold()
+    reading = asyncio.create_task(read(engine, job()))
+    await first.step()
+    first.die()
+    chunks = await reading
+    assert [(chunk.text, chunk.reset) for chunk in chunks] == [
+        ("[de]", False),
+        ("Guten", True),
+        (" Tag", False),
+    ]
+    assert engine.stats()["taken_over"] == 1
+    await engine.aclose()
+
+
+async def test_what_was_shown_is_taken_back_though_the_second_has_nothing_to_say() -> None:
+    first = ScriptedEngine(fault=failing(EngineGone("It died."), at=1))
+    second = Second()
+    second.script = {("good morning", "de"): []}
+    engine = FallbackEngine(first, second)
+    await engine.start()
+    await settle()
+    assert await text(engine, job()) == ""
+    await engine.aclose()
+
+
+async def test_what_was_committed_is_forced_on_the_second_too_but_not_the_ids_of_the_first() -> (
+    None
+):
+    second = Second()
+    engine = FallbackEngine(Loading(), second)
+    await engine.start()
+    assert await text(engine, job(prefix="Guten", prefix_ids=(1, 2))) == " Tag"
+    assert (second.given[0].prefix, second.given[0].prefix_ids) == ("Guten", ())
+    await engine.aclose()
+
+
+async def test_languages_are_those_of_the_second_and_what_it_lacks_fails_in_a_sentence() -> None:
+    second = Second()
+    engine = FallbackEngine(Loading(), second)
+    await engine.start()
+    await read(engine, job(target="de-AT"))
+    assert second.given[0].target == "de"
+    with pytest.raises(EngineFault, match="second.* cannot translate en into fr"):
+        await read(engine, job(target="fr"))
+    await engine.aclose()
+
+
+async def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() -> None:
+    fault = failing(EngineGone("It died."), times=2)
+    engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+    await engine.start()
+    await settle()
+    with pytest.raises(EngineGone, match="It died"):
+        await read(engine, job(target="fr"))
+    await engine.second.aclose()
+    with pytest.raises(EngineGone, match="It died"):
+        await read(engine, job())
+    await engine.aclose()
+
+
+async def test_a_job_that_the_first_refuses_for_its_text_is_not_done_again() -> None:
+    fault = failing(JobFault("Such a text is refused."))
+    engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
+    await engine.start()
+    await settle()
+    with pytest.raises(JobFault, match="refused"):
+        await read(engine, job())
+    await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    "fault", [EngineFault("It is broken."), EngineGone("It died."), Overloaded("It is full.")]
+)
+@pytest.mark.parametrize("at", [0, 1])
+async def test_a_job_at_which_the_first_fails_is_done_by_the_second_without_doubled_text(
+    fault: EngineFault, at: int
+) -> None:
+    engine = FallbackEngine(ScriptedEngine(fault=failing(fault, at=at)), Second())
+    await engine.start()
+    await settle()
+    chunks = await read(engine, job())
+    assert [chunk.reset for chunk in chunks] == ([False, True, False] if at else [False] * 2)
+    assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Tag"
+    assert engine.taken == 1
+    await engine.aclose()
+
+
+async def test_a_job_at_which_both_fail_fails_once() -> None:
+    second = Second()
+    second.fault = failing(EngineFault("The second is broken, too."))
+    first = ScriptedEngine(fault=failing(EngineFault("It is broken.")))
+    engine = FallbackEngine(first, second)
+    await engine.start()
+    await settle()
+    with pytest.raises(EngineFault, match="too"):
+        await read(engine, job())
+    await engine.aclose()
+
+
+async def test_a_job_that_went_over_is_aborted_where_it_is_now() -> None:
+    first, second = ScriptedEngine(), Second()
+    engine = FallbackEngine(first, second)
+    await engine.start()
+    await settle()
+    first.hold()
+    second.hold()
+    reading = asyncio.create_task(read(engine, job()))
+    await settle()
+    first.die()
+    assert (second.unfinished, engine.taken) == (1, 1)
+    engine.abort("j1")
+    assert engine.unfinished == 0
+    with pytest.raises(Aborted):
+        await reading
+    assert list(second.aborted) == ["j1"]
+    await engine.aclose()
+
+
+async def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_job() -> None:
+    time = Time()
+    first = Supervisor(
+        ScriptedEngine, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
+    )
+    engine = FallbackEngine(first, Second())
+    told: list[str | None] = []
+    first.changed = engine.look
+    engine.changed = lambda: told.append(engine.substitute)
+    await engine.start()
+    await settle()
+    inner = first._engine
+    assert isinstance(inner, ScriptedEngine)
+    inner.die()
+    await time.pass_(1)
+    assert told[-1:] == ["second"]
+    await time.pass_(1)
+    assert told[-2:] == ["second", None]
+    await engine.aclose()
+    assert engine.health is Health.CLOSED
+    assert engine.first.health is engine.second.health is Health.CLOSED
+
+
+async def test_it_can_be_closed_before_it_was_started() -> None:
+    engine = FallbackEngine(ScriptedEngine(), Second())
+    await engine.aclose()
+    assert engine.health is Health.CLOSED

@@ -1,0 +1,306 @@
+"""The second attempt and the counting. What is rejected and why:
+``tests/engines/guards/test_stream.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from contextlib import aclosing
+
+import msgspec
+import pytest
+
+from gateway.engines.base.engine import Aborted, Health, Sink
+from gateway.engines.guards.final import Guard
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.wrappers.guarded import GuardedEngine
+from gateway.errors import EngineFault, EngineGone, Rejected
+from gateway.job import Chunk, Job
+from tests.engines.reading import started
+
+LOOP = ["Guten ", "Morgen ", *["sehr "] * 9, "spät"]
+GOOD = ["Guten", " Morgen"]
+
+
+class TwoMinds(ScriptedEngine):
+    """Says one thing at the first attempt, and another at the second."""
+
+    def __init__(self, *attempts: list[str]) -> None:
+        super().__init__()
+        self.attempts = attempts
+        self.jobs: list[Job] = []
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        self.jobs.append(job)
+        self.script = {(job.text, job.target): self.attempts[job.attempt - 1]}
+        super().submit(job, sink)
+
+
+def job(text: str = "good morning", *, prefix: str = "", partial: bool = False) -> Job:
+    return Job(id="j1", text=text, source="en", target="de", prefix=prefix, partial=partial)
+
+
+async def read(engine: GuardedEngine, job: Job, into: list[Chunk] | None = None) -> list[Chunk]:
+    seen = [] if into is None else into
+    async with aclosing(engine.translate(job)) as chunks:
+        async for chunk in chunks:
+            seen.append(chunk)
+    return seen
+
+
+async def test_a_good_output_passes_chunk_by_chunk_and_uncounted() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(GOOD), counts)
+
+    async with started(engine):
+        assert await read(engine, job()) == [Chunk("Guten"), Chunk(" Morgen")]
+        assert not counts
+
+
+async def test_a_rejected_output_is_voided_and_made_again() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = TwoMinds(LOOP, GOOD)
+    engine = GuardedEngine(inner, counts)
+
+    async with started(engine):
+        chunks = await read(engine, job())
+        at = [chunk.reset for chunk in chunks].index(True)
+        assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Morgen"
+        assert sum(chunk.reset for chunk in chunks) == 1
+        assert counts == {(Guard.LOOP, "retried"): 1}
+        assert [made.attempt for made in inner.jobs] == [1, 2]
+
+
+async def test_nothing_is_voided_when_nothing_was_shown() -> None:
+    engine = GuardedEngine(TwoMinds(["<think>", "so", "</think>", " "], GOOD), Counter())
+
+    async with started(engine):
+        assert await read(engine, job()) == [Chunk("Guten"), Chunk(" Morgen")]
+
+
+async def test_the_work_on_a_rejected_output_is_stopped_before_the_second_begins() -> None:
+    inner = TwoMinds(LOOP, GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        await read(engine, job())
+        assert list(inner.aborted) == ["j1"]
+        assert list(inner.started) == ["j1", "j1"]
+        assert engine.unfinished == 0
+
+
+async def test_the_second_rejection_is_raised() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(LOOP, ["..."]), counts)
+
+    async with started(engine):
+        with pytest.raises(Rejected) as caught:
+            await read(engine, job())
+        assert caught.value.guard == Guard.EMPTY
+        assert counts == {(Guard.LOOP, "retried"): 1, (Guard.EMPTY, "rejected"): 1}
+
+
+async def test_a_second_attempt_with_nothing_to_show_still_voids_the_first() -> None:
+    engine = GuardedEngine(TwoMinds(["gut ", "so", "</think>"], []), Counter())
+
+    async with started(engine):
+        chunks = await read(engine, job("good", partial=True))
+        assert chunks[-1] == Chunk("", tokens=0, reset=True)
+
+
+async def test_a_cut_output_ends_the_work_and_not_the_job() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = TwoMinds([*GOOD, "\n", "Das", " ist"])
+    engine = GuardedEngine(inner, counts)
+
+    async with started(engine):
+        chunks = await read(engine, job())
+        assert "".join(chunk.text for chunk in chunks) == "Guten Morgen"
+        assert list(inner.aborted) == ["j1"]
+        assert counts == {(Guard.LINES, "trimmed"): 1}
+
+
+async def test_a_restarted_prefix_is_not_repeated() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    inner = ScriptedEngine({("good morning everybody", "de"): ["Morgen", " zusammen"]})
+    engine = GuardedEngine(inner, counts)
+
+    async with started(engine):
+        chunks = await read(engine, job("good morning everybody", prefix="Guten Morgen"))
+        assert "".join(chunk.text for chunk in chunks) == " zusammen"
+        assert counts == {(Guard.RESTART, "trimmed"): 1}
+
+
+class Numbered(TwoMinds):
+    """Its tokens have ids: 10, 11, ... at the first attempt, 20, 21, ... at the second."""
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        super().submit(job, Numbering(sink, 10 * job.attempt))
+
+
+class Numbering:
+    def __init__(self, sink: Sink, first: int) -> None:
+        self.sink = sink
+        self.ids = itertools.count(first)
+        self.end = sink.end
+
+    def chunk(self, chunk: Chunk) -> None:
+        self.sink.chunk(msgspec.structs.replace(chunk, ids=(next(self.ids),)))
+
+
+def ids(chunks: list[Chunk]) -> list[tuple[int, ...]]:
+    return [chunk.ids for chunk in chunks]
+
+
+async def test_ids_come_with_the_text_that_was_held_back_for_them() -> None:
+    engine = GuardedEngine(Numbered(["Natürlich", ", ", "hier", " ", "ist Tee", " da"]), Counter())
+
+    async with started(engine):
+        assert ids(await read(engine, job("sure, here is tea"))) == [(10, 11, 12, 13, 14), (15,)]
+
+
+async def test_ids_begin_anew_with_a_second_attempt() -> None:
+    engine = GuardedEngine(Numbered(LOOP, GOOD), Counter())
+
+    async with started(engine):
+        chunks = await read(engine, job())
+        at = [chunk.reset for chunk in chunks].index(True)
+        assert ids(chunks[at:]) == [(20,), (21,)]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (["Translation: ", "Guten", " Morgen"], [(), ()]),
+        ([*GOOD, "\n", "Das"], [(10,), (11,)]),
+        (["Guten", " Morgen\nDas"], [(10,), ()]),
+    ],
+    ids=["a preamble", "what follows a token", "what follows inside of one"],
+)
+async def test_there_are_no_ids_from_where_something_was_left_out(
+    output: list[str], expected: list[tuple[int, ...]]
+) -> None:
+    engine = GuardedEngine(Numbered(output), Counter())
+
+    async with started(engine):
+        assert ids(await read(engine, job())) == expected
+
+
+async def test_a_continuation_without_a_word_is_no_empty_translation() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds([]), counts)
+
+    async with started(engine):
+        for partial in (False, True):
+            assert await read(engine, job(prefix="Guten Morgen", partial=partial)) == []
+        assert not counts
+
+
+async def test_a_second_attempt_has_the_forced_prefix_too_and_voids_none_of_it() -> None:
+    inner = TwoMinds([" sehr"] * 12, [" Morgen"])
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        chunks = await read(engine, job(prefix="Guten"))
+        assert chunks[-1] == Chunk(" Morgen", reset=True)
+        assert [made.prefix for made in inner.jobs] == ["Guten", "Guten"]
+
+
+async def test_flags_come_on_the_last_chunk() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(TwoMinds(["Es kostet", " viel"]), counts)
+
+    async with started(engine):
+        chunks = await read(engine, job("It costs 1200"))
+        assert chunks[-1] == Chunk("", tokens=0, flags=(Guard.NUMBERS,))
+        assert counts == {(Guard.NUMBERS, "flagged"): 1}
+
+
+async def test_what_was_held_back_comes_at_the_end_with_all_its_tokens() -> None:
+    engine = GuardedEngine(TwoMinds(["Natürlich", ", ", "hier"]), Counter())
+
+    async with started(engine):
+        assert await read(engine, job("sure, here")) == [Chunk("Natürlich, hier", tokens=3)]
+
+
+async def test_faults_of_the_engine_are_not_retried() -> None:
+    inner = ScriptedEngine(fault=failing(EngineGone("It died.")))
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        with pytest.raises(EngineGone):
+            await read(engine, job())
+        assert list(inner.started) == ["j1"]
+
+
+async def test_abort_reaches_the_engine() -> None:
+    inner = TwoMinds(GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        inner.hold()
+        reading = asyncio.create_task(read(engine, job()))
+        await inner.step()
+        engine.abort("j1")
+        assert engine.unfinished == 0
+        with pytest.raises(Aborted):
+            await reading
+
+
+class Leaving:
+    """A sink that aborts its job at the chunk of which ``when`` holds."""
+
+    def __init__(self, engine: GuardedEngine, when: Callable[[Chunk], bool]) -> None:
+        self.engine = engine
+        self.when = when
+        self.chunks: list[Chunk] = []
+        self.ends: list[EngineFault | None] = []
+
+    def chunk(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        if self.when(chunk):
+            self.engine.abort("j1")
+
+    def end(self, fault: EngineFault | None) -> None:
+        self.ends.append(fault)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "last"),
+    [
+        ("sure, here", ["Natürlich", ", ", "hier"], "Natürlich, hier"),
+        ("good morning", [*GOOD, "\n", "Das"], " Morgen"),
+        ("good morning", LOOP, "Guten"),
+    ],
+    ids=["held back until the end", "before a cut", "before a second attempt"],
+)
+async def test_abort_also_ends_a_job_from_within_what_is_shown_of_it(
+    source: str, output: list[str], last: str
+) -> None:
+    """Also where the engine itself has ended, and there only is something left to show."""
+    inner = TwoMinds(output, GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        sink = Leaving(engine, lambda chunk: chunk.text == last)
+        engine.submit(job(source), sink)
+        while not sink.ends:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert [type(end) for end in sink.ends] == [Aborted]
+        assert sink.chunks[-1].text == last
+        assert len(inner.jobs) == 1
+
+
+async def test_it_is_the_engine_it_wraps_in_everything_else() -> None:
+    inner = ScriptedEngine(capacity=3)
+    engine = GuardedEngine(inner, Counter())
+    assert (engine.name, engine.profile, engine.capacity) == ("scripted", inner.profile, 3)
+    assert engine.health is Health.STARTING
+
+    async with started(engine):
+        assert engine.health is inner.health is Health.READY
+    assert engine.health is inner.health is Health.CLOSED

@@ -1,0 +1,236 @@
+"""Long texts in pieces for a sentence model. Where a text is cut:
+``tests/text/test_sentences.py``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Literal
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from gateway.engines.base.engine import Aborted, PullEngine
+from gateway.engines.profiles import Profile
+from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.wrappers.piecewise import WHOLE, PiecewiseEngine, cut
+from gateway.errors import EngineFault, ErrorCode, Rejected
+from gateway.job import Chunk, Job
+
+SENTENCE = "This is one of the sentences of a long text that somebody reads out."
+PARTS = ("one", "two", "three", "four", "five", "six")
+LONG = " ".join(f"{SENTENCE[:-1]}, part {part}." for part in PARTS)
+
+
+class SentenceModel(PullEngine, ScriptedEngine):
+    """Says each text again in capitals, in two chunks, and remembers what it was given.
+
+    ``room`` is how many characters it takes; ``bad`` is what it rejects.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: Literal["ids", "chat"] = "ids",
+        room: int = 10_000,
+        bad: str = "\0",
+        flags: Iterable[tuple[str, ...]] = (),
+    ) -> None:
+        super().__init__(languages=("en", "de", "ja"))
+        self._profile = Profile(name="sentences", kind=kind, languages=("en", "de", "ja"))
+        self.jobs: list[Job] = []
+        self.room = room
+        self.bad = bad
+        self.flags = deque(flags)
+
+    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        self.jobs.append(job)
+        if len(job.text) > self.room:
+            raise EngineFault("No room.", ErrorCode.TOO_LONG)
+        half = len(job.text) // 2
+        yield Chunk(job.text[:half].upper())
+        if self.bad in job.text:
+            raise Rejected("loop", "It loops.")
+        yield Chunk(job.text[half:].upper(), flags=self.flags.popleft() if self.flags else ())
+
+
+def job(text: str, *, partial: bool = False, target: str = "de", prefix: str = "") -> Job:
+    return Job(id="j", text=text, source="en", target=target, partial=partial, prefix=prefix)
+
+
+async def read(engine: PiecewiseEngine, job: Job) -> list[Chunk]:
+    async def all() -> list[Chunk]:
+        async with asyncio.timeout(20), aclosing(engine.translate(job)) as chunks:
+            return [chunk async for chunk in chunks]
+
+    return await all()
+
+
+def shown(chunks: list[Chunk]) -> str:
+    """What a reader has in the end."""
+    text = ""
+    for chunk in chunks:
+        text = chunk.text if chunk.reset else text + chunk.text
+    return text
+
+
+def texts(model: SentenceModel) -> list[str]:
+    return [job.text for job in model.jobs]
+
+
+async def test_ids_of_a_text_in_one_piece_are_passed_on_and_of_others_until_the_first_is_over() -> (
+    None
+):
+    class Numbered(SentenceModel):
+        async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+            async with aclosing(super().translate(job)) as chunks:
+                async for chunk in chunks:
+                    yield msgspec.structs.replace(chunk, ids=(len(self.jobs),))
+
+    chunks = await read(PiecewiseEngine(Numbered()), job(SENTENCE))
+    assert [chunk.ids for chunk in chunks] == [(1,), (1,)]
+    chunks = await read(PiecewiseEngine(Numbered()), job(LONG))
+    assert [chunk.ids for chunk in chunks] == [(1,), (1,), *[()] * (len(chunks) - 2)]
+
+
+async def test_a_text_of_a_few_sentences_is_translated_whole() -> None:
+    model = SentenceModel()
+    text = f"{SENTENCE} {SENTENCE}"
+    assert shown(await read(PiecewiseEngine(model), job(text))) == text.upper()
+    assert texts(model) == [text]
+
+
+async def test_a_long_text_is_translated_sentence_by_sentence_into_one_stream() -> None:
+    model = SentenceModel()
+    chunks = await read(PiecewiseEngine(model), job(LONG))
+    assert shown(chunks) == LONG.upper()
+    assert not any(chunk.reset for chunk in chunks)
+    assert len(texts(model)) == 6
+    assert {job.id for job in model.jobs} == {"j"}
+
+
+async def test_japanese_sentences_are_joined_without_spaces_and_lines_stay_lines() -> None:
+    chunks = await read(PiecewiseEngine(SentenceModel()), job(LONG, target="ja"))
+    assert "PART ONE.THIS" in shown(chunks)
+    chunks = await read(
+        PiecewiseEngine(SentenceModel()), job(LONG.replace(". ", ".\n"), target="ja")
+    )
+    assert "PART ONE.\nTHIS" in shown(chunks)
+
+
+async def test_only_the_last_piece_of_a_growing_utterance_still_grows() -> None:
+    model = SentenceModel()
+    await read(PiecewiseEngine(model), job(LONG, partial=True))
+    assert [job.partial for job in model.jobs] == [False] * 5 + [True]
+
+
+async def test_a_text_without_marks_is_cut_at_spaces_and_none_of_it_is_lost() -> None:
+    model = SentenceModel()
+    text = "some more words " * 125
+    assert shown(await read(PiecewiseEngine(model), job(text))).split() == text.upper().split()
+    assert max(map(len, texts(model))) <= WHOLE
+
+
+async def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
+    model = SentenceModel()
+    text = "Wir sehen uns am 13. Oktober bzw. am 3. Mai. Das gilt u. a. für Dr. Meyer. " * 5
+    await read(PiecewiseEngine(model), replace(job(text), source="de"))
+    assert set(texts(model)) == {
+        "Wir sehen uns am 13. Oktober bzw. am 3. Mai.",
+        "Das gilt u. a. für Dr. Meyer.",
+    }
+
+
+def test_dense_scripts_are_cut_earlier() -> None:
+    assert [len(piece) for piece, _ in cut("会" * 200, WHOLE, "zh")] == [80, 80, 40]
+
+
+async def test_a_piece_that_the_model_has_no_room_for_is_halved_until_it_fits() -> None:
+    model = SentenceModel(room=10)
+    text = "ab" * 20
+    assert shown(await read(PiecewiseEngine(model), job(text))).replace(" ", "") == text.upper()
+    assert [len(text) for text in texts(model)] == [40, 20, 10, 10, 20, 10, 10]
+
+
+async def test_a_text_without_a_letter_is_the_same_in_every_language_and_costs_no_model() -> None:
+    model = SentenceModel()
+    for text in ("👍🏽 🎉", "?!", "12,5 + 3", "😀" * 2000):
+        assert await read(PiecewiseEngine(model), job(text)) == [Chunk(text, 0)]
+    assert not model.jobs
+
+
+async def test_a_text_that_does_not_fit_however_short_is_refused() -> None:
+    model = SentenceModel(room=0)
+    with pytest.raises(EngineFault) as caught:
+        await read(PiecewiseEngine(model), job("word " * 400))
+    assert caught.value.code is ErrorCode.TOO_LONG
+    assert len(model.jobs) < 10
+
+
+async def test_a_long_piece_that_made_no_translation_is_voided_and_made_in_halves() -> None:
+    model = SentenceModel(bad="loop it, and then it loops")
+    text = (
+        f"{LONG} They say the words of a loop it, and then it loops no more, so they hope at least."
+    )
+    chunks = await read(PiecewiseEngine(model), job(text))
+    assert shown(chunks) == text.upper()
+    assert sum(chunk.reset for chunk in chunks) == 1
+
+
+async def test_a_short_piece_that_made_no_translation_is_rejected() -> None:
+    with pytest.raises(Rejected):
+        await read(PiecewiseEngine(SentenceModel(bad="loop")), job(f"{LONG} A loop."))
+
+
+async def test_a_second_attempt_at_a_piece_keeps_the_pieces_before_it() -> None:
+    class Twice(SentenceModel):
+        async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+            if job.text.endswith("part four."):
+                yield Chunk("nonsense")
+                yield Chunk(job.text[:1].upper(), reset=True)
+                yield Chunk(job.text[1:].upper())
+                return
+            async with aclosing(super().translate(job)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    assert shown(await read(PiecewiseEngine(Twice()), job(LONG))) == LONG.upper()
+
+
+async def test_doubts_about_any_piece_stand_once_on_the_last_chunk() -> None:
+    model = SentenceModel(flags=[("numbers",), (), ("url",), ("numbers",)])
+    chunks = await read(PiecewiseEngine(model), job(LONG))
+    assert chunks[-1].flags == ("numbers", "url")
+    assert not any(chunk.flags for chunk in chunks[:-1])
+
+
+@pytest.mark.parametrize(
+    ("model", "job"),
+    [(SentenceModel(kind="chat"), job(LONG)), (SentenceModel(), job(LONG, prefix="DIES"))],
+    ids=["a model that is prompted", "a forced prefix"],
+)
+async def test_a_text_is_left_whole_for(model: SentenceModel, job: Job) -> None:
+    await read(PiecewiseEngine(model), job)
+    assert model.jobs == [job]
+
+
+async def test_an_abort_between_two_pieces_is_not_lost() -> None:
+    model = SentenceModel()
+    engine = PiecewiseEngine(model)
+
+    with pytest.raises(Aborted):
+        async with asyncio.timeout(20), aclosing(engine.translate(job(LONG))) as chunks:
+            async for chunk in chunks:
+                if chunk == Chunk(" ", 0):
+                    engine.abort("j")
+    assert len(model.jobs) == 1
+
+
+async def test_what_is_passed_on_is_the_job_itself_but_for_its_text() -> None:
+    model = SentenceModel()
+    given = msgspec.structs.replace(job(LONG), topic="birds", context=(("a", "b"),))
+    await read(PiecewiseEngine(model), given)
+    assert {msgspec.structs.replace(one, text=LONG) for one in model.jobs} == {given}

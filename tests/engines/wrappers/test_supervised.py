@@ -1,0 +1,648 @@
+"""Deaths and rebuilds, on a clock that only the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from gateway.engines.base.engine import Health
+from gateway.engines.profiles import Profile, load
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.wrappers import supervised as supervisor
+from gateway.engines.wrappers.supervised import (
+    BACKOFF,
+    BACKOFF_MOST,
+    FAILING_PART,
+    FAILURES,
+    HANG,
+    POLL,
+    STABLE,
+    Supervisor,
+    backoff,
+    probing,
+)
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
+from gateway.job import Job
+from tests.engines import reading
+from tests.engines.reading import texts
+from tests.engines.workshop import Broken, Loading, Time, Workshop, settle, supervised
+
+
+def job(id: str = "j1") -> Job:
+    return reading.job(id, "good morning")
+
+
+async def test_it_translates_as_the_engine_does() -> None:
+    engine = supervised(ScriptedEngine, Time())
+    assert (engine.name, engine.capacity, engine.health) == ("scripted", 16, Health.STARTING)
+    await engine.start()
+    assert engine.health is Health.READY
+    assert await texts(engine, job()) == ["[de]", " good", " morning"]
+    assert engine.profile.supports("en", "de")
+    assert engine.unfinished == 0
+    await engine.aclose()
+
+
+async def test_a_first_start_that_fails_is_the_callers_to_report() -> None:
+    engine = supervised(Broken, Time())
+    with pytest.raises(EngineFault, match="There is no such model"):
+        await engine.start()
+    assert engine.health is Health.DEAD
+    await engine.aclose()
+
+
+async def test_told_to_insist_it_keeps_trying_from_the_first_start_on() -> None:
+    time = Time()
+    engine = supervised(Workshop(Broken(), Broken()), time, insist=True)
+    await engine.start()
+    assert engine.health is Health.DEAD
+    await settle()
+    await time.pass_(BACKOFF)
+    await time.pass_(BACKOFF * 2)
+    assert engine.health is Health.READY
+    await engine.aclose()
+
+
+async def test_a_death_is_noticed_by_the_poll_and_a_new_engine_built() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    await time.pass_(POLL)
+    assert len(workshop.built) == 1, "it lives: nothing to do"
+    workshop.built[0].die()
+    assert engine.health is Health.DEAD
+    await time.pass_(POLL)
+    assert workshop.built[0].health is Health.CLOSED
+    assert engine.health is Health.DEAD
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.READY
+    assert engine.restarts == 1
+    assert await texts(engine, job()) == ["[de]", " good", " morning"]
+    await engine.aclose()
+
+
+async def test_a_job_that_finds_the_engine_gone_makes_it_look_at_once() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].hold()
+    reading = asyncio.create_task(texts(engine, job()))
+    await workshop.built[0].step()
+    workshop.built[0].die()
+    with pytest.raises(EngineGone):
+        await reading
+    await settle()
+    await time.pass_(BACKOFF)
+    assert len(workshop.built) == 2, "without a poll"
+    await engine.aclose()
+
+
+async def test_a_job_lost_by_a_living_engine_is_no_death() -> None:
+    time = Time()
+    workshop = Workshop(ScriptedEngine(fault=failing(EngineGone("It ended the job."))))
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    with pytest.raises(EngineGone):
+        await texts(engine, job())
+    await settle()
+    assert engine.health is Health.READY
+    assert len(workshop.built) == 1
+    await engine.aclose()
+
+
+async def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
+    class Silent(ScriptedEngine):
+        """Dies without telling its jobs."""
+
+        @property
+        def health(self) -> Health:
+            return Health.DEAD if self.gone else super().health
+
+        gone = False
+
+    time, silent = Time(), Silent()
+    engine = supervised(Workshop(silent), time)
+    await engine.start()
+    await settle()
+    silent.hold()
+    reading = asyncio.create_task(texts(engine, job()))
+    await silent.step()
+    silent.gone = True
+    await time.pass_(POLL)
+    with pytest.raises(EngineGone):
+        await reading
+    await engine.aclose()
+
+
+async def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].hold()
+    reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
+    await workshop.built[0].step()
+    await time.pass_(POLL)  # it looks, and sees that something was said
+    await time.pass_(HANG - 1)
+    assert engine.health is Health.READY
+    await time.pass_(POLL)
+    assert engine.health is Health.DEAD
+    for each in reading:
+        with pytest.raises(EngineGone):
+            await each
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.READY
+    assert engine.stats()["hangs"] == engine.stats()["restarts"] == 1
+    assert engine.silence == 0
+    await engine.aclose()
+
+
+async def test_one_job_that_says_something_is_a_sign_of_life() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].hold()
+    reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
+    for _ in range(6):
+        await time.pass_(HANG - 1)
+        await workshop.built[0].step()
+    await time.pass_(HANG - 1)
+    assert engine.health is Health.READY
+    workshop.built[0].release()
+    await asyncio.gather(*reading)
+    await time.pass_(HANG * 2)
+    assert engine.health is Health.READY, "nothing to do is no hang"
+    await engine.aclose()
+
+
+async def test_jobs_that_are_stopped_one_after_the_other_do_not_hide_a_hang() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].hold()
+    for n in range(2):
+        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
+        await settle()
+        await time.pass_(HANG / 2)
+        reading.cancel()
+        await settle()
+        await time.pass_(HANG * 3)
+    assert engine.health is not Health.READY or engine.restarts == 1
+    await engine.aclose()
+
+
+async def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> None:
+    class Stuck(ScriptedEngine):
+        """Its jobs do not end when it is closed."""
+
+        async def aclose(self) -> None:
+            self._health = Health.CLOSED
+
+    time, stuck = Time(), Stuck()
+    workshop = Workshop(stuck)
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    stuck.hold()
+    reading = asyncio.create_task(texts(engine, job()))
+    await settle()
+    await time.pass_(HANG)
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.READY
+    await time.pass_(HANG * 2)
+    assert engine.health is Health.READY
+    stuck.release()
+    assert await reading
+    assert engine.silence == 0
+    await engine.aclose()
+
+
+WINDOW = HANG * FAILING_PART
+"""Seconds over which jobs fail at least before their engine counts as failing."""
+
+EVERY = 1_000
+"""More jobs than a test has."""
+
+
+def sick(error: Exception, times: int = EVERY) -> ScriptedEngine:
+    """An engine at which so many jobs fail."""
+    return ScriptedEngine(fault=failing(error, times=times))
+
+
+async def fail(engine: Supervisor, times: int = 1) -> None:
+    """Have so many jobs fail, in no time."""
+    for _ in range(times):
+        with pytest.raises(EngineFault):
+            await texts(engine, job())
+    await settle()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [EngineFault("It is broken."), EngineGone("It broke."), Overloaded("Full."), KeyError("a")],
+)
+async def test_an_engine_at_which_several_jobs_in_a_row_fail_is_dead_and_built_anew(
+    error: Exception,
+) -> None:
+    time, workshop = Time(), Workshop(sick(error))
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    await fail(engine, FAILURES - 1)
+    await time.pass_(WINDOW)
+    assert engine.health is Health.READY
+    await fail(engine)
+    assert engine.health is Health.DEAD
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.READY
+    assert await texts(engine, job()) == ["[de]", " good", " morning"]
+    assert (engine.restarts, engine.hangs) == (1, 0)
+    await engine.aclose()
+
+
+async def test_many_failures_in_one_moment_are_no_death_nor_is_the_time_after_them() -> None:
+    time = Time()
+    engine = supervised(Workshop(sick(EngineFault("It is broken."))), time)
+    await engine.start()
+    await settle()
+    await fail(engine, FAILURES * 5)
+    await time.pass_(WINDOW)
+    await time.pass_(HANG * 5)
+    assert engine.health is Health.READY
+    await fail(engine)
+    assert engine.health is Health.DEAD
+    await engine.aclose()
+
+
+async def test_a_translation_between_two_failures_begins_the_count_anew() -> None:
+    time, workshop = Time(), Workshop(sick(EngineFault("It is broken."), FAILURES - 1))
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    await fail(engine, FAILURES - 1)
+    assert await texts(engine, job())
+    workshop.built[0].fault = failing(EngineFault("It is broken."), times=FAILURES - 1)
+    await time.pass_(WINDOW)
+    await fail(engine, FAILURES - 1)
+    await time.pass_(WINDOW)
+    assert engine.health is Health.READY
+    await engine.aclose()
+
+
+async def test_texts_that_an_engine_refuses_are_no_failures_of_it_however_many() -> None:
+    time, workshop = Time(), Workshop(sick(JobFault("Too long.", ErrorCode.TOO_LONG)))
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    for _ in range(FAILURES * 3):
+        await time.pass_(WINDOW)
+        await fail(engine)
+    assert engine.health is Health.READY
+    workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
+    await fail(engine, FAILURES - 1)
+    await time.pass_(WINDOW)
+    workshop.built[0].fault = failing(JobFault("Too long."), times=1)
+    await fail(engine)
+    assert engine.health is Health.READY
+    workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
+    await fail(engine)
+    assert engine.health is Health.DEAD, "a refusal between them did not hide the failures"
+    await engine.aclose()
+
+
+async def test_an_engine_that_refuses_a_text_does_not_hang() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    first = workshop.built[0]
+    for n in range(4):
+        first.hold()
+        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
+        await settle()
+        await time.pass_(HANG - 1)
+        first.fault = failing(JobFault("Too long."))
+        first.release()
+        with pytest.raises(JobFault):
+            await reading
+    assert engine.silence == 0
+    await engine.aclose()
+
+
+async def test_jobs_that_are_stopped_from_outside_are_no_failures() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].hold()
+    for n in range(FAILURES * 2):
+        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
+        await settle()
+        await time.pass_(HANG / 10)
+        engine.abort(f"j{n}")
+        with pytest.raises(EngineFault):
+            await reading
+    assert engine.health is Health.READY
+    assert not engine.failing
+    await engine.aclose()
+
+
+async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() -> None:
+    time = Time()
+    sick_too = sick(EngineFault("It is broken."))
+    workshop = Workshop(ScriptedEngine(), sick_too, sick(Overloaded("It is full.")))
+    engine = supervised(workshop, time)
+    engine.most = BACKOFF * 2
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    assert len(workshop.built) == 2
+    assert (engine.health, sick_too.health) == (Health.DEAD, Health.CLOSED)
+    await time.pass_(BACKOFF * 2)
+    assert len(workshop.built) == 3
+    assert engine.health is Health.DEAD
+    await time.pass_(BACKOFF * 2)  # and no longer, as it was told
+    assert engine.health is Health.READY
+    assert engine.restarts == 1
+    await engine.aclose()
+
+
+async def test_a_new_engine_that_says_nothing_for_as_long_as_a_hang_is_given_up() -> None:
+    time, silent = Time(), ScriptedEngine()
+    silent.hold()
+    engine = supervised(Workshop(ScriptedEngine(), silent), time)
+    await engine.start()
+    await settle()
+    engine._engine.die()  # type: ignore[attr-defined]
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    await time.pass_(HANG - 1)
+    assert engine.health is Health.STARTING
+    await time.pass_(1)
+    assert (engine.health, silent.health) == (Health.DEAD, Health.CLOSED)
+    await time.pass_(BACKOFF * 2)
+    assert engine.health is Health.READY
+    await engine.aclose()
+
+
+async def test_closing_while_a_new_engine_is_tried_closes_that_too() -> None:
+    time, silent = Time(), ScriptedEngine()
+    silent.hold()
+    workshop = Workshop(ScriptedEngine(), silent)
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    assert silent.unfinished == 1
+    await engine.aclose()
+    assert engine.health is silent.health is Health.CLOSED
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_was_learnt_of_a_model_is_known_while_the_next_one_is_tried() -> None:
+    class Learning(ScriptedEngine):
+        """Knows its model's profile when it has started."""
+
+        @property
+        def profile(self) -> Profile:
+            return load("seed-x" if self.health is Health.STARTING else "nllb")
+
+    time, first, second = Time(), Learning(), Learning()
+    second.hold()
+    engine = supervised(Workshop(first, second), time)
+    await engine.start()
+    await settle()
+    assert engine.profile.name == "nllb"
+    first.die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.STARTING
+    assert engine.profile.name == "nllb"
+    await engine.aclose()
+
+
+@pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
+def test_the_word_to_translate_is_in_languages_that_the_model_has(profile: str) -> None:
+    known = load(profile)
+    probe = probing(known)
+    assert known.supports(probe.source, probe.target)
+    assert probe.source != probe.target
+
+
+def test_a_model_without_english_is_tried_with_what_it_has() -> None:
+    profile = Profile(name="pair", kind="chat", pairs=[("fr", "fr"), ("ja", "zh")])
+    assert (probing(profile).source, probing(profile).target) == ("ja", "zh")
+
+
+async def test_a_start_that_never_ends_is_given_up_and_told() -> None:
+    engine = Supervisor(Loading, loading=0.01)
+    with pytest.raises(EngineFault, match="did not start within 0.01 s"):
+        await engine.start()
+    assert engine.health is Health.DEAD
+    await engine.aclose()
+
+
+async def test_every_change_of_its_health_is_told_at_once() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    seen: list[Health] = []
+    engine.changed = lambda: seen.append(engine.health)
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    await engine.aclose()
+    states = [health.value for health in seen]
+    assert states == ["starting", "ready", "dead", "starting", "ready", "closed"]
+
+
+async def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
+    time, loading = Time(), Loading()
+    workshop = Workshop(ScriptedEngine(), loading)
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    with pytest.raises(EngineFault) as dead:
+        await texts(engine, job())
+    await settle()
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.STARTING
+    with pytest.raises(EngineFault) as starting:
+        await texts(engine, job())
+    for caught in (dead, starting):
+        assert caught.value.code is ErrorCode.ENGINE_UNAVAILABLE
+        assert caught.value.hint
+    loading.loaded.set()
+    await settle()
+    assert engine.health is Health.READY
+    await engine.aclose()
+
+
+async def test_every_try_waits_longer_until_an_engine_was_stable() -> None:
+    time = Time()
+    workshop = Workshop(ScriptedEngine(), Broken(), Broken())
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+
+    async def die() -> float:
+        workshop.built[-1].die()
+        with pytest.raises(EngineFault):
+            await texts(engine, job())
+        await settle()
+        return time.slept[-1]
+
+    assert await die() == BACKOFF
+    await time.pass_(BACKOFF)  # the first broken one
+    await time.pass_(BACKOFF * 2)  # the second
+    await time.pass_(BACKOFF * 4)
+    assert engine.health is Health.READY
+    assert await die() == BACKOFF * 8, "it was there, but not for long"
+    await time.pass_(BACKOFF * 8)
+    await time.pass_(STABLE)
+    assert await die() == BACKOFF
+    await engine.aclose()
+
+
+def test_the_backoff_is_bounded() -> None:
+    assert [backoff(tries) for tries in (0, 1, 2, 10_000)] == [1.0, 2.0, 4.0, BACKOFF_MOST]
+
+
+async def test_an_error_nobody_foresaw_is_logged_with_its_traceback_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    time = Time()
+    workshop = Workshop(ScriptedEngine(), RuntimeError("no memory"), Broken(OSError("no file")))
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    await time.pass_(BACKOFF * 2)
+    await time.pass_(BACKOFF * 4)
+    assert engine.health is Health.READY
+    assert engine.restarts == 1
+    await engine.aclose()
+    traced = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert traced == [RuntimeError, OSError]
+
+
+async def test_an_engine_that_cannot_be_closed_does_not_keep_a_new_one_from_coming(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(ScriptedEngine):
+        async def aclose(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(supervisor, "CLOSING", 0)
+
+    time, stuck = Time(), Stuck()
+    engine = supervised(Workshop(stuck), time)
+    await engine.start()
+    await settle()
+    stuck.die()
+    await time.pass_(POLL)
+    while engine.health is not Health.READY:
+        await time.pass_(BACKOFF)
+    await engine.aclose()
+    assert "did not close" in caplog.text
+
+
+async def test_abort_reaches_the_engine_of_the_day() -> None:
+    workshop = Workshop()
+    engine = supervised(workshop, Time())
+    await engine.start()
+    workshop.built[0].hold()
+    reading = asyncio.create_task(texts(engine, job()))
+    await workshop.built[0].step()
+    engine.abort("j1")
+    assert engine.unfinished == 0
+    with pytest.raises(EngineFault):
+        await reading
+    await engine.aclose()
+
+
+async def test_an_aborted_job_ends_also_where_its_engine_never_says_so() -> None:
+    class Stuck(ScriptedEngine):
+        def abort(self, job_id: str) -> None:
+            self.aborted.append(job_id)
+
+    time, stuck = Time(), Stuck()
+    engine = supervised(Workshop(stuck), time)
+    await engine.start()
+    stuck.hold()
+    reading = asyncio.create_task(texts(engine, job()))
+    await settle()
+    engine.abort("j1")
+    engine.abort("j1")
+    with pytest.raises(EngineFault):
+        await reading
+    assert list(stuck.aborted) == ["j1"]
+    stuck.release()  # what it still says is not heard
+    await settle()
+    await time.pass_(HANG * 3)
+    assert engine.silence == 0
+    await engine.aclose()
+
+
+async def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
+    time, workshop = Time(), Workshop()
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    await engine.aclose()
+    await engine.aclose()
+    assert engine.health is workshop.built[0].health is Health.CLOSED
+    with pytest.raises(EngineGone):
+        await texts(engine, job())
+    await time.pass_(POLL)
+    assert len(workshop.built) == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_closing_during_a_rebuild_closes_what_is_being_built() -> None:
+    time, loading = Time(), Loading()
+    workshop = Workshop(ScriptedEngine(), loading)
+    engine = supervised(workshop, time)
+    await engine.start()
+    await settle()
+    workshop.built[0].die()
+    await time.pass_(POLL)
+    await time.pass_(BACKOFF)
+    assert engine.health is Health.STARTING
+    await engine.aclose()
+    assert engine.health is loading.health is Health.CLOSED
+
+
+async def test_closing_before_the_start_is_allowed() -> None:
+    engine = supervised(ScriptedEngine, Time())
+    await engine.aclose()
+    assert engine.health is Health.CLOSED
+
+
+async def test_a_fault_in_the_watch_itself_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(ScriptedEngine):
+        @property
+        def health(self) -> Health:
+            raise ValueError("a fault of the engine's own code")
+
+    with caplog.at_level(logging.CRITICAL):
+        engine = supervised(Odd, Time())
+        await engine.start()
+        await settle()
+        await engine.aclose()
+    assert "no longer supervised" in caplog.text

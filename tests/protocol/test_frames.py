@@ -1,0 +1,30 @@
+"""A frame has its head before it, whatever its length."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
+
+from gateway.protocol import frames
+
+SIZES = (0, 1, 125, 126, 127, 128, 65_535, 65_536, 65_540, 70_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_it_is_what_any_library_would_write(size: int) -> None:
+    payload = b"x" * size
+    for made, opcode in ((frames.text, Opcode.TEXT), (frames.binary, Opcode.BINARY)):
+        assert made(payload) == Frame(opcode, payload).serialize(mask=False)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_head_has_the_length_that_is_told(size: int) -> None:
+    wire = frames.binary(b"x" * size)
+    assert frames.offset(wire) == len(wire) - size
+
+
+@given(st.text() | st.binary() | st.integers(100, 140).map(bytes))
+def test_what_was_framed_can_be_read_again(message: str | bytes) -> None:
+    assert frames.message(frames.frame(message)) == message

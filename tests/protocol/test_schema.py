@@ -1,0 +1,231 @@
+"""The generated files: valid, complete, and as new as the structs they are made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.protocol.codec import Codec, decode
+from gateway.protocol.messages import DURABLE, EVENTS, REQUESTS, ClientMessage, ServerMessage
+from gateway.protocol.schema import (
+    ANSWERS,
+    EXAMPLES,
+    FILES,
+    QUERY,
+    asyncapi,
+    codes,
+    json_schema,
+    tag,
+    write,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+EVERY = (*REQUESTS, *EVENTS)
+
+
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator({**json_schema(), "anyOf": [{"$ref": f"#/$defs/{name}"}]})
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for item in value.values():
+            yield from references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from references(item)
+
+
+def follow(document: Any, ref: str) -> Any:
+    assert ref.startswith("#/"), ref
+    for key in ref[2:].split("/"):
+        document = document[key]
+    return document
+
+
+# --- JSON Schema ------------------------------------------------------------------------------
+
+
+def test_the_json_schema_is_a_valid_one() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+def test_every_message_has_an_example() -> None:
+    assert {type(example) for example in EXAMPLES} == set(EVERY)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_an_example_is_valid_and_comes_back_from_its_frame(example: Any) -> None:
+    frame = msgspec.json.encode(example)
+    name = "ClientMessage" if isinstance(example, REQUESTS) else "ServerMessage"
+    validator(name).validate(json.loads(frame))
+    if isinstance(example, REQUESTS):
+        assert decode(frame.decode()) == example
+        assert decode(msgspec.msgpack.encode(example)) == example
+    else:
+        assert msgspec.json.decode(frame, type=ServerMessage) == example
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {},
+        {"type": "sing"},
+        {"type": "say"},
+        {"type": "say", "text": 1},
+        {"type": "say", "text": "a", "id": ""},
+        {"type": "say", "text": "a", "id": "x" * 65},
+        {"type": "say", "text": "a", "rev": 0},
+        {"type": "say", "text": "a", "rev": 2**53},
+        {"type": "say", "text": "a", "final": "yes"},
+        {"type": "say", "text": "a", "t0": -1},
+        {"type": "say", "text": "a", "ref": "x" * 129},
+        {"type": "cancel"},
+        {"type": "cancel", "id": "a", "langs": "de"},
+        {"type": "want", "langs": [1]},
+        {"type": "want", "langs": [], "view": "some"},
+        {"type": "set", "glossary": {"": "a"}},
+        {"type": "set", "glossary": {"a": ""}},
+        {"type": "set", "context": "x" * 4001},
+        {"type": "welcome"},
+    ],
+    ids=str,
+)
+def test_what_the_codec_refuses_the_schema_refuses_too(frame: dict[str, Any]) -> None:
+    with pytest.raises(ClientFault):
+        decode(json.dumps(frame))
+    with pytest.raises(ValidationError):
+        validator("ClientMessage").validate(frame)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "say", "text": "a", "colour": "red"},
+        {"type": "say", "text": "", "id": None, "ref": None},
+        {"type": "want", "langs": []},
+        {"type": "set"},
+        {"type": "stats", "said": 3},
+    ],
+    ids=str,
+)
+def test_what_the_codec_reads_the_schema_allows_too(frame: dict[str, Any]) -> None:
+    decode(json.dumps(frame))
+    validator("ClientMessage").validate(frame)
+
+
+def test_a_frame_of_the_server_is_no_frame_of_a_client() -> None:
+    with pytest.raises(ValidationError):
+        validator("ServerMessage").validate({"type": "say", "text": "a"})
+    with pytest.raises(ValidationError):
+        validator("ServerMessage").validate({"type": "stats"})
+
+
+def test_every_message_is_described_in_markdown_without_indentation() -> None:
+    for name, schema in json_schema()["$defs"].items():
+        if name not in ("ClientMessage", "ServerMessage"):
+            assert schema["description"].strip() and "``" not in schema["description"], name
+            assert "\n " not in schema["description"], name
+
+
+# --- AsyncAPI ---------------------------------------------------------------------------------
+
+
+def test_every_reference_inside_the_documents_leads_somewhere() -> None:
+    for document in (json_schema(), asyncapi()):
+        found = set(references(document))
+        assert found
+        for ref in found:
+            follow(document, ref)
+
+
+def test_the_channel_has_every_message_with_its_payload_and_examples() -> None:
+    document = asyncapi()
+    messages = document["channels"]["socket"]["messages"]
+    assert list(messages) == [struct.__name__ for struct in EVERY]
+    for struct in EVERY:
+        message = follow(document, messages[struct.__name__]["$ref"])
+        assert message["name"] == tag(struct)
+        payload = follow(document, message["payload"]["$ref"])
+        assert payload["properties"]["type"]["const"] == tag(struct)
+        assert message["examples"], struct.__name__
+        assert ("correlationId" in message) == ("ref" in struct.__struct_fields__)
+
+
+def test_an_operation_uses_only_messages_of_the_channel() -> None:
+    for name, operation in asyncapi()["operations"].items():
+        used = [*operation["messages"], *operation.get("reply", {}).get("messages", [])]
+        assert used, name
+        assert all(use["$ref"].startswith("#/channels/socket/messages/") for use in used), name
+
+
+def test_each_request_is_an_operation_the_server_receives_with_what_it_answers() -> None:
+    operations = asyncapi()["operations"]
+    assert set(ANSWERS) == set(REQUESTS)
+    for request in REQUESTS:
+        operation = operations[tag(request)]
+        assert operation["action"] == "receive"
+        assert operation["messages"] == [{"$ref": f"#/channels/socket/messages/{request.__name__}"}]
+        assert len(operation["reply"]["messages"]) == len(ANSWERS[request])
+
+
+def test_every_event_is_sent_or_answers_something() -> None:
+    operations = asyncapi()["operations"]
+    names = set()
+    for operation in operations.values():
+        side = operation if operation["action"] == "send" else operation["reply"]
+        names |= {use["$ref"].rpartition("/")[2] for use in side["messages"]}
+    assert names == {event.__name__ for event in EVENTS}
+    durable = {use["$ref"].rpartition("/")[2] for use in operations["durable"]["messages"]}
+    assert durable == {event.__name__ for event in DURABLE}
+
+
+def test_the_socket_binding_names_both_sub_protocols_and_the_query() -> None:
+    binding = asyncapi()["channels"]["socket"]["bindings"]["ws"]
+    header = binding["headers"]["properties"]["Sec-WebSocket-Protocol"]
+    assert header["enum"] == [Codec.JSON.value, Codec.MSGPACK.value]
+    assert binding["query"]["properties"] == QUERY
+    Draft202012Validator.check_schema(binding["query"])
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_the_page_of_codes_has_every_code() -> None:
+    page = codes()
+    for code in (*ErrorCode, *CloseCode):
+        assert code.doc in page
+    assert "| `busy` | yes |" in page
+    assert "| 4008 | yes |" in page
+    assert "| 4400 | no |" in page
+
+
+def test_writing_makes_every_generated_file(tmp_path: Path) -> None:
+    write(tmp_path)
+    written = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert written == set(FILES)
+    assert json.loads((tmp_path / "schema/asyncapi.v1.json").read_bytes()) == asyncapi()
+    assert json.loads((tmp_path / "schema/gateway.v1.schema.json").read_bytes()) == json_schema()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_in_docs_are_as_new_as_the_code(name: str) -> None:
+    path = DOCS / name
+    on_disk = path.read_text(encoding="utf-8") if path.exists() else ""
+    assert on_disk == FILES[name](), (
+        f"docs/{name} is out of date: run `make docs`, and look at docs/protocol.md too."
+    )
+
+
+def test_client_messages_are_those_of_the_union() -> None:
+    assert set(REQUESTS) == set(ClientMessage.__args__)
+    assert set(EVENTS) == set(ServerMessage.__args__)

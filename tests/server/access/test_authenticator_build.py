@@ -1,0 +1,95 @@
+"""From settings to a gate: what cannot be used is a sentence before anything is served."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.auth.api_keys import Keyring
+from gateway.server.access.authenticator import build
+from gateway.settings.catalogue import Settings, SettingsError
+from tests.server.visitors import BOTH, FILE, RSA, SECRET, SPEAKER, signed
+
+
+def test_without_any_setting_nobody_is_asked() -> None:
+    assert not build(Settings()).asks
+
+
+def test_keys_are_read_from_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(FILE)
+    gate = build(Settings(keys=str(file)))
+    assert gate.asks and gate.worth(SPEAKER).name == "key 1"
+
+
+def test_a_file_of_keys_without_any_lets_nobody_in(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text("")
+    assert build(Settings(keys=str(file))).asks
+
+
+def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_some(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text("[[key")
+    ring = Keyring.read(FILE)
+    assert build(Settings(keys=str(file)), made=ring).ring is ring
+    file.write_text("")
+    gate = build(Settings(keys=str(file)), made=ring)
+    assert gate.ring is not None and len(gate.ring) == 0
+
+
+async def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys"
+    os.mkfifo(pipe)
+    gate, _ = await asyncio.gather(
+        asyncio.to_thread(build, Settings(keys=str(pipe))),
+        asyncio.to_thread(pipe.write_text, FILE),
+    )
+    assert gate.worth(SPEAKER).name == "key 1"
+    await gate.watch(lambda: None)  # there is nothing to look at
+
+
+def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: Path) -> None:
+    gate = build(Settings(jwt_key=SECRET.decode()))
+    assert gate.worth(signed()).rooms == ("demo",)
+    file = tmp_path / "jwks.json"
+    file.write_text(BOTH)
+    gate = build(Settings(jwks_file=str(file), jwt_audience="captions"))
+    assert gate.worth(signed(RSA, "RS256", kid="r", aud="captions")).rooms == ("demo",)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"keys": "nowhere.toml"}, "nowhere.toml cannot be read: No such file or directory."),
+        ({"keys": "/"}, "/ cannot be read: Is a directory. Check --keys."),
+        ({"keys": "{binary}"}, "binary cannot be read: it is not text in UTF-8. Check --keys."),
+        ({"keys": "{bad}"}, "The keys cannot be read"),
+        ({"jwt_key": "short"}, "jwt_key has 5 bytes; 32 is the least"),
+        ({"jwks_url": "https://id.example/jwks"}, "set jwt_audience"),
+        ({"jwks_url": "http://id.example/jwks", "jwt_audience": "a"}, "begin with https"),
+        (
+            {"jwks_file": "nowhere.json", "jwt_audience": "a"},
+            "nowhere.json cannot be read: No such",
+        ),
+        ({"jwks_file": "{bad}", "jwt_audience": "a"}, "no JSON Web Key Set"),
+        ({"origins": "meet.example"}, "origins cannot be used: 'meet.example' is not an origin"),
+        ({"trusted_proxies": "proxy"}, "trusted_proxies cannot be used: 'proxy' does not appear"),
+    ],
+)
+def test_what_cannot_be_used_is_a_sentence(
+    tmp_path: Path, given: dict[str, str], says: str
+) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("bad")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    values = {name: value.format(bad=bad, binary=binary) for name, value in given.items()}
+    with pytest.raises(SettingsError) as caught:
+        build(Settings(**values))  # type: ignore[arg-type]
+    assert says in str(caught.value)

@@ -1,0 +1,183 @@
+"""Who is let in over HTTP, and by a ticket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from gateway.auth.api_keys import Keyring
+from gateway.auth.permissions import Role
+from tests.server.visitors import (
+    ASK,
+    BEYOND,
+    BOARD,
+    FILE,
+    MODERATOR,
+    SPEAKER,
+    UNKNOWN,
+    VIEWER,
+    bearer,
+    guarded,
+    refused,
+)
+from tests.support.live import running
+from tests.support.talk import talk
+
+Token = dict[str, str]
+
+
+# --- tickets --------------------------------------------------------------------------------------
+
+
+async def ticket(client: httpx.AsyncClient, token: str, **wanted: str) -> str:
+    answer = await client.post("/v1/tickets", json=wanted, headers=bearer(token))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.json()["expires_s"] == 60
+    return str(answer.json()["ticket"])
+
+
+async def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
+    async with guarded() as (live, http):
+        shown = await ticket(http, SPEAKER, room="demo", role="view", to="de")
+        async with talk(live, f"?ticket={shown}&to=de") as client:
+            assert (await client.next())["room"] == "demo"
+            (session,) = live.hub.sessions.values()
+            assert (session.role, session.grant.langs) == (Role.VIEW, ("de",))
+            assert session.grant.tenant == "key 1"
+        async with talk(live, f"?ticket={shown}") as client:
+            assert await refused(client) == UNKNOWN
+        shown = await ticket(http, SPEAKER, room="demo", to="de")
+        async with talk(live, f"?ticket={shown}") as client:
+            assert "hint" not in await client.next()  # it reads what it is for
+        for query in ("&room=other", "&room=demo&role=speak"):
+            shown = await ticket(http, SPEAKER, room="demo")
+            async with talk(live, f"?ticket={shown}{query}") as client:
+                assert await refused(client) == BEYOND
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"room": "other"},
+        {"room": "demo", "role": "speak"},
+        {"room": "demo", "to": "fr"},
+    ],
+)
+async def test_nobody_is_given_a_ticket_beyond_the_own_key(wanted: dict[str, str]) -> None:
+    async with guarded() as (_, client):
+        answer = await client.post("/v1/tickets", json=wanted, headers=bearer(VIEWER))
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_where_nobody_is_asked_a_ticket_still_names_room_and_role() -> None:
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+        answer = await http.post("/v1/tickets", json={"room": "demo"})
+        async with talk(live, f"?ticket={answer.json()['ticket']}") as client:
+            assert (await client.next())["room"] == "demo"
+
+
+@pytest.mark.parametrize("place", ["header", "query"])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/tickets", {"room": "demo"}),
+        ("GET", "/v1/rooms/demo/transcript.json", None),
+        ("DELETE", "/v1/rooms/demo", None),
+        ("GET", "/metrics", None),
+    ],
+)
+async def test_a_ticket_is_good_for_a_socket_or_a_stream_and_buys_neither_tickets_nor_requests(
+    place: str, method: str, path: str, body: Any
+) -> None:
+    async with guarded() as (_, http):
+        shown = await ticket(http, MODERATOR, room="demo", role="moderate")
+        headers = bearer(shown) if place == "header" else {}
+        params = {"ticket": shown} if place == "query" else {}
+        answer = await http.request(method, path, json=body, headers=headers, params=params)
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+async def test_tickets_from_before_there_were_keys_open_nothing_once_there_are() -> None:
+    async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
+        wanted = {"room": "demo", "role": "moderate"}
+        first, second = [
+            (await http.post("/v1/tickets", json=wanted)).json()["ticket"] for _ in "ab"
+        ]
+        async with talk(live, f"?ticket={first}") as client:
+            resume = (await client.next())["resume"]
+        live.server.config.app.state.gate.ring = Keyring.read(FILE)
+        for query in (f"?ticket={second}", f"?resume={resume}"):
+            async with talk(live, query) as client:
+                assert await refused(client) == UNKNOWN
+
+
+# --- HTTP -----------------------------------------------------------------------------------------
+
+
+LIBRE = {"q": "good morning", "source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/translate", ASK),
+        ("POST", "/translate", LIBRE),
+        ("POST", "/detect", {"q": "x"}),
+        ("POST", "/v1/tickets", {"room": "demo"}),
+        ("GET", "/v1/rooms/demo/transcript.txt", None),
+        ("GET", "/v1/rooms/demo/events?to=de", None),
+        ("DELETE", "/v1/rooms/demo", None),
+        ("GET", "/metrics", None),
+    ],
+)
+async def test_a_request_without_a_key_is_401(method: str, path: str, body: Any) -> None:
+    async with guarded() as (live, client):
+        answer = await client.request(method, path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert not live.hub.sessions
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/languages", "/languages"])
+async def test_what_tells_nothing_of_anybody_needs_no_key(path: str) -> None:
+    async with guarded() as (_, client):
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_a_key_does_over_http_what_it_may_and_no_more() -> None:
+    async with guarded() as (live, client):
+        speaker, viewer, moderator = map(bearer, (SPEAKER, VIEWER, MODERATOR))
+
+        async def status(method: str, path: str, token: Token, body: Any = None) -> int:
+            return (await client.request(method, path, json=body, headers=token)).status_code
+
+        assert await status("POST", "/v1/translate", speaker, ASK) == 200
+        assert await status("POST", "/v1/translate", viewer, ASK) == 403
+        assert await status("POST", "/v1/translate", bearer(BOARD), ASK) == 403
+        async with talk(live, "?room=demo&to=de", additional_headers=speaker) as there:
+            await there.send("hello")
+            await there.until("final")
+        demo = "/v1/rooms/demo/transcript.txt"
+        assert await status("GET", demo, viewer) == 200
+        assert await status("GET", demo + "?lang=de", viewer) == 200
+        assert await status("GET", demo + "?lang=fr", viewer) == 403
+        assert await status("GET", demo, bearer(BOARD)) == 403
+        assert await status("GET", "/metrics", speaker) == 403
+        assert await status("GET", "/metrics", moderator) == 200
+        assert await status("DELETE", "/v1/rooms/demo", speaker) == 403
+        assert await status("DELETE", "/v1/rooms/demo", moderator) == 204
+
+
+async def test_libretranslate_clients_send_their_key_in_the_body() -> None:
+    async with guarded() as (_, client):
+        for body in (
+            {"json": LIBRE | {"api_key": SPEAKER}},
+            {"data": LIBRE | {"api_key": SPEAKER}},
+        ):
+            answer = await client.post("/translate", **body)  # type: ignore[arg-type]
+            assert answer.json() == {"translatedText": "[de] good morning"}
+        answer = await client.post("/translate", json=LIBRE | {"api_key": ""})
+        assert answer.status_code == 401

@@ -1,0 +1,241 @@
+"""Tokens of an identity provider: whose signature is believed, and where its keys come from."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from gateway.auth.permissions import Role
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.limits import Limits
+from gateway.server.access import jwks as module
+from gateway.server.access.authenticator import Authenticator
+from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, Unfetched, read
+from tests.server.visitors import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
+from tests.support.live import running, until
+from tests.support.talk import talk
+
+
+def refused(issuer: JwtIssuer, token: str) -> str:
+    with pytest.raises(ClientFault) as caught:
+        issuer.grant(token)
+    assert caught.value.code is ErrorCode.UNAUTHENTICATED
+    return str(caught.value)
+
+
+def test_a_token_signed_with_the_shared_secret_gives_its_claims() -> None:
+    grant = JwtIssuer(secret=SECRET).grant(signed(sub="ann"))
+    assert (grant.name, grant.role, grant.rooms) == ("ann", Role.VIEW, ("demo",))
+
+
+@pytest.mark.parametrize(("key", "algorithm", "kid"), [(RSA, "RS256", "r"), (EC, "ES256", "e")])
+def test_a_token_signed_with_a_key_of_the_set_gives_its_claims(
+    key: Any, algorithm: str, kid: str
+) -> None:
+    assert JwtIssuer(keys=BOTH).grant(signed(key, algorithm, kid=kid)).rooms == ("demo",)
+
+
+def test_where_there_is_one_key_the_token_need_not_name_it() -> None:
+    assert JwtIssuer(keys=jwks(jwk(EC, "e"))).grant(signed(EC, "ES256")).rooms == ("demo",)
+    assert "not known here" in refused(JwtIssuer(keys=BOTH), signed(EC, "ES256"))
+
+
+def test_the_public_key_is_no_secret_to_sign_with() -> None:
+    pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+    def part(value: Any) -> bytes:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
+
+    for secret in (pem, json.dumps(jwk(RSA, "r")).encode()):
+        body = part({"alg": "HS256", "kid": "r"}) + b"." + part(claims())
+        proof = base64.urlsafe_b64encode(hmac.digest(secret, body, hashlib.sha256)).rstrip(b"=")
+        token = (body + b"." + proof).decode()
+        assert "signed with 'HS256'" in refused(JwtIssuer(keys=BOTH), token)
+        assert "Signature verification failed" in refused(
+            JwtIssuer(keys=BOTH, secret=SECRET), token
+        )
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "a.b.c",
+        signed(b"another secret, as long as the first"),
+        signed(algorithm="HS512", key=SECRET * 2),
+        jwt.encode(claims(), None, "none"),  # type: ignore[arg-type]
+        signed(RSA, "RS512", kid="r"),
+        signed(RSA, "RS256", kid="e"),
+        signed(RSA, "RS256", kid="unknown"),
+        signed(exp=time.time() - 60),
+        signed(exp=None),
+        signed(nbf=time.time() + 60),
+        signed(aud="somebody else"),
+        signed(role=None),
+        signed()[:-2],
+    ],
+)
+def test_any_other_token_gives_nothing(token: str) -> None:
+    refused(JwtIssuer(secret=SECRET, keys=BOTH), token)
+
+
+def test_a_token_without_an_end_gives_nothing() -> None:
+    token = jwt.encode({"role": "view", "rooms": "demo"}, SECRET, "HS256")
+    assert "exp" in refused(JwtIssuer(secret=SECRET), token)
+
+
+def test_issuer_and_audience_are_held_to_where_they_are_named() -> None:
+    issuer = JwtIssuer(secret=SECRET, issuer="https://id.example", audience="captions")
+    assert issuer.grant(signed(iss="https://id.example", aud=["captions", "other"]))
+    for more in (
+        {"aud": "captions"},
+        {"iss": "https://id.example"},
+        {"iss": "x", "aud": "captions"},
+    ):
+        refused(issuer, signed(**more))
+
+
+def test_of_a_set_only_keys_to_verify_with_are_used() -> None:
+    oct = {"kty": "oct", "kid": "o", "k": base64.urlsafe_b64encode(SECRET).decode()}
+    p384 = jwk(ec.generate_private_key(ec.SECP384R1()), "p")
+    keys = (oct, p384, jwk(RSA, "x", use="enc"), jwk(RSA, "y", alg="RS512"), jwk(EC, "e"))
+    assert list(read(jwks(*keys))) == ["e"]
+    refused(JwtIssuer(keys=jwks(*keys)), signed(kid="o"))
+
+
+def test_a_key_that_is_too_short_is_not_believed() -> None:
+    with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
+        token = signed(WEAK, "RS256", kid="w")
+    assert "1024 bits" in refused(JwtIssuer(keys=jwks(jwk(WEAK, "w"))), token)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys":[]}', '{"keys":[1]}', '{"keys":[{}]}'])
+def test_what_is_no_set_of_keys_is_told(text: str) -> None:
+    with pytest.raises(JwtIssuerFault):
+        read(text)
+
+
+# --- fetching -------------------------------------------------------------------------------------
+
+
+class Provider:
+    """Publishes ``text``; ``asked`` counts."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked = 0
+        self.url = ""
+
+
+@contextlib.asynccontextmanager
+async def provider(text: str) -> AsyncIterator[Provider]:
+    made = Provider(text)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        made.asked += 1
+        body = made.text.encode()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
+        writer.write(body)
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/jwks"
+        yield made
+
+
+def clocked(url: str) -> tuple[JwtIssuer, list[float]]:
+    now = [0.0]
+    return JwtIssuer(url=url, clock=lambda: now[0]), now
+
+
+async def settled(issuer: JwtIssuer, token: str) -> Callable[[], str]:
+    """Look at a token, fetch, and look again."""
+    with pytest.raises(Unfetched) as caught:
+        issuer.grant(token)
+    assert caught.value.code is ErrorCode.BUSY
+    await issuer.settle()
+    return lambda: issuer.grant(token).name
+
+
+async def test_keys_are_fetched_when_a_token_names_one_and_again_when_it_names_a_new_one() -> None:
+    async with provider(jwks(jwk(RSA, "r"))) as published:
+        issuer, now = clocked(published.url)
+        old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
+        (await settled(issuer, old))()
+        assert "not known here" in refused(issuer, new)  # asked a moment ago
+        published.text = BOTH
+        now[0] += module.AGAIN_S
+        (await settled(issuer, new))()
+        issuer.grant(old)
+        assert published.asked == 2
+
+
+async def test_keys_are_fetched_again_after_a_while_and_one_that_is_gone_is_believed_no_more() -> (
+    None
+):
+    async with provider(BOTH) as published:
+        issuer, now = clocked(published.url)
+        old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
+        (await settled(issuer, old))()
+        published.text = jwks(jwk(EC, "e"))
+        now[0] += module.FRESH_S
+        issuer.grant(new)
+        await until(lambda: issuer._fetching is None)
+        assert "not known here" in refused(issuer, old)
+        await issuer.aclose()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "x" * (module.SET_BYTES + 1)])
+async def test_a_set_that_cannot_be_read_leaves_those_at_hand(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with provider(BOTH) as published:
+        issuer, now = clocked(published.url)
+        token = signed(RSA, "RS256", kid="r")
+        (await settled(issuer, token))()
+        published.text = text
+        now[0] += module.AGAIN_S
+        await issuer.settle()
+        issuer.grant(token)
+        assert "could not be fetched" in caplog.text
+
+
+async def test_while_no_keys_can_be_had_a_token_is_told_to_come_again() -> None:
+    issuer, _ = clocked("http://127.0.0.1:1/jwks")
+    with pytest.raises(Unfetched):
+        (await settled(issuer, signed(RSA, "RS256", kid="r")))()
+    await issuer.aclose()
+
+
+async def test_a_token_of_a_provider_opens_a_socket_and_renews_it() -> None:
+    async with provider(BOTH) as published:
+        gate = Authenticator(Limits(), issuer=JwtIssuer(url=published.url))
+        async with running(gate=gate) as live:
+            header = {"authorization": "Bearer " + signed(RSA, "RS256", kid="r")}
+            async with talk(live, additional_headers=header) as client:
+                assert (await client.next())["room"] == "demo"
+                until = time.time() + 600
+                token = signed(EC, "ES256", kid="e", sub="ann", exp=until)
+                await client.send({"type": "auth", "token": token})
+                answer = (await client.until("authenticated"))[-1]
+                assert (answer["name"], answer["until"]) == ("ann", until)
+            async with talk(live, additional_headers={"authorization": "Bearer a.b.c"}) as no:
+                await no.until("error")
+                assert (await no.closed())[0] == CloseCode.UNAUTHENTICATED

@@ -1,0 +1,344 @@
+"""Connections that one process hands to another, and nonsense on the way between them."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import resource
+import shutil
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from gateway.server.cluster import fd_passing as module
+from gateway.server.cluster.fd_passing import BYTES, FdPassing, private
+from tests.support.live import until
+
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+
+
+def descriptors() -> int:
+    """Files this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def connection() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    return near, far
+
+
+class Ends:
+    """Two processes in one, of which the second listens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.one = FdPassing(folder, 0, (0, 1))
+        self.two = FdPassing(folder, 1, (0, 1))
+        self.taken: list[tuple[socket.socket, bytes]] = []
+
+    def open(self) -> None:
+        self.two.open(lambda connection, data: self.taken.append((connection, data)), lambda: b"42")
+
+    def raw(self) -> socket.socket:
+        """Somebody who talks to the second one as he likes."""
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        peer.connect(str(self.two.folder / "1.sock"))
+        return peer
+
+
+@asynccontextmanager
+async def joined(folder: Path) -> AsyncIterator[Ends]:
+    """Give both ends, of which the second listens; nothing that was opened may be left open."""
+    ends = Ends(folder)
+    await asyncio.to_thread(int)  # the thread, with its own descriptors
+    before = descriptors()
+    try:
+        ends.open()
+        yield ends
+    finally:
+        await ends.two.aclose()
+        for made, _ in ends.taken:
+            made.close()
+    assert descriptors() == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One that may be removed."""
+    made = tmp_path / "sockets"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@LOOPS
+def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def main() -> None:
+        async with joined(tmp_path) as ends:
+            near, far = connection()
+            with near:
+                assert ends.one.send(1, far.fileno(), b"GET / HTTP/1.1\r\n")
+                far.close()
+                await until(lambda: bool(ends.taken))
+                ((made, data),) = ends.taken
+                assert data == b"GET / HTTP/1.1\r\n"
+                assert not made.get_inheritable() and not made.getblocking()
+                made.send(b"answer")
+                assert near.recv(100) == b"answer"
+            assert (ends.one.done["sent"], ends.two.done["taken"]) == (1, 1)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+async def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
+    folder: Path,
+) -> None:
+    async with joined(folder) as ends:
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(str(folder / "2.sock"))
+        ends.one.clear()
+        assert ends.one.folder.exists(), "the second one listens"
+        ends.two.shut()
+        assert (ends.one.folder / "2.sock").is_socket()
+        ends.one.clear()
+        assert not ends.one.folder.exists()
+        ends.two.clear()  # the other one was faster
+        assert ends.two.done["lost"] == 0
+
+
+async def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
+    async with joined(tmp_path) as ends:
+        near, far = connection()
+        with near, far:
+            assert not ends.one.send(0, far.fileno(), b"")  # never listened
+            ends.two.shut()
+            assert not ends.one.send(1, far.fileno(), b"")
+            (tmp_path / "1.sock").touch()  # what a killed process leaves behind
+            assert not ends.one.send(1, far.fileno(), b"")
+            ends.open()  # the next one of its number
+            assert ends.one.send(1, far.fileno(), b"x" * BYTES)
+            with pytest.raises(OSError):
+                ends.one.send(1, far.fileno(), b"x" * (BYTES + 1))
+            await until(lambda: bool(ends.taken))
+            assert ends.taken[0][1] == b"x" * BYTES
+
+
+async def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with joined(tmp_path) as ends:
+        assert await ends.one.ask(1) == b"42"
+        assert await ends.one.ask(0) is None
+        monkeypatch.setattr(module, "ANSWER_BYTES", 1)
+        assert await ends.one.ask(1) is None
+
+
+async def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_taken(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(folder) as ends:
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"before")  # it lies in the backlog
+            shutil.rmtree(folder)
+            assert not ends.one.send(1, far.fileno(), b"")
+            ends.two._look()
+            assert ends.one.send(1, far.fileno(), b"after")
+            await until(lambda: len(ends.taken) == 2)
+        assert [data for _, data in ends.taken] == [b"before", b"after"]
+        assert ends.two.done["lost"] == 0
+        assert "somebody removed a worker's socket" in caplog.text
+        (folder / "1.sock").unlink()
+        (folder / "1.sock").touch()  # something else of the same name
+        ends.two._look()
+        assert await ends.one.ask(1) == b"42"
+        before = ends.two._listener
+        ends.two._look()
+        assert ends.two._listener is before, "what is there stays"
+
+
+async def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(folder) as ends:
+        shutil.rmtree(folder)
+        folder.touch()  # noqa: ASYNC240  # somebody else has the name
+        for _ in range(module.REMIND):
+            ends.two._look()
+        assert len(caplog.records) == 1
+        ends.two._look()
+        assert len(caplog.records) == 2
+        assert "the other workers cannot reach this one" in caplog.text
+        folder.unlink()  # noqa: ASYNC240
+        ends.two._look()
+        assert await ends.one.ask(1) == b"42"
+
+
+def rights(*passed: int) -> list[tuple[int, int, array.array[int]]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))]
+
+
+NONSENSE = {
+    "another kind": struct.pack("!cI", b"X", 0),
+    "a length beyond all bounds": struct.pack("!cI", b"H", 2**31),
+    "more than it says": struct.pack("!cI", b"H", 1) + b"abc",
+    "a connection that is not there": struct.pack("!cI", b"H", 3) + b"abc",
+    "no message": b"GET / HTTP/1.1\r\n\r\n",
+    "half a message": struct.pack("!cI", b"H", 9) + b"abc",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("what", NONSENSE)
+async def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what: str) -> None:
+    async with joined(tmp_path) as ends:
+        with ends.raw() as peer:
+            peer.sendall(NONSENSE[what])
+        await until(lambda: ends.two.done["lost"] == 1)
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"x")
+            await until(lambda: len(ends.taken) == 1)
+
+
+@pytest.mark.parametrize("what", ["file", "pipe", "listener", "two", "datagrams", "asked"])
+async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: str) -> None:
+    async with joined(tmp_path) as ends:
+        near, far = connection()
+        read, write = os.pipe()
+        listener = socket.create_server(("127.0.0.1", 0))
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        file = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
+        passed = {
+            "file": (file,),
+            "pipe": (read,),
+            "listener": (listener.fileno(),),
+            "two": (far.fileno(), near.fileno()),
+            "datagrams": (datagrams.fileno(),),
+            "asked": (far.fileno(),),
+        }[what]
+        kind = b"A" if what == "asked" else b"H"
+        with ends.raw() as peer:
+            peer.sendmsg([struct.pack("!cI", kind, 1), b"x"], rights(*passed))
+        await until(lambda: ends.two.done["lost"] == 1)
+        assert not ends.taken
+        for one in (near, far, listener, datagrams):
+            one.close()
+        for descriptor in (read, write, file):
+            os.close(descriptor)
+
+
+async def test_who_begins_a_message_and_goes_silent_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKE_S", 0.05)
+    async with joined(tmp_path) as ends:
+        near, far = connection()
+        with near, far, ends.raw() as peer:
+            peer.sendmsg([struct.pack("!cI", b"H", 5), b"x"], rights(far.fileno()))
+            await until(lambda: ends.two.done["lost"] == 1)
+            assert peer.recv(1) == b""
+
+
+async def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    async with joined(tmp_path) as ends:
+        silent = [ends.raw() for _ in range(2)]
+        for peer in silent:
+            peer.send(b"H")
+        near, far = connection()
+        with near, far:
+            await until(lambda: len(ends.two._taking) == 2)
+            assert ends.one.send(1, far.fileno(), b"x")  # it lies in the backlog
+            silent[0].close()
+            await until(lambda: len(ends.taken) == 1)
+        silent[1].close()
+
+
+async def test_a_process_without_files_left_rests_before_it_tries_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with joined(tmp_path) as ends:
+        _, most = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        near, far = connection()
+        with near, far:
+            assert ends.one.send(1, far.fileno(), b"x")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+            try:
+                await until(lambda: bool(caplog.records))
+                for _ in range(100):  # turns of the loop
+                    await asyncio.sleep(0)
+                assert len(caplog.records) == 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            assert not ends.taken
+            assert ends.two._full is not None, "it waits"
+            ends.two._full.cancel()
+            ends.two._listen()  # the time has come
+            await until(lambda: len(ends.taken) == 1)
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A directory with a short name."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        yield Path(name)
+
+
+def test_a_private_directory_is_nobody_elses(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
+    made = private()
+    assert made != private() and made.parent == runtime
+    named = private("7")
+    assert named == private("7")
+    assert all(stat.S_IMODE(one.stat().st_mode) == 0o700 for one in (made, named))
+    named.chmod(0o755)
+    with pytest.raises(OSError, match="not a directory of this user alone"):
+        private("7")
+    named.rmdir()
+    named.symlink_to(made)
+    with pytest.raises(OSError, match="not a directory of this user alone"):
+        private("7")
+
+
+def test_the_directory_does_not_go_when_its_user_logs_out(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(runtime))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert private().parent == private("7").parent == runtime
+
+
+def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    made = private()
+    try:
+        assert len(str(made / "63.sock")) < 104
+    finally:
+        made.rmdir()
+
+
+def test_a_process_that_is_gone_for_good_leaves_its_rooms_to_the_others(tmp_path: Path) -> None:
+    one, two = (FdPassing(tmp_path, member, (0, 1)) for member in (0, 1))
+    rooms = [f"room-{n}" for n in range(50)]
+    assert all(one.owns(room) != two.owns(room) for room in rooms)
+    one.retire(1)
+    assert all(one.owns(room) for room in rooms)

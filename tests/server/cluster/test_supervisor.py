@@ -1,0 +1,300 @@
+"""Workers that fail again and again, and what becomes of their rooms."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from websockets.asyncio.client import connect
+
+from gateway.auth import api_keys
+from gateway.server.cluster import supervisor as module
+from gateway.server.cluster.fd_passing import private
+from gateway.server.cluster.placement import owner
+from gateway.server.cluster.supervisor import WorkerSupervisor
+from gateway.server.cluster.worker import WorkerConfig
+from gateway.settings.catalogue import Settings
+from tests.engines.openai_factory import shout
+from tests.engines.openai_server import Server
+from tests.support.live import until
+from tests.support.talk import Talk
+
+ROOMS = [next(f"r{n}" for n in range(99) if owner(f"r{n}", (0, 1)) == m) for m in (0, 1)]
+"""A room of each worker."""
+
+
+@contextlib.asynccontextmanager
+async def crew() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
+    """Two workers whose parent is this process, and their port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        folder = private()
+        settings = Settings(
+            engine="scripted", port=port, workers=2, signing_key="x" * 32, log_level="warning"
+        )
+        made = WorkerSupervisor(settings, folder, None)
+        running = asyncio.create_task(made.run())
+        try:
+            await until(lambda: made._announced or running.done())
+            yield made, port
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await running == 0
+            for left in folder.iterdir():
+                left.unlink()
+            folder.rmdir()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """The status, and the body."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as page:
+            return page.status, page.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_other_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BACK_S", (60.0, 60.0))
+    async with crew() as (made, port):
+        made._processes[1].kill()
+        await until(lambda: 1 not in made._processes)
+        path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
+        assert (await asyncio.to_thread(get, port, path))[0] == 503
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_up{worker="1"} 0' in shown
+        assert 'gateway_up{worker="0"} 1' in shown
+        assert 'gateway_handover_total{worker="0",how="refused"} 1.0' in shown
+        assert 'gateway_handover_held{worker="0"} 0.0' in shown
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
+            await Talk(ws).send("this one is here")
+            await Talk(ws).until("final")
+
+
+async def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_rooms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    monkeypatch.setattr(module, "FAILURES", 3)
+    async with crew() as (made, port):
+        while 1 in made._members:
+            process = made._processes.get(1)
+            if process is not None and process.returncode is None:
+                process.kill()
+            await asyncio.sleep(0)
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+            client = Talk(ws)
+            assert (await client.next())["room"] == ROOMS[1]
+            await client.send("it is taken over")
+            await client.until("final")
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_up{worker="0"} 1' in shown
+        assert 'gateway_up{worker="1"} 0' in shown, "who looks is still told"
+
+
+async def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "FAILURES", 1)
+    settings = Settings(
+        engine="scripted", port=0, workers=1, signing_key="x" * 32, log_level="warning"
+    )
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._announced)
+    made._processes[0].kill()
+    assert await running == 1
+
+
+async def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "LATE_S", 2.0)
+    monkeypatch.setattr(module, "HANG_S", 4.0)
+    async with crew() as (made, port):
+        first = made._processes[1]
+        first.send_signal(signal.SIGSTOP)
+        await until(lambda: made._processes.get(1) not in (None, first) and 1 in made._ready)
+        async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
+            await Talk(ws).send("it is there again")
+            await Talk(ws).until("final")
+        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
+        assert 'gateway_worker_starts_total{worker="0"} 1.0' in shown
+        assert 'gateway_worker_starts_total{worker="1"} 2.0' in shown
+    said = [record.getMessage() for record in caplog.records]
+    assert "worker 1 has said nothing for 2 s" in said
+    assert "worker 1 hangs, and is ended" in said
+    assert not any("worker 0" in line for line in said)
+
+
+async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
+    tmp_path: Path,
+) -> None:
+    shown, entry = api_keys.made(api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file = tmp_path / "keys.toml"
+    file.write_text(entry)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file))
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    os.kill(os.getpid(), signal.SIGHUP)
+    await until(lambda: bool(made._unread))
+    await until(lambda: made._announced or running.done())
+    assert made._announced and not made._unread
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+async def test_a_worker_that_is_not_ready_for_long_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "SLOW_S", 0.1)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    made._processes[0].send_signal(signal.SIGSTOP)
+    await until(lambda: len(caplog.records) > 1)
+    made._processes[0].send_signal(signal.SIGCONT)
+    await until(lambda: made._announced)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+    assert "worker 0 is not ready after 0 s" in caplog.records[0].getMessage()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_worker_that_somebody_ends_before_all_are_ready_is_started_again(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path, sign: signal.Signals
+) -> None:
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: bool(made._processes))
+    made._processes[0].send_signal(sign)
+    await until(lambda: made._announced or running.done())
+    assert made._announced and made._starts[0] == 2
+    assert f"worker 0 ended with status {-sign}" in caplog.text
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+async def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_alive(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "FAILURES", 1)
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: 1 in made._processes)
+    made._processes[1].kill()
+    await until(lambda: made._announced)
+    assert "1 worker: scripted is ready." in capfd.readouterr().err
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+@pytest.mark.parametrize(("status", "whole"), [(3, 3), (0, 1)])
+async def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    status: int,
+    whole: int,
+) -> None:
+    monkeypatch.setattr(module, "BEGIN", f"import sys; sys.stdin.readline(); sys.exit({status})")
+    settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
+    assert await WorkerSupervisor(settings, tmp_path, None).run() == whole
+    assert f"ended with status {status}" in caplog.text
+    assert "not all workers could be started" in caplog.text
+
+
+def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path: Path) -> None:
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+    brief = WorkerConfig(settings=settings, member=0, members=(0,), folder=str(tmp_path))
+    made = subprocess.run(
+        [sys.executable, "-c", module.BEGIN, *sys.path],
+        input=msgspec.json.encode(brief) + b"\n",
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert made.stdout == b"", "it was never ready"
+    assert b"whoever started this worker is gone" in made.stderr
+    assert b"Traceback" not in made.stderr
+
+
+async def test_a_worker_that_finds_no_engine_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "FAILURES", 2)
+    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    with Server(owner="vllm", default=shout) as first:
+        port = int(first.url.split(":")[2].split("/")[0])
+        settings = Settings(
+            engine="openai", openai_url=first.url, port=0, workers=1, signing_key="x" * 32
+        )
+        made = WorkerSupervisor(settings, tmp_path, None)
+        running = asyncio.create_task(made.run())
+        await until(lambda: made._announced)
+    made._processes[0].kill()
+    await until(lambda: caplog.text.count("No model server answers") > module.FAILURES)
+    with Server(owner="vllm", default=shout, port=port):
+        await until(lambda: 0 in made._ready)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+
+
+async def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_others_live(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with crew() as (made, _):
+        other = made._processes[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(module.sys, "executable", "/nowhere/python")
+            made._processes[1].kill()
+            await until(lambda: "worker 1 cannot be started" in caplog.text)
+        await until(lambda: 1 in made._ready)
+        assert made._processes[0] is other
+
+
+async def test_what_lies_where_the_workers_are_started_is_not_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gateway").mkdir()
+    (tmp_path / "gateway" / "__init__.py").write_text("raise ImportError('somebody else')")
+    (tmp_path / "logging.py").write_text("raise ImportError('somebody else')")
+    monkeypatch.setattr(sys, "path", [one or os.getcwd() for one in sys.path])
+    monkeypatch.chdir(tmp_path)
+    async with crew() as (made, _):
+        assert made._announced
+
+
+async def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "LAST_S", 0.1)
+    monkeypatch.setattr(module, "KILL_S", 0.1)
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, drain_s=0.1)
+    made = WorkerSupervisor(settings, tmp_path, None)
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._announced)
+    made._processes[0].send_signal(signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == signal.SIGKILL
+    assert "worker 0 ended with status -9" in caplog.text

@@ -1,0 +1,180 @@
+"""The gateway as a process of its own: how it starts, what it says, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import connect
+
+from gateway.auth.api_keys import ApiKey, made
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.server.app import create_app
+from gateway.server.process.serve import GatewayServer, _serve, configure, listen
+from gateway.settings.catalogue import Settings
+from tests.server.started import SCRIPTED, gateway
+from tests.support.live import until
+from tests.support.talk import Talk
+
+
+def test_it_says_what_to_open_and_what_to_type_once_it_is_ready() -> None:
+    with gateway(*SCRIPTED) as process:
+        assert f"http://127.0.0.1:{process.port}/" in process.text
+        assert f"wscat -c 'ws://127.0.0.1:{process.port}/v1/ws?from=en&to=" in process.text
+        with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/readyz", timeout=5) as page:
+            assert page.status == 200
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0(
+    sign: signal.Signals,
+) -> None:
+    with gateway(*SCRIPTED, "--scripted-pace", "0.05") as process:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("one two three four five six")
+            await client.until("delta")
+            os.killpg(process.popen.pid, sign)  # Ctrl-C reaches the whole group
+            assert (await client.until("final"))[-1]["text"].endswith("six")
+            assert (await client.closed())[0] == CloseCode.GOAWAY
+        assert process.popen.wait(10) == 0
+    assert "Traceback" not in process.text
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
+async def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    shown, entry = made(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    file.write_text(entry)
+    with gateway(*SCRIPTED, "--keys", str(file)) as process:
+        options = {"authorization": f"Bearer {shown}"}
+        async with connect(
+            f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de", additional_headers=options
+        ) as ws:
+            client = Talk(ws)
+            await client.send("one two three")
+            await client.until("final")
+            before = file.stat()
+            file.write_text(entry.replace(shown[4:12], "ffffffff"))
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
+            process.popen.send_signal(signal.SIGHUP)
+            assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
+        assert process.popen.poll() is None
+
+
+async def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
+    with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("one two three four five six")
+            await client.until("delta")
+            process.popen.send_signal(signal.SIGTERM)
+            await client.until("goaway")
+            process.popen.send_signal(signal.SIGTERM)
+            assert (await client.until("cancelled"))[-1]["was"] == "running"
+            assert (await client.closed())[0] == CloseCode.GOAWAY
+        assert process.popen.wait(10) == 0
+    assert "Traceback" not in process.text
+
+
+async def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def main() -> int:
+        settings = Settings()
+        listener = listen("127.0.0.1", 0)
+
+        class Late(ScriptedEngine):
+            async def start(self) -> None:
+                await until(lambda: server.started)
+                server.handle_exit(signal.SIGTERM, None)
+                await until(lambda: listener.fileno() == -1)
+                await super().start()
+
+        engine = Late()
+        app = create_app(engine)
+        server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
+        async with asyncio.timeout(20):
+            return await _serve(server, engine, listener, settings)
+
+    assert await main() == 0
+    assert "is ready" not in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
+    with gateway(*SCRIPTED) as first, gateway(*SCRIPTED[:-1], str(first.port)) as second:
+        assert second.popen.wait(10) == 1
+        assert f"127.0.0.1:{first.port}" in second.text and "--port" in second.text
+        assert "Traceback" not in second.text
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a disk that is full")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_gateway_whose_log_cannot_be_written_serves(workers: str) -> None:
+    def answers() -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as peer:
+            peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            return peer.recv(100).startswith(b"HTTP/1.1 200 ")
+        return False
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = (sys.executable, "-m", "gateway", "serve", "--engine", "scripted")
+    flags = ("--port", str(port), "--workers", workers)
+    environ = os.environ | {"GATEWAY_UNKNOWN": "is warned of, too"}
+    with (
+        open("/dev/full", "w") as full,
+        subprocess.Popen([*command, *flags], stderr=full, env=environ) as child,
+    ):
+        try:
+            asyncio.run(until(lambda: child.poll() is not None or answers()))
+            assert child.poll() is None
+        finally:
+            child.terminate()
+            assert child.wait(20) == 0
+
+
+def test_a_host_that_is_none_is_not_answered_by_another_port() -> None:
+    with pytest.raises(OSError, match=r"Cannot listen on nowhere\.invalid:8000: .*another --host"):
+        listen("nowhere.invalid", 8000)
+
+
+def test_another_address_than_loopback_is_refused_without_insecure() -> None:
+    with gateway(*SCRIPTED, "--host", "0.0.0.0") as process:
+        assert process.popen.wait(10) != 0
+        assert "--insecure" in process.text and "Traceback" not in process.text
+
+
+def test_a_model_that_is_not_there_is_a_sentence_and_status_1() -> None:
+    with gateway("--port", "FREE", "--model", "/nowhere/model") as process:
+        assert process.popen.wait(10) == 1
+        assert "/nowhere/model" in process.text and "Traceback" not in process.text
+
+
+def test_the_port_of_a_platform_is_honoured() -> None:
+    with gateway("--engine", "scripted", PORT="FREE") as process:
+        assert f":{process.port}/" in process.text
+
+
+async def test_no_log_line_carries_what_was_said() -> None:
+    with gateway(*SCRIPTED, "--log-level", "debug") as process:
+        async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
+            client = Talk(ws)
+            await client.send("xyzzy is secret")
+            await client.until("final")
+            await client.send('{"xyzzy')
+            await client.until("error")
+        process.popen.terminate()
+        process.popen.wait(10)
+    assert "xyzzy" not in process.text
+    assert "closed after" in process.text  # there is a log

@@ -1,0 +1,382 @@
+"""How frames reach a socket: at once where it has room, in order where it has none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.asyncio.client import ClientConnection, connect
+
+from gateway.core.connect import ConnectRequest
+from gateway.core.session import Session
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.protocol import frames
+from gateway.protocol.messages import Error, Tick
+from gateway.server.process import serve
+from gateway.server.routes import websocket
+from gateway.server.runtime.hub import Hub
+from gateway.server.uvicorn.websocket import WRITER
+from tests.support.live import Live, running, until
+from tests.support.talk import DEADLINE_S, Talk, talk
+
+
+@pytest.fixture(params=["own", "stock"])
+def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Our protocol class, and uvicorn's own, which has no writer."""
+    if request.param == "stock":
+        monkeypatch.setattr(serve, "upgrade", lambda _: WebSocketsSansIOProtocol)
+    yield request.param
+
+
+def seated(live: Live) -> Session:
+    (session,) = live.hub.sessions.values()
+    return session
+
+
+@asynccontextmanager
+async def deaf(live: Live, query: str) -> AsyncIterator[ClientConnection]:
+    """A client that reads nothing until its transport is resumed."""
+    async with connect(live.socket + query, compression=None, max_size=None) as ws:
+        ws.transport.pause_reading()
+        yield ws
+
+
+async def test_what_is_to_be_sent_is_written_in_the_same_turn_of_the_event_loop() -> None:
+    async with running() as live, talk(live) as client:
+        await client.until("welcome")
+        session = seated(live)
+        before = session.outbox.frames
+        for seq in range(3):
+            session.outbox.send(Tick(seq=seq), live.hub.now())
+        assert len(session.outbox) == 0 and session.outbox.frames == before + 3
+        assert [(await client.next())["seq"] for _ in range(3)] == [0, 1, 2]
+
+
+async def test_captions_and_the_close_arrive_on_either_protocol_class(either: str) -> None:
+    async with running() as live, talk(live, "?to=de,fr&hb=1") as client:
+        await client.send("good morning everybody")
+        events = await client.until("final") + await client.until("final")
+        for lang in ("de", "fr"):
+            text = "".join(e["add"] for e in events if e.get("lang") == lang and "add" in e)
+            assert text == f"[{lang}] good morning everybody"
+        await client.until("tick")
+        await client.send({"type": "bye"})
+        await client.until("stats")
+        assert (await client.closed())[0] == CloseCode.DONE
+        await until(lambda: not live.hub.sessions)
+
+
+@pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
+async def test_a_frame_of_any_length_arrives_whole_as_text_and_as_binary(size: int) -> None:
+    async with running() as live, talk(live) as client:
+        await client.until("welcome")
+        outbox = seated(live).outbox
+        for frame in ("ü" * (size // 2) + "x" * (size % 2), bytes(size)):
+            for sent in (frame, "{}"):
+                await until(lambda: outbox.post is not None)  # it has room, or has it again
+                post = outbox.post
+                assert post is not None
+                post(frames.frame(sent))
+                assert await asyncio.wait_for(client.ws.recv(), DEADLINE_S) == sent
+
+
+async def test_a_reader_that_pauses_gets_everything_durable_in_order(either: str) -> None:
+    engine = ScriptedEngine({("go", "de"): ["word " * 2_000] * 10})
+    async with running(engine) as live, deaf(live, "?room=r&role=view&to=de") as ws:
+        await until(lambda: bool(live.hub.sessions))
+        reader = seated(live)
+        async with talk(live, "?room=r&to=de") as speaker:
+            said = 0
+            while not len(reader.outbox):
+                await speaker.send("go")
+                await speaker.until("final")
+                said += 1
+            await speaker.send("go")  # what is said now waits in the outbox
+            await speaker.until("final")
+            ws.transport.resume_reading()
+            client = Talk(ws)
+            events: list[dict[str, Any]] = []
+            while sum(e["type"] == "final" for e in events) <= said:
+                events += await client.until("final")
+        seqs = [e["seq"] for e in events if e["type"] in ("source", "final")]
+        assert seqs == list(range(1, 2 * said + 3))
+
+
+async def test_a_fault_of_ours_closes_1011_and_its_traceback_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            monkeypatch.setattr(live.hub, "receive", lambda *_: {}["nothing"])
+            await client.send("hello")
+            assert (await client.closed())[0] == CloseCode.SERVER_ERROR
+            await until(lambda: not live.hub.sessions)
+    (record,) = [r for r in caplog.records if r.name == "gateway.connection"]
+    assert record.exc_info is not None and record.exc_info[0] is KeyError
+
+
+async def test_a_socket_that_cannot_be_written_to_is_closed_1011(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with running() as live, talk(live) as client:
+            await client.until("welcome")
+            monkeypatch.setattr(websocket, "_event", lambda _: {}["nothing"])
+            (protocol,) = live.server.server_state.connections
+            protocol.pause_writing()
+            seated(live).outbox.send(Tick(seq=1), live.hub.now())
+            await until(lambda: bool(caplog.records))
+            protocol.resume_writing()
+            assert (await client.closed())[0] == CloseCode.SERVER_ERROR
+    assert [r.name for r in caplog.records if r.levelno >= logging.ERROR] == ["gateway.connection"]
+
+
+async def test_a_socket_that_is_lost_is_not_held_by_what_could_write_to_it() -> None:
+    async with running() as live:
+        async with talk(live) as client:
+            await client.until("welcome")
+            (protocol,) = live.server.server_state.connections
+            scope = protocol.scope  # type: ignore[union-attr]
+            assert scope["extensions"][WRITER] is protocol
+        await until(lambda: not live.hub.sessions)
+        assert WRITER not in scope["extensions"]
+
+
+async def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None:
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    hub = Hub(ScriptedEngine(), Limits())
+    for turns in range(8):  # one of them is that turn
+        session = hub.open(ConnectRequest())
+
+        async def send(message: Any) -> None:
+            await asyncio.sleep(0)
+
+        async def receive(turns: int = turns, session: Session = session) -> dict[str, Any]:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            session.outbox.close(CloseCode.REPLACED)
+            return {"type": "websocket.disconnect", "code": 1006}
+
+        await websocket.Connection(receive, send, hub, session, None, None).serve()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert not faults
+
+
+def test_a_coroutine_that_need_not_wait_is_done_when_it_was_begun() -> None:
+    done: list[int] = []
+
+    async def send() -> None:
+        done.append(1)
+
+    assert websocket.begin(send()) is None
+    assert done == [1]
+
+
+def test_what_a_begun_coroutine_raises_is_raised_at_once() -> None:
+    async def send() -> None:
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        websocket.begin(send())
+
+
+@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
+async def test_a_begun_coroutine_that_waits_goes_on_in_whatever_awaits_it(end: str) -> None:
+    room = asyncio.get_running_loop().create_future()
+    seen: list[object] = []
+
+    async def send() -> None:
+        try:
+            seen.append(await room)
+            await asyncio.sleep(0)
+            seen.append("written")
+        except ZeroDivisionError:
+            seen.append("fault")
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    rest = websocket.begin(send())
+    assert rest is not None
+    assert seen == []
+
+    async def follow() -> None:
+        await rest
+
+    task = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    if end == "result":
+        room.set_result("room")
+    elif end == "fault":
+        room.set_exception(ZeroDivisionError())
+    else:
+        task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled() is (end == "cancelled")
+    assert seen == (["room", "written"] if end == "result" else [end])
+
+
+async def test_a_begun_coroutine_that_nobody_awaits_is_closed_with_it() -> None:
+    closed: list[bool] = []
+
+    async def send() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            closed.append(True)
+
+    rest = websocket.begin(send())
+    assert isinstance(rest, websocket._Remainder)
+    rest.close()
+    assert closed == [True]
+
+
+class Waiting:
+    """What a server that is not written in Python may give: no coroutine, but it can be awaited."""
+
+    def __init__(self, room: asyncio.Future[None]) -> None:
+        self.room = room
+        self.steps = 0
+
+    def __await__(self) -> Any:
+        return self
+
+    def __next__(self) -> asyncio.Future[None]:
+        self.steps += 1
+        if self.room.done():
+            raise StopIteration(self.room.result())
+        self.room._asyncio_future_blocking = True
+        return self.room
+
+
+@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
+async def test_what_is_begun_need_not_be_a_coroutine(end: str) -> None:
+    waiting = Waiting(asyncio.get_running_loop().create_future())
+    rest = websocket.begin(waiting)
+    assert isinstance(rest, websocket._Remainder)
+
+    async def follow() -> None:
+        await rest
+
+    task = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    if end == "result":
+        waiting.room.set_result(None)
+    elif end == "fault":
+        waiting.room.set_exception(OSError("gone"))
+    else:
+        task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled() is (end == "cancelled")
+    assert end == "cancelled" or isinstance(task.exception(), OSError) is (end == "fault")
+    assert waiting.steps == (2 if end == "result" else 1)
+    rest.close()
+
+
+MARK = ContextVar("MARK", default="nobody")
+
+
+async def receiving() -> dict[str, Any]:
+    """A client that says nothing."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
+
+
+async def test_what_a_send_sets_in_its_context_is_not_seen_by_whoever_had_something_to_send() -> (
+    None
+):
+    hub = Hub(ScriptedEngine(), Limits())
+    session = hub.open(ConnectRequest())
+    room = asyncio.Event()
+    seen: list[str] = []
+
+    async def send(message: Any) -> None:
+        seen.append(MARK.get())
+        before = MARK.set("the send")
+        await room.wait()
+        MARK.reset(before)  # raises where this is another context
+
+    MARK.set("the request")
+    serving = asyncio.create_task(
+        websocket.Connection(receiving, send, hub, session, None, None).serve()
+    )
+    MARK.set("the engine")
+    room.set()
+    await until(lambda: session.outbox.post is not None)
+    room.clear()
+    session.outbox.send(Tick(seq=1), hub.now())
+    assert session.outbox.post is None
+    assert MARK.get() == "the engine"
+    room.set()
+    await until(lambda: session.outbox.post is not None)
+    assert set(seen) == {"the request"}
+    session.outbox.close(CloseCode.DONE)
+    await serving
+
+
+async def test_a_send_that_was_cancelled_ends_its_socket_and_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        hub = Hub(ScriptedEngine(), Limits())
+        for waits in (False, True):
+            session = hub.open(ConnectRequest())
+            broken: list[bool] = []
+
+            async def send(message: Any, waits: bool = waits, broken: list[bool] = broken) -> None:
+                if broken:
+                    await asyncio.sleep(0) if waits else None
+                    raise asyncio.CancelledError
+
+            serving = asyncio.create_task(
+                websocket.Connection(receiving, send, hub, session, None, None).serve()
+            )
+            await until(lambda session=session: session.outbox.post is not None)  # type: ignore[misc]
+            broken.append(True)
+            session.outbox.send(Tick(seq=1), hub.now())
+            await serving
+            assert session.id not in hub.sessions or session.outbox.post is None
+    assert not caplog.records
+
+
+async def test_a_session_that_came_back_frees_a_socket_that_nobody_reads(either: str) -> None:
+    """Also where more waits than what the socket is at."""
+
+    async with running() as live, deaf(live, "") as ws:
+        await until(lambda: bool(live.hub.sessions))
+        session = seated(live)
+        outbox = session.outbox
+        error = Error(code="internal", fatal=False, retry=False, msg="x" * 10_000)
+        while len(outbox) < 3:
+            outbox.send(error, live.hub.now())
+        outbox.close(CloseCode.REPLACED)
+        await until(lambda: not live.hub.sessions)
+        ws.transport.abort()
+
+
+async def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_socket(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serve, "upgrade", lambda _: WebSocketsSansIOProtocol)
+
+    async with running() as live, talk(live) as client:
+        await client.until("welcome")
+        session = seated(live)
+        monkeypatch.setattr(websocket, "_event", lambda frame: {"type": "no such thing", 0: 1 / 0})
+        session.outbox.send(Tick(seq=1), live.hub.now())
+        assert session.outbox.post is None
+        monkeypatch.undo()
+        await until(lambda: not live.hub.sessions)
+    assert "cannot be written to" in caplog.text
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,184 @@
+"""The end of a gateway: what of its rooms and sockets may go on, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+
+from gateway.core.connect import ConnectRequest
+from gateway.core.session import SessionState
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.server.routes.websocket import begin
+from gateway.server.runtime.hub import Hub, HubPhase
+from gateway.storage.sqlite.store import SqliteStore
+from tests.server.wire import dial
+from tests.support.live import running, until
+from tests.support.talk import talk
+
+
+async def test_a_room_in_which_nothing_is_under_way_is_let_go_at_once(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    store = SqliteStore(tmp_path / "rooms.db", Limits())
+    other = SqliteStore(tmp_path / "rooms.db", Limits())
+    async with (
+        running(engine, store=store, drain_s=60.0) as live,
+        talk(live, "?room=idle&to=de") as idle,
+        talk(live, "?room=busy&to=de") as busy,
+    ):
+        await idle.next()
+        await busy.send({"type": "say", "id": "a", "text": "hello there"})
+        await until(lambda: engine.unfinished == 1)
+        live.server.should_exit = True
+        await idle.until("goaway")
+        await other.open()
+        history = await other.claim("idle")
+        assert history.log.epoch == live.hub.rooms["idle"].log.epoch
+        assert not live.hub.rooms["busy"].settled
+        engine.release()
+        assert (await busy.until("final"))[-1]["text"] == "[de] hello there"
+        assert (await idle.closed())[0] == (await busy.closed())[0] == CloseCode.GOAWAY
+        assert (await other.claim("busy")).log.seq == 2
+    await other.close()
+
+
+async def test_what_grows_may_be_said_to_its_end_and_nothing_new_after_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "rooms.db", Limits())
+    async with (
+        running(store=store, drain_s=60.0) as live,
+        talk(live, "?room=a&to=de") as client,
+    ):
+        await client.send({"type": "say", "id": "a", "text": "good", "final": False})
+        await client.until("ack")
+        live.server.should_exit = True
+        await client.until("goaway")
+        await client.send({"type": "say", "id": "b", "text": "new"})
+        error = (await client.until("error"))[-1]
+        assert (error["code"], error["retry"]) == ("busy", True) and error["retry_ms"] > 0
+        await client.send({"type": "say", "id": "a", "text": "good morning"})
+        assert (await client.until("final"))[-1]["text"] == "[de] good morning"
+        seq = live.hub.rooms["a"].log.seq
+        (session,) = live.hub.sessions.values()
+        await until(lambda: session.state is SessionState.DISMISSED)
+        await client.send({"type": "set", "context": "a meeting"})
+        await client.closed()
+        assert live.hub.rooms["a"].log.seq == seq, "it may be another process's already"
+
+
+async def test_who_is_alone_in_a_private_room_is_not_kept(tmp_path: Path) -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    alone, together = hub.open(ConnectRequest()), hub.open(ConnectRequest(room="r"))
+    draining = asyncio.create_task(hub.drain(60.0))
+    await until(lambda: alone.outbox.closing is not None)
+    assert together.outbox.closing is None
+    hub.hurry()
+    await draining
+    assert together.outbox.closing is CloseCode.GOAWAY
+    assert hub.phase is HubPhase.CLOSED
+    await hub.drain(60.0)  # it is over: not again
+
+
+async def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_process(
+    tmp_path: Path,
+) -> None:
+    stores = [SqliteStore(tmp_path / "rooms.db", Limits()) for _ in range(2)]
+    for store in stores:
+        await store.open()
+    old, new = (Hub(ScriptedEngine(), Limits(), store=store) for store in stores)
+    await old.fetch("r")
+    fetching = asyncio.create_task(new.fetch("r"))
+    await until(lambda: "r" in stores[1]._claims)
+    await new.drain(0)
+    await fetching  # nobody waits for what will not come
+    await old.drain(0)
+    await until(lambda: not new._doors.working)
+    assert "r" not in new.rooms
+    third = SqliteStore(tmp_path / "rooms.db", Limits())
+    await third.open()
+    await third.claim("r")  # it was let go of again
+    await third.close()
+    for store in stores:
+        await store.close()
+
+
+async def test_who_waits_for_a_room_of_another_process_when_the_gateway_ends_is_told_to_come_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqliteStore(tmp_path / "rooms.db", Limits())
+    other = SqliteStore(tmp_path / "rooms.db", Limits())
+    await other.open()
+    await other.claim("r")  # and it is not let go of
+    async with (
+        running(store=store, drain_s=60.0) as live,
+        talk(live, "?room=r&to=de") as one,
+        talk(live, "?room=r&to=de") as two,
+    ):
+        await until(lambda: len(live.hub._doors.working) == 2)
+        live.server.should_exit = True
+        for client in (one, two):
+            assert (await client.next())["code"] == "busy"
+            assert (await client.closed())[0] == CloseCode.GOAWAY
+    await other.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None:
+    engine = ScriptedEngine()
+    engine.hold()
+    async with (
+        running(engine, drain_s=60.0) as live,
+        talk(live, "?room=a&to=de") as client,
+        httpx.AsyncClient(base_url=live.http) as http,
+    ):
+        await client.send("hello")
+        await until(lambda: engine.unfinished == 1)
+        live.server.should_exit = True
+        await client.until("goaway")
+        async with talk(live, "?room=a") as late:
+            error = await late.next()
+            assert (error["code"], error["fatal"], error["retry_ms"]) == ("busy", True, 1000)
+            assert (await late.closed())[0] == CloseCode.GOAWAY
+        ready = await http.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "draining")
+        assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_a_connection_that_was_not_told_of_the_end_does_not_outlive_the_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        async with running() as live:
+            silent = await stack.enter_async_context(dial(int(live.ws.rpartition(":")[2])))
+            await until(lambda: bool(live.server.server_state.connections))
+            (connection,) = live.server.server_state.connections
+            # As one that was accepted a moment before, and is made a moment later.
+            monkeypatch.setattr(connection, "shutdown", lambda: None)
+        assert not live.server.server_state.connections
+        assert connection.transport.is_closing()
+        assert await silent.read() in (b"[end]", b"[reset]")
+
+
+async def test_what_was_accepted_before_the_listener_was_closed_is_a_connection() -> None:
+    """In CPython 3.11 it would be lost, and be left open."""
+
+    loop = asyncio.get_running_loop()
+    accept = loop._accept_connection  # type: ignore[attr-defined]
+    rests: list[Awaitable[None] | None] = []
+
+    def accepted(*args: object) -> None:
+        accept(*args)
+        rests.append(begin(live.server._unlisten()))
+
+    loop._accept_connection = accepted  # type: ignore[attr-defined]
+    async with running() as live, dial(int(live.ws.rpartition(":")[2])):
+        await until(lambda: bool(rests))
+        assert rests[0] is not None
+        await rests[0]
+        await until(lambda: len(live.server.server_state.connections) == 1)

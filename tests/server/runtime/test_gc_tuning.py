@@ -1,0 +1,111 @@
+"""Garbage is found in small bites, and what has settled is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gateway.server.runtime import gc_tuning
+from gateway.server.runtime.gc_tuning import SETTLE, STEPS_S, YOUNG, GarbageCollector
+from tests.support.live import until
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+class Node:
+    """Something that refers to itself, as no session does."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@contextmanager
+def collecting(idle: bool = True) -> Iterator[GarbageCollector]:
+    collector = GarbageCollector(lambda: idle)
+    collector.start()
+    try:
+        yield collector
+    finally:
+        collector.stop()
+
+
+async def survive(collector: GarbageCollector) -> list[list[int]]:
+    """So many objects that what there is settles once more."""
+    before = collector.settled
+    kept: list[list[int]] = []
+    while collector.settled == before:
+        kept += ([len(kept)] for _ in range(YOUNG))
+        await asyncio.sleep(0)
+    return kept
+
+
+async def test_what_has_survived_is_not_looked_at_again() -> None:
+    with collecting() as collector:
+        frozen = gc.get_freeze_count()
+        kept = await survive(collector)
+        assert len(kept) <= 2 * SETTLE * YOUNG
+        assert gc.get_freeze_count() - frozen >= SETTLE * YOUNG / 2
+        assert len(gc.get_objects(generation=2)) < SETTLE * YOUNG
+
+
+async def test_a_cycle_that_was_let_go_of_before_is_freed() -> None:
+    with collecting() as collector:
+        gone = weakref.ref(Node())
+        await survive(collector)
+        assert gone() is None
+
+
+async def test_a_cycle_that_was_let_go_of_after_it_had_settled_is_freed_when_nobody_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gc_tuning, "THAW_S", 0.01)
+    nobody = [False]
+    collector = GarbageCollector(lambda: nobody[0])
+    collector.start()
+    try:
+        node: Node | None = Node()
+        gone = weakref.ref(node)  # type: ignore[arg-type]
+        await survive(collector)
+        node = None
+        await survive(collector)
+        assert gone() is not None
+        nobody[0] = True
+        await until(lambda: gone() is None)
+        assert sum(collector.pauses) > 0 and collector.longest == 0
+    finally:
+        collector.stop()
+
+
+async def test_pauses_are_counted_by_how_long_they_were() -> None:
+    times = iter((0.0, 0.001, 1.0, 1.0025, 2.0, 3.0))
+
+    gc.disable()
+    try:
+        collector = GarbageCollector(lambda: True, clock=lambda: next(times))
+        collector.start()
+        for _ in range(3):
+            gc.collect()
+        collector.stop()
+    finally:
+        gc.enable()
+    counted = dict(zip((*STEPS_S, None), collector.pauses, strict=True))
+    assert {step: n for step, n in counted.items() if n} == {0.001: 1, 0.003: 1, None: 1}
+    assert collector.longest == 1.0
+    assert collector.seconds == pytest.approx(1.0035)
+
+
+async def test_it_leaves_the_collector_as_it_was() -> None:
+    before = gc.get_threshold(), len(gc.callbacks)
+    with collecting() as collector:
+        assert gc.get_threshold()[0] == YOUNG
+        await survive(collector)
+    assert (gc.get_threshold(), len(gc.callbacks)) == before

@@ -1,0 +1,206 @@
+"""What the hub does on its own, without anybody asking."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from gateway.auth.permissions import Permissions, Quota, Role
+from gateway.core.connect import ConnectRequest
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.messages import Final, Welcome
+from gateway.server.runtime import hub as module
+from gateway.server.runtime.hub import Hub
+from tests.support.live import until
+from tests.support.meeting import EAGER, read
+
+
+async def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Moody(ScriptedEngine):
+        asked = 0
+
+        @property
+        def capacity(self) -> int:
+            self.asked += 1
+            if self.asked == 2:  # the first is the hub's own beginning
+                raise ValueError("a bug")
+            return self.asked
+
+    monkeypatch.setattr(module, "HOUSEKEEPING_S", 0)
+    engine = Moody()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    keeper = asyncio.create_task(hub.keep())
+    await until(lambda: hub.dispatch.capacity >= 3)
+    keeper.cancel()
+    assert "a bug" in caplog.text
+
+
+async def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None:
+    class Substituting(ScriptedEngine):
+        substitute: str | None = "small"
+        changed = staticmethod(lambda: None)
+
+        @property
+        def capacity(self) -> int:
+            return 0 if self.substitute else 4
+
+    engine = Substituting()
+    await engine.start()
+    hub = Hub(engine, Limits())
+    peer = hub.open(ConnectRequest(targets=("de", "fr")))
+    hub.receive(peer, '{"type":"say","id":"u1","text":"hello","final":true}')
+    assert hub.dispatch.queued == 2
+    engine.substitute = None
+    engine.changed()
+    await asyncio.sleep(0)
+    assert (hub.dispatch.queued, hub.dispatch.running) == (0, 2)
+    await until(lambda: not hub.dispatch.running)
+
+
+async def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    reader = hub.open(ConnectRequest(room="r", targets=("de",)))
+    hub.receive(reader, '{"type":"want","langs":["fr"]}')
+    linger = hub._alarms["r"]
+    hub.open(ConnectRequest(room="r"))
+    presence = hub._alarms["r"]
+    assert linger.cancelled() and not presence.cancelled()
+    assert presence.when() < linger.when()
+    presence.cancel()
+
+
+async def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
+    engine = ScriptedEngine(
+        {
+            ("we met", "de"): ["wir", " trafen", " uns"],
+            ("we met in", "de"): ["wir", " trafen", " uns", " im"],
+            ("we met in March", "de"): ["Im", *([" März"] * 1000)],
+        }
+    )
+    await engine.start()
+    hub = Hub(engine, Limits(), flow=EAGER)
+    peer = hub.open(ConnectRequest(room="r", targets=("de",)))
+    for text in ("we met", "we met in"):
+        say = {"type": "say", "id": "x", "text": text, "final": False}
+        hub.receive(peer, json.dumps(say))
+        await until(lambda: not hub.dispatch.running)
+    engine.hold()
+    hub.receive(peer, '{"type":"say","id":"x","text":"we met in March"}')
+    await engine.step()
+    await until(lambda: len(engine.started) == 4)
+    assert list(engine.aborted) == [engine.started[2]]
+    engine.release()
+    await until(lambda: not hub.dispatch.running)
+    hub.close(peer)
+
+
+async def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
+    class Slow(ScriptedEngine):
+        def abort(self, job_id: str) -> None:
+            asyncio.get_running_loop().call_soon(super().abort, job_id)
+
+    engine = Slow()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits())
+    for text in ("one", "two"):
+        await hub.forget("r")
+        hub.receive(hub.open(ConnectRequest(room="r", targets=("de",))), text)
+    assert hub.dispatch.running == 2
+    await until(lambda: hub.dispatch.running == 1)
+    engine.release()
+    await until(lambda: not hub.dispatch.running)
+    (final,) = (e.event for e in hub.rooms["r"].log.entries() if isinstance(e.event, Final))
+    assert final.text == "[de] two"
+    await hub.forget("r")
+
+
+async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None:
+    clock = [100.0]
+    hub = Hub(ScriptedEngine(), Limits(), wall=lambda: clock[0])
+    for_ever = hub.open(ConnectRequest(room="r"))
+    session = hub.open(ConnectRequest(room="r", grant=Permissions(until=160.0)))
+    hub.sweep()
+    assert session.outbox.closing is None
+    clock[0] = 160.0
+    hub.sweep()
+    hub.sweep()
+    assert session.outbox.closing is CloseCode.UNAUTHENTICATED
+    last = [json.loads(frame) for frame in session.outbox.take()][-1]
+    assert (last["code"], last["fatal"]) == ("unauthenticated", True)
+    assert for_ever.outbox.closing is None
+
+
+async def test_nobody_is_seated_beyond_the_grant() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    for seat in (
+        ConnectRequest(room="a", grant=Permissions(rooms=("b",))),
+        ConnectRequest(grant=Permissions(rooms=("b",))),
+        ConnectRequest(room="b", role=Role.SPEAK, grant=Permissions(role=Role.VIEW)),
+    ):
+        with pytest.raises(ClientFault) as caught:
+            hub.open(seat)
+        assert caught.value.code is ErrorCode.FORBIDDEN
+    assert not hub.rooms
+
+
+async def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_its_jobs() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits(), flow=EAGER)
+    hub.dispatch.capacity = 1
+    seat = ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="a"))
+    speaker = hub.open(seat)
+    hub.receive(speaker, "said before")
+    hub.receive(speaker, '{"type":"say","id":"x","text":"we met","final":false}')
+    assert (hub.dispatch.running, hub.dispatch.queued) == (1, 1)
+    hub.leave(speaker, lost=True)
+    hub.close(speaker)
+    hub.open(ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="b")))
+    assert hub.rooms["r"].tenant == "a"
+    back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
+    hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
+    assert back.errors == 0
+    engine.release()
+    await hub.forget("r")
+
+
+async def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    engine.hold()
+    hub = Hub(engine, Limits())
+    grant = Permissions(tenant="a", quota=Quota(inflight=1))
+    stays = hub.open(ConnectRequest(room="other", targets=("de",), grant=grant))
+    lost = hub.open(ConnectRequest(room="r", targets=("de",), grant=grant))
+    hub.receive(lost, "hello")
+    hub.leave(lost, lost=True)
+    hub.close(lost)
+    await hub.forget("r")
+    hub.receive(stays, "hello")
+    assert (stays.errors, len(stays.inflight)) == (0, 1)
+    engine.release()
+    await hub.forget("other")
+
+
+async def test_many_rooms_by_name_and_a_long_list_of_languages_fit_into_a_token() -> None:
+    hub = Hub(ScriptedEngine(), Limits())
+    rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
+    seat = ConnectRequest(
+        room=rooms[7], targets=("de",) * 9_000, grant=Permissions(key="k", rooms=rooms)
+    )
+    session = hub.open(seat)
+    welcome = read(session.outbox.take()[0])
+    assert isinstance(welcome, Welcome)
+    place = hub.recognise(welcome.resume, None)
+    assert place is not None and place.grant == seat.grant
+    assert len(place.targets) == Limits().targets + 1

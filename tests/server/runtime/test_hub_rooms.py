@@ -1,0 +1,122 @@
+"""Which rooms a gateway keeps, and which it gives up when there are too many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from gateway.core.connect import ConnectRequest
+from gateway.core.event_log import cost
+from gateway.core.session import Session
+from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
+from gateway.protocol.messages import Cancelled, Source
+from gateway.server.routes.oneshot import OneShot
+from gateway.server.runtime.hub import Hub
+from tests.support.live import until
+
+
+def hub(**limits: float) -> Hub:
+    return Hub(ScriptedEngine(), Limits(**limits))  # type: ignore[arg-type]
+
+
+def come(made: Hub, room: str | None, *texts: str) -> Session:
+    """A socket that says so much to nobody."""
+    session = made.open(ConnectRequest(room=room))
+    for text in texts:
+        made.receive(session, json.dumps({"type": "say", "text": text}))
+    return session
+
+
+def go(made: Hub, session: Session) -> None:
+    made.leave(session, lost=True)
+    made.close(session)
+
+
+async def test_a_room_is_kept_for_a_time_after_its_last_socket_was_lost() -> None:
+    now = [1000.0]
+    made = Hub(ScriptedEngine(), Limits(room_s=60.0), clock=lambda: now[0])
+    for name in ("a", None):
+        go(made, come(made, name, "one"))
+    now[0] += 60.0
+    made.sweep()
+    assert len(made.rooms) == 2
+    now[0] += 1.0
+    made.sweep()
+    assert not made.rooms
+
+
+async def test_a_room_of_ones_own_ends_when_its_client_leaves_or_nothing_was_said_in_it() -> None:
+    made = hub()
+    go(made, come(made, None))
+    assert not made.rooms
+    session = come(made, None, "one")
+    made.leave(session)
+    assert not made.rooms
+
+
+async def test_over_the_limit_rooms_of_ones_own_go_first_and_then_those_empty_for_longest() -> None:
+    made = hub(rooms=3)
+    for name in ("a", "b", None):
+        go(made, come(made, name, "one"))
+    come(made, "c")
+    assert list(made.rooms) == ["a", "b", "c"]
+    come(made, "d")
+    assert list(made.rooms) == ["b", "c", "d"]
+
+
+async def test_beyond_their_memory_empty_rooms_are_given_up_before_logs_lose_their_beginning() -> (
+    None
+):
+    said = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text="one")
+    made = hub(memory_bytes=20 * cost(said))
+    for name in ("a", "b", None):
+        go(made, come(made, name, *["one"] * 8))
+    made.sweep()
+    assert list(made.rooms) == ["a", "b"]
+    stay = [come(made, name, *["one"] * 40) for name in ("b", "c")]
+    go(made, come(made, "d", "one"))
+    made.sweep()
+    assert list(made.rooms) == ["b", "c"]
+    assert made.log_bytes <= made.limits.memory_bytes
+    for session in stay:
+        assert len(session.room.log) >= 5 and session.room.log.oldest > 1
+
+
+async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
+    made = hub()
+    await made.engine.start()
+    shot = OneShot(made, "good morning", source="en", target="de")
+    assert not made.resumed
+    (room,) = made.rooms.values()
+    assert room.fleeting
+    assert [final.text for final in await shot.finals()] == ["[de] good morning"]
+    assert not made.rooms
+
+
+async def test_who_is_away_when_the_gateway_stops_has_its_captions_and_says_no_more() -> None:
+    engine = ScriptedEngine()
+    await engine.start()
+    engine.hold()
+    made = Hub(engine, Limits())
+    rooms = []
+    for name in ("before", "after"):
+        session = made.open(ConnectRequest(room=name, targets=("de",)))
+        for id, final in (("said", True), ("growing", False)):
+            say = {"type": "say", "id": id, "text": "so we met", "final": final}
+            made.receive(session, json.dumps(say))
+        rooms.append(session.room)
+        if name == "before":
+            go(made, session)
+    await until(lambda: engine.unfinished == 2)
+    draining = asyncio.create_task(made.drain(5.0))
+    await until(made.stopping)
+    go(made, session)
+    for room in rooms:
+        events = [entry.event for entry in room.log.entries()]
+        assert [type(event) for event in events] == [Source, Cancelled]
+        assert getattr(events[1], "id", None) == "growing"
+    engine.release()
+    await draining
+    for room in rooms:
+        assert [entry.event.__struct_config__.tag for entry in room.log.entries()][2:] == ["final"]

@@ -1,0 +1,300 @@
+"""Clients that hold a connection without asking for anything, or ask for far too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from gateway.limits import Limits
+from gateway.server.process.serve import configure, listen
+from gateway.server.uvicorn import http as module
+from gateway.server.uvicorn.http import (
+    BEST,
+    HEADERS,
+    PIPELINED,
+    BoundedH11Protocol,
+    BoundedProtocol,
+    inbound,
+)
+from gateway.settings.catalogue import Settings
+from tests.server.wire import dial
+from tests.support.live import until
+
+HUGE = b"x" * 2**23
+BASES = pytest.mark.parametrize("base", [BEST, BoundedH11Protocol], ids=["httptools", "h11"])
+
+
+class Site:
+    """A site that says hello, has something huge, and a door that stays shut until it is opened."""
+
+    def __init__(self) -> None:
+        self.door = asyncio.Event()
+        self.asked = 0
+        routes = [Route("/", self.hello), Route("/huge", self.huge), Route("/door", self.wait)]
+        routes.append(Route("/", self.hello, methods=["POST"]))
+        self.app = Starlette(routes=routes)
+        self.port = 0
+        self.server: uvicorn.Server
+        self.kind: type[BoundedProtocol]
+
+    async def hello(self, request: Request) -> Response:
+        self.asked += 1
+        return PlainTextResponse(f"hello {request.query_params.get('n', '')}")
+
+    async def huge(self, request: Request) -> Response:
+        return Response(HUGE)
+
+    async def wait(self, request: Request) -> Response:
+        self.asked += 1
+        await self.door.wait()
+        return PlainTextResponse("open")
+
+    @property
+    def open(self) -> int:
+        """Connections there are."""
+        return len(self.server.server_state.connections)
+
+
+@contextlib.asynccontextmanager
+async def site(
+    base: type[BoundedProtocol] = BEST,
+    *,
+    handshake_s: float = 60.0,
+    most: int = 100,
+    each: int = 100,
+) -> AsyncIterator[Site]:
+    here = Site()
+    settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=each))
+    config = configure(here.app, settings)
+    here.kind = inbound(settings.limits, most, base, lambda peer: peer)
+    config.http = here.kind
+    config.lifespan = "off"
+    here.server = uvicorn.Server(config)
+    listener = listen("127.0.0.1", 0)
+    here.port = listener.getsockname()[1]
+    serving = asyncio.create_task(here.server._serve([listener]))
+    await until(lambda: here.server.started)
+    try:
+        yield here
+    finally:
+        here.door.set()
+        here.server.should_exit = True
+        await serving
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+@BASES
+@pytest.mark.parametrize("head", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GE"])
+async def test_a_connection_without_a_whole_head_is_closed(
+    base: type[BoundedProtocol], head: bytes
+) -> None:
+    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+        await client.send(head)
+        assert (await client.read()).endswith(b"[end]")
+        await until(lambda: not here.open)
+        assert not here.kind.waiting
+
+
+@BASES
+@pytest.mark.parametrize("more", [b"\r\n", b"GET / HT"])
+async def test_a_second_head_has_no_more_time_than_the_first(
+    base: type[BoundedProtocol], more: bytes
+) -> None:
+    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"hello" in await client.read(b"hello ")
+        await client.send(more)
+        assert (await client.read()).endswith(b"[end]")
+
+
+@BASES
+async def test_a_request_that_takes_long_is_not_closed_for_it(base: type[BoundedProtocol]) -> None:
+    async with site(base, handshake_s=0.05) as here, dial(here.port) as client:
+        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: here.asked == 1)
+        assert not here.kind.waiting
+        (connection,) = here.server.server_state.connections
+        assert isinstance(connection, BoundedProtocol) and connection._head is None
+        here.door.set()
+        assert b"open" in await client.read(b"open")
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+LARGE_HEADS = {
+    "a long address": b"GET /?n=%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"n" * 40_000),
+    "a long header": b"GET / HTTP/1.1\r\nHost: x\r\nCookie: %b\r\n\r\n" % (b"n" * 40_000),
+    "a header without an end": b"GET / HTTP/1.1\r\nHost: x\r\nCookie: %b" % (b"n" * 200_000),
+    "many large headers": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: %b\r\n" % (b"n" * 999) * 100,
+}
+
+
+@BASES
+@pytest.mark.parametrize("name", LARGE_HEADS)
+async def test_a_head_that_is_too_large_is_answered_by_431(
+    base: type[BoundedProtocol], name: str
+) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(LARGE_HEADS[name])
+        answer = await client.read()
+        assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        assert here.asked == 0
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (HEADERS + 1) + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000 + b"\r\n",
+    ],
+)
+async def test_too_many_headers_are_answered_by_431(request_: bytes) -> None:
+    async with site() as here, dial(here.port) as client:
+        await client.send(request_)
+        assert b" 431 " in await client.read()
+
+
+async def test_trailers_count_as_headers() -> None:
+    async with site() as here, dial(here.port) as client:
+        head = b"GET /door HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await client.send(head + b"0\r\n" + b"a: b\r\n" * HEADERS + b"\r\n")
+        assert await client.read() == b"[reset]"
+
+
+@BASES
+async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
+    base: type[BoundedProtocol],
+) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        body = b"x" * 100_000
+        head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
+        await client.send(head % (len(body), b"c" * 14_000) + body)
+        assert b"hello 1" in await client.read(b"hello 1")
+        await client.send(b"GET /?n=2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"hello 2" in await client.read(b"hello 2")
+
+
+@BASES
+async def test_what_is_no_http_is_answered_by_400(
+    base: type[BoundedProtocol], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+        assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+@BASES
+async def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then_reset(
+    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFUSE_S", 0.2)
+
+    async with site(base) as here, dial(here.port) as client:
+        await client.send(b"no http\r\n\r\n")
+        await client.send(b"and more " * 10_000)
+        assert b" 400 " in await client.read(b"\r\n\r\n")
+        await until(lambda: not here.open)
+
+
+# --- many ---------------------------------------------------------------------------------------
+
+
+@BASES
+async def test_requests_sent_ahead_are_answered_in_order(base: type[BoundedProtocol]) -> None:
+    async with site(base) as here, dial(here.port) as client:
+        ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
+        await client.send(ask)
+        answer = await client.read(b"hello 9")
+        assert [answer.index(b"hello %d" % n) for n in range(10)] == sorted(
+            answer.index(b"hello %d" % n) for n in range(10)
+        )
+
+
+async def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
+    async with site() as here, dial(here.port) as client:
+        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
+        assert await client.read() == b"[reset]"
+        assert here.asked <= 1
+
+
+@BASES
+async def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
+    base: type[BoundedProtocol],
+) -> None:
+    async with (
+        site(base, most=2) as here,
+        dial(here.port) as busy,
+        dial(here.port) as silent,
+    ):
+        await busy.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: here.asked == 1 and here.open == 2)
+        async with dial(here.port) as third:
+            assert await silent.read() == b"[reset]"
+            await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: here.asked == 2)
+            async with dial(here.port) as fourth:  # all the others have something to do
+                answer = await fourth.read()
+                assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in answer
+            here.door.set()
+            assert b"open" in await busy.read(b"open")
+            assert b"open" in await third.read(b"open")
+
+
+@BASES
+async def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
+    base: type[BoundedProtocol],
+) -> None:
+    slow = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+
+    async with site(base, each=2) as here:
+        async with dial(here.port) as first, dial(here.port) as second:
+            for client in (first, second):
+                await client.send(slow)
+            await until(lambda: here.kind.peers == {"127.0.0.1": 2})
+            async with dial(here.port) as third:
+                answer = await third.read()
+                assert answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
+            async with dial(here.port, source="127.0.0.2") as other:
+                await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b"200 OK" in await other.read(b"hello")
+        await until(lambda: not here.kind.peers)
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+@BASES
+async def test_an_answer_that_nobody_reads_does_not_lie_there_for_ever(
+    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "UNREAD_S", 0.2)
+
+    async with site(base) as here, dial(here.port, receive=4096) as client:
+        await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.read(b"\r\n\r\n")
+        await until(lambda: not here.open)
+        assert (await client.read()).endswith(b"[reset]")
+
+
+@BASES
+async def test_an_answer_that_is_read_slowly_is_read_to_its_end(
+    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "UNREAD_S", 0.05)
+    monkeypatch.setattr(module, "UNREAD_BYTES", 1)
+
+    async with site(base) as here, dial(here.port, receive=65_536) as client:
+        await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = await client.read()
+        assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")
+        await until(lambda: not here.open)

@@ -1,0 +1,333 @@
+"""WebSocket clients that do not read, do not answer, or send what no client has a reason to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import uvloop
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.protocol.messages import Final, Timing
+from gateway.server.process import serve
+from gateway.server.process.serve import listen
+from gateway.server.uvicorn import websocket as module
+from gateway.server.uvicorn.http import SPARE, BoundedH11Protocol, inbound
+from gateway.server.uvicorn.websocket import (
+    FLOOD,
+    FRAGMENTS,
+    SLICE,
+    WRITE_BYTES,
+    WebSocketProtocol,
+    quiet,
+)
+from gateway.settings.catalogue import Settings
+from tests.server.wire import HANDSHAKE, Client, dial
+from tests.support.live import Live, running, until
+from tests.support.talk import talk
+
+MASK = b"\0\0\0\0"
+SMALL = 4096
+QUICK = Settings(ping_s=0.2, ping_timeout_s=0.2, loop="asyncio")
+CALM = Settings(ping_s=0)
+
+
+def frame(first: int, payload: bytes = b"") -> bytes:
+    """A client's frame, masked with zeros; ``first`` is FIN and the opcode."""
+    size = len(payload)
+    head = bytes((first, 0x80 | size)) if size < 126 else bytes((first, 0xFE)) + size.to_bytes(2)
+    return head + MASK + payload
+
+
+TEXT, CONT, BEGIN, PING, PONG, CLOSE = 0x81, 0x00, 0x01, 0x89, 0x8A, 0x88
+
+
+async def enter(live: Live, client: Client, query: str = "") -> WebSocketProtocol:
+    """Open a session; the server's side of it."""
+    before = set(live.server.server_state.connections)
+    await client.send(HANDSHAKE % (b"/v1/ws" + query.encode()))
+    count = len(live.hub.sessions)
+    await until(lambda: len(live.hub.sessions) > count)
+    found = {
+        c for c in live.server.server_state.connections if isinstance(c, WebSocketProtocol)
+    } - before
+    (connection,) = found
+    return connection  # type: ignore[return-value]
+
+
+def port(live: Live) -> int:
+    return int(live.ws.rpartition(":")[2])
+
+
+async def closing(client: Client) -> int | None:
+    """Read to the end; the code of a close frame, None where the end was a reset."""
+    data = await client.read()
+    if data.endswith(b"[reset]"):
+        return None
+    data = data.removesuffix(b"[end]")
+    at = data.rindex(b"\x88")
+    return int.from_bytes(data[at + 2 : at + 4])
+
+
+def flood(live: Live, size: int) -> None:
+    """Decide more than any buffer holds, for everybody who is here."""
+    ms = Timing(queue=0, first=0, total=0)
+    for n in range(size // 500):
+        final = Final(seq=n, id=f"u{n}", rev=1, ord=1, lang="de", text="x" * 400, by="mt", ms=ms)
+        for session in list(live.hub.sessions.values()):
+            session.outbox.send(final, live.hub.now())
+
+
+# --- floods -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [frame(TEXT, b"x"), frame(PING), frame(PONG), frame(0x82, b"\xc0"), frame(PING, b"p" * 125)],
+    ids=["text", "ping", "pong", "binary", "long ping"],
+)
+async def test_far_too_many_frames_close_4400_whatever_they_are(piece: bytes) -> None:
+    limits = Limits(burst=10)
+    async with running(limits=limits) as live, dial(port(live)) as client:
+        await enter(live, client)
+        try:
+            await client.send(piece * (5 * FLOOD * limits.burst))
+        except ConnectionError:
+            pass  # it has been closed before all was sent
+        assert await closing(client) in (CloseCode.PROTOCOL_ERROR, None)
+        await until(lambda: not live.hub.sessions)
+
+
+async def test_the_flood_is_named_to_who_reads() -> None:
+    limits = Limits(burst=10)
+    async with running(limits=limits) as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(PONG) * (FLOOD * limits.burst + 1))
+        assert await closing(client) == CloseCode.PROTOCOL_ERROR
+
+
+async def test_fragments_without_end_close_4400() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(BEGIN) + frame(CONT) * FRAGMENTS)
+        assert await closing(client) == CloseCode.PROTOCOL_ERROR
+
+
+async def test_a_message_in_fragments_is_one_message() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(BEGIN, b'{"type":"help"') + frame(CONT) + frame(PING, b"between"))
+        await client.send(frame(0x80, b',"ref":"whole"}'))
+        assert b"between" in await client.read(b'"ref":"whole"')
+
+
+async def test_a_read_of_many_frames_is_looked_at_in_slices() -> None:
+    async with running() as live, talk(live) as client:
+        await client.until("welcome")
+        (connection,) = live.server.server_state.connections
+        assert isinstance(connection, WebSocketProtocol)
+        connection.data_received(frame(PONG) * (SLICE + 1))  # of one read
+        # It was closed after the first slices, and the rest was not parsed.
+        assert connection._frames <= connection.most + 1
+        assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
+
+
+async def test_a_large_frame_in_slices_is_one_frame() -> None:
+    async with running() as live, talk(live) as client:
+        await client.send({"type": "help", "ref": "a", "filling": "x" * 60_000})
+        assert (await client.until("help"))[-1]["ref"] == "a"
+
+
+async def test_pings_whose_pongs_nobody_reads_take_no_memory_and_the_last_is_answered() -> None:
+    async with (
+        running(limits=Limits(burst=1_000_000), settings=CALM) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        connection = await enter(live, client)
+        size = connection.transport.get_write_buffer_size
+        for n in range(100):
+            await client.send(frame(PING, b"%03d" % n * 40) * 100)
+            assert size() <= WRITE_BYTES + SLICE
+        await until(lambda: connection._pong != b"" or not size())
+        await client.send(frame(PING, b"the very last"))
+        await client.read(b"the very last")
+
+
+# --- ends ---------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_reads_nothing_and_answers_no_ping_is_reset() -> None:
+    async with (
+        running(settings=QUICK) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        connection = await enter(live, client)
+        flood(live, 400_000)
+        assert connection.transport.get_write_buffer_size() > 0
+        await until(lambda: not live.hub.sessions and not live.server.server_state.connections)
+        await until(lambda client=client: not held(client))
+        assert (await client.read()).endswith(b"[reset]")
+
+
+def held(client: Client) -> bool:
+    """Whether the kernel still has the server's side of a connection."""
+    if not sys.platform.startswith("linux"):
+        return False
+    theirs = [f":{client.peer.getsockname()[1]:04X}", f":{client.port:04X}"]
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = (line.split() for line in list(table)[1:])
+        return any(state != "06" and [b[-5:], a[-5:]] == theirs for _, a, b, state, *_ in rows)
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+def test_a_client_that_closes_and_reads_nothing_is_reset(
+    loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 0.2)
+
+    async def main() -> None:
+        for bye in (frame(CLOSE, b"\x03\xe8"), b""):
+            async with (
+                running(settings=CALM) as live,
+                dial(port(live), receive=SMALL) as client,
+            ):
+                await enter(live, client)
+                flood(live, 400_000)
+                await client.send(bye)
+                client.peer.shutdown(socket.SHUT_WR)
+                await until(lambda live=live: not live.server.server_state.connections)
+                await until(lambda live=live: not live.hub.sessions)
+                await until(lambda client=client: not held(client))
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+
+
+async def test_a_close_that_is_never_answered_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_S", 0.2)
+
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        await client.send(frame(TEXT, b'{"type":"bye"}'))
+        await client.read(b"\x88")
+        await until(lambda: not live.server.server_state.connections)
+        assert (await client.read()).endswith(b"[reset]")
+
+
+async def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed() -> None:
+    limits = Limits(outbox_bytes=100_000)
+    async with (
+        running(limits=limits, settings=CALM) as live,
+        dial(port(live), receive=SMALL) as client,
+    ):
+        await enter(live, client)
+        flood(live, 400_000)
+        await until(lambda: not live.hub.sessions)
+        data = await client.read(CloseCode.TOO_SLOW.to_bytes(2))
+        assert not data.endswith((b"[end]", b"[reset]")), "it ended without a word"
+
+
+async def test_what_comes_after_a_close_is_not_read() -> None:
+    async with running() as live, dial(port(live)) as client:
+        await enter(live, client)
+        (session,) = live.hub.sessions.values()
+        await client.send(frame(CLOSE, b"\x03\xe8") + frame(TEXT, b"too late") * 50)
+        assert await closing(client) in (1000, None)
+        await until(lambda: not live.hub.sessions)
+        assert session.frames_in == 0
+
+
+async def test_a_prompt_client_is_closed_without_a_reset() -> None:
+    async with running() as live, talk(live) as client:
+        await client.send({"type": "bye"})
+        assert (await client.closed())[0] == CloseCode.DONE
+        await until(lambda: not live.server.server_state.connections)
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's own counters")
+async def test_a_client_that_does_not_read_holds_little_memory_of_the_kernel() -> None:
+    limits = Limits(outbox_s=1000)
+    async with (
+        running(limits=limits, settings=CALM) as live,
+        dial(port(live)) as client,
+    ):
+        connection = await enter(live, client)
+        (session,) = live.hub.sessions.values()
+        while not len(session.outbox):
+            flood(live, 20_000)
+            await asyncio.sleep(0)
+        flood(live, 300_000)
+        peer = connection.transport.get_extra_info("socket")
+        meminfo = peer.getsockopt(socket.SOL_SOCKET, 55, 36)  # SO_MEMINFO
+        read, _, write, _, forward, queued, *_ = struct.unpack("9I", meminfo)
+        assert 0 < read + max(write, queued) + forward <= 262_144
+        assert connection.transport.get_write_buffer_size() <= 2 * WRITE_BYTES
+        assert session.outbox.bytes <= limits.outbox_bytes
+
+
+def test_the_limits_of_the_settings_reach_the_protocol() -> None:
+    kind = module.upgrade(msgspec.structs.replace(Limits(), burst=7))
+    assert kind.most == 7 * FLOOD
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
+@pytest.mark.parametrize(
+    ("settings", "silent"),
+    [(Settings(), 41_000), (Settings(ping_s=2, ping_timeout_s=3), 6_000), (CALM, 0)],
+)
+def test_the_kernel_gives_a_silent_client_up_after_the_gateway_would_have(
+    settings: Settings, silent: int
+) -> None:
+    with listen("127.0.0.1", 0, settings=settings) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == silent
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_there_are_no_more_connections_than_files(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [1024, 10_000]
+    monkeypatch.setattr(serve.resource, "getrlimit", lambda _: tuple(files))
+    monkeypatch.setattr(serve.resource, "setrlimit", lambda _, new: files.__setitem__(0, new[0]))
+    assert serve.descriptors(Limits(sessions=500)) == 500 + SPARE
+    assert serve.descriptors(Limits(sessions=5_000)) == 5_000 + SPARE
+    assert files[0] == 5_000 + SPARE + serve.FILES and not caplog.records
+    assert serve.descriptors(Limits(sessions=50_000)) == 10_000 - serve.FILES
+    assert "10000 files" in caplog.text
+
+
+async def test_where_httptools_is_missing_sockets_are_served_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
+        return inbound(limits, most, BoundedH11Protocol, **options)
+
+    monkeypatch.setattr(serve, "inbound", plain)
+
+    async with running() as live, talk(live, "?to=de") as client:
+        await client.send("hello")
+        assert (await client.until("final"))[-1]["text"] == "[de] hello"
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(live.socket, additional_headers={"Cookie": "x" * 20_000})
+        assert refused.value.response.status_code == 431
+
+
+@pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
+def test_a_mistake_of_a_client_is_no_line_in_the_log(text: str) -> None:
+    for said, kept in ((text, False), ("Something else.", True)):
+        assert quiet(logging.makeLogRecord({"msg": said})) is kept

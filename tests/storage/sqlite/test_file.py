@@ -1,0 +1,96 @@
+"""A file that is not as it should be is refused by a sentence, and left as it was."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from gateway.storage import rows
+from gateway.storage.base import StoreFault
+from gateway.storage.sqlite import file as database
+from tests.support.disk import Disk, texts
+
+
+async def refusal(disk: Disk) -> StoreFault:
+    with pytest.raises(StoreFault) as refused:
+        async with disk.open():
+            pass
+    assert str(disk.path) in str(refused.value)
+    assert not list(disk.path.parent.glob("*-owner-*"))
+    return refused.value
+
+
+async def test_a_file_that_is_no_database_is_refused_by_name(disk: Disk) -> None:
+    disk.path.write_bytes(b"minutes of the meeting\n" * 1000)
+
+    assert "Move it away" in str((await refusal(disk)).hint)
+    assert disk.path.read_bytes().startswith(b"minutes")
+
+
+@pytest.mark.parametrize("at", [100, 4096, 20_480])
+async def test_a_damaged_file_is_refused_by_name(disk: Disk, at: int) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=500)
+    with disk.path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff" * 3000)
+    assert "Move it away" in str((await refusal(disk)).hint)
+
+
+async def test_damage_that_is_found_late_costs_the_room_its_history_and_nothing_else(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "CHECK_BYTES", 0)  # as if the file were large
+
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=500)
+    with disk.path.open("r+b") as file:
+        file.seek(20_480)
+        file.write(b"\xff" * 30_000)
+    async with disk.open() as store:
+        with pytest.raises(StoreFault) as fault:
+            await store.load("meeting")
+        assert "Move it away" in str(fault.value.hint)
+        assert len((await store.claim("meeting")).log) == 0
+        assert "Move it away" in caplog.text
+
+
+async def test_another_programs_database_is_refused_and_left_alone(disk: Disk) -> None:
+    disk.sql("CREATE TABLE invoices (id)")
+
+    assert "another program's" in str(await refusal(disk))
+    assert disk.sql("SELECT name FROM sqlite_master") == [("invoices",)]
+    assert disk.sql("PRAGMA journal_mode") == [("delete",)]
+
+
+async def test_a_schema_of_a_newer_gateway_is_refused(disk: Disk) -> None:
+    async with disk.open():
+        pass
+    disk.sql("PRAGMA user_version = 9")
+    assert "it has schema 9, and this one knows 2" in str(await refusal(disk))
+
+
+async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    assert "No such file or directory" in str(await refusal(Disk(tmp_path / "nowhere")))
+
+
+async def test_an_older_schema_is_brought_up_to_date_keeping_what_is_in_it(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log)
+    later = (*rows.MIGRATIONS, ("ALTER TABLE rooms ADD COLUMN colour TEXT",))
+    monkeypatch.setattr(rows, "MIGRATIONS", later)
+    async with disk.open() as store:
+        assert texts((await store.claim("meeting")).log) == ["good morning"]
+    assert disk.sql("SELECT colour FROM rooms") == [(None,)]
+    assert disk.sql("PRAGMA user_version") == [(3,)]
+
+
+async def test_an_old_sqlite_is_told(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+
+    with pytest.raises(StoreFault, match="3.37"):
+        await disk.store().open()

@@ -1,0 +1,174 @@
+"""A disk that fails is never a fault of a room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import threading
+
+import pytest
+
+from gateway.limits import Limits
+from gateway.server.metrics import Metrics
+from gateway.storage.base import StoreFault
+from gateway.storage.sqlite import file
+from gateway.storage.sqlite import store as module
+from gateway.storage.sqlite.store import SqliteStore
+from tests.support.disk import SECRET, Disk
+from tests.support.live import until
+
+
+async def test_while_the_file_is_locked_rooms_live_on_and_the_log_says_what_to_do_once(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(file, "BUSY_S", 0.001)
+    for name in ("RETRY_S", "POLL_S", "FLUSH_S"):
+        monkeypatch.setattr(module, name, 0.001)
+
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            disk.say(log, SECRET, times=3)
+            for _ in range(3):
+                with pytest.raises(StoreFault, match="locked"):
+                    await store.flush()
+            await until(lambda: "locked" in caplog.text)
+            claim = asyncio.create_task(store.claim("new"))
+            while not claim.done():
+                disk.time.wall += 1
+                await asyncio.wait({claim}, timeout=0.01)
+            disk.say(claim.result().log)
+            assert store.behind == 4
+            assert (await store.names()) == ["meeting", "new"]
+            with pytest.raises(StoreFault, match="locked"):
+                await store.forget("new")
+        await until(lambda: "written again" in caplog.text)
+        await until(lambda: store.behind == 0)
+    assert len([r for r in caplog.records if r.levelno == logging.ERROR]) == 1
+    assert "Another program has locked the file: end it." in caplog.text
+    assert SECRET not in caplog.text
+    assert disk.sql("SELECT name FROM rooms") == [("meeting",)]
+
+
+async def test_what_a_log_drops_before_it_is_written_is_counted_and_told(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.limits = Limits(log=10)
+    monkeypatch.setattr(file, "BUSY_S", 0)
+
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        disk.say(log, times=4)
+        await store.flush()
+        disk.say(log, times=16)
+        assert store.behind == 16
+        await store.flush()
+        assert (store.behind, store.lost) == (0, 6)
+        assert "6 events were not written" in caplog.text
+        metrics = Metrics()
+        metrics.keep(store)
+        shown = metrics.expose().decode()
+        assert "\ngateway_store_behind 0.0\n" in shown
+        assert "\ngateway_store_lost_total 6.0\n" in shown
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.entries() == log.entries()
+
+
+async def test_when_the_disk_is_full_rooms_live_on_and_are_written_when_there_is_room(
+    disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        await store._file.db.execute_fetchall("PRAGMA max_page_count = 10")
+        disk.say(log, "x" * 1000, times=100)
+        with pytest.raises(StoreFault) as fault:
+            await store.flush()
+        assert fault.value.hint == "The disk is full: make room on it."
+        assert store.behind == 100
+        disk.say((await store.claim("new")).log)
+        await store._file.db.execute_fetchall("PRAGMA max_page_count = 1000000")
+        await store.flush()
+        assert (store.behind, store.lost) == (0, 0)
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.entries() == log.entries()
+        assert len((await store.claim("new")).log) == 1
+
+
+async def test_a_disk_that_hangs_holds_up_neither_a_room_nor_the_end_for_long(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FLUSH_S", 0.001)
+    monkeypatch.setattr(file, "BUSY_S", 1)
+
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # BUSY_S is longer than the patience of all
+            for name in ("CLAIM_S", "CLOSE_S", "COMPLAIN_S"):
+                monkeypatch.setattr(module, name, 0.01)
+            monkeypatch.setattr(file, "CLOSE_S", 0.01)
+            disk.say(log, times=3)
+            disk.say((await store.claim("new")).log)
+            await until(lambda: "does not answer" in caplog.text)
+            await store.close()
+        assert store.lost == 4
+        assert "4 events are not written" in caplog.text
+        await until(lambda: not any("worker" in one.name for one in threading.enumerate()))
+    assert disk.sql("SELECT count(*) FROM events") == [(0,)]
+
+
+async def test_the_end_waits_for_a_lock_that_passes(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(file, "BUSY_S", 0)
+    monkeypatch.setattr(module, "POLL_S", 0.001)
+
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        with contextlib.closing(sqlite3.connect(disk.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            disk.say(log)
+            closing = asyncio.create_task(store.close())
+            await until(lambda: "locked" in caplog.text)
+        await closing
+        assert store.lost == 0
+    assert disk.sql("SELECT count(*) FROM events") == [(1,)]
+
+
+async def test_rooms_that_left_while_the_disk_fails_are_bounded(
+    disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.limits = Limits(rooms=2)
+
+    async with disk.open() as store:
+        logs = {name: (await store.claim(name)).log for name in "abcd"}
+        for name, log in logs.items():
+            disk.say(log, times=5)
+            store.release(name)
+        assert (store.behind, store.lost) == (10, 10)
+    assert "5 events were not written" in caplog.text
+    assert disk.sql("SELECT count(*) FROM events") == [(10,)]
+
+
+async def test_a_fault_of_the_gateway_is_logged_and_writing_goes_on(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FLUSH_S", 0)
+
+    class Moody(SqliteStore):
+        asked = 0
+
+        async def _work(self) -> None:
+            self.asked += 1
+            if self.asked == 1:
+                raise ValueError("a bug")
+            await super()._work()
+
+    store = Moody(disk.path, Limits())
+    await store.open()
+    await until(lambda: store.asked >= 3)
+    assert "a bug" in caplog.text
+    await store.close()

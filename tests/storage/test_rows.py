@@ -1,0 +1,93 @@
+"""What stands in a row, read again: by this version, or as much of it as this version can."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.core.event_log import Durable, LogEntry
+from gateway.protocol.messages import Final, Retracted, Source, Timing
+from gateway.protocol.messages import Settings as Changed
+from tests.support.disk import Disk, texts
+
+
+async def test_all_there_is_of_an_event_comes_back(disk: Disk) -> None:
+    events: list[Durable] = [
+        Source(
+            seq=1,
+            id="u1",
+            rev=2,
+            ord=1,
+            lang="en",
+            text='nul \0 "quoted"\n\U0001f600',
+            speaker="Ana",
+            t0=0.5,
+            t1=1.25,
+        ),
+        Final(
+            seq=2,
+            id="u1",
+            rev=2,
+            ord=1,
+            lang="ja",
+            text="おはよう",
+            by="mt",
+            ms=Timing(queue=1, first=2, total=3),
+            flags=("numbers",),
+        ),
+        Changed(seq=3, version=1, glossary={"a": "b"}, from_="de", session="s1"),
+        Retracted(seq=4, id="u2", ord=2),
+    ]
+
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        for event in events:
+            log.next()
+            log.append(event, disk.time.clock())
+    async with disk.open() as store:
+        assert (await store.claim("meeting")).log.since(0) == events
+
+
+async def test_events_of_a_newer_gateway_with_fields_unknown_here_are_read(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log)
+    disk.sql("UPDATE events SET body = json_set(body, '$.mood', 'glad')")
+    async with disk.open() as store:
+        assert texts((await store.claim("meeting")).log) == ["good morning"]
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [(json.dumps({"type": "sung", "seq": 3}), 2), ("3", 2), (None, 2)],
+)
+async def test_a_log_reaches_back_to_the_event_that_cannot_be_read_or_is_missing(
+    disk: Disk, caplog: pytest.LogCaptureFixture, body: str | None, left: int
+) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=5)
+    if body is None:
+        disk.sql("DELETE FROM events WHERE seq = 3")
+    else:
+        disk.sql("UPDATE events SET body = ? WHERE seq = 3", body)
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        assert [entry.event.seq for entry in log.entries()] == [4, 5]
+        assert log.since(2) is None
+        assert "of a room cannot be restored" in caplog.text
+
+
+async def test_numbers_go_on_even_where_the_last_event_cannot_be_read(disk: Disk) -> None:
+    async with disk.open() as store:
+        disk.say((await store.claim("meeting")).log, times=5)
+    disk.sql("UPDATE events SET body = '{}' WHERE seq = 5")
+    disk.sql("UPDATE rooms SET settings = '{}'")
+    async with disk.open() as store:
+        history = await store.claim("meeting")
+        assert (history.log.seq, len(history.log), history.settings) == (5, 0, None)
+        assert (history.log.since(5), history.log.since(4)) == ([], None)
+        disk.say(history.log)
+    async with disk.open() as store:
+        log = (await store.claim("meeting")).log
+        assert isinstance(log.entries()[0], LogEntry)
+        assert [entry.event.seq for entry in log.entries()] == [6]

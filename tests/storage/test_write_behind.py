@@ -1,0 +1,276 @@
+"""What is left to write of which room, without a disk."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.event_log import EventLog
+from gateway.limits import Limits
+from gateway.protocol.messages import Retracted, Source
+from gateway.protocol.messages import Settings as Changed
+from gateway.storage.base import History
+from gateway.storage.write_behind import FollowedRoom, FollowPhase, WriteBehind, folded
+
+ALL = 1_000
+
+
+class Rooms:
+    """What is pending of some rooms, and what was said of what was lost."""
+
+    def __init__(self, limits: Limits | None = None, *, keep: bool = False) -> None:
+        self.limits = limits if limits is not None else Limits()
+        self.told: list[int] = []
+        self.pending = WriteBehind(self.limits, keep=keep, drop=self.told.append)
+        self.made = 0
+
+    def follow(self, name: str = "meeting", events: int = 0) -> FollowedRoom:
+        self.made += 1
+        history = History(name, EventLog("e", self.limits))
+        room = self.pending.follow(FollowedRoom(self.made, 0.0, history))
+        self.say(room, events)
+        return room
+
+    def say(self, room: FollowedRoom, events: int = 1) -> None:
+        for _ in range(events):
+            seq = room.log.next()
+            event = Source(seq=seq, id=f"u{seq}", rev=1, ord=seq, lang="en", text="hello")
+            room.log.append(event, 0.0)
+
+    def write(self, most: int = ALL) -> list[tuple[str, list[int]]]:
+        """What one transaction would write, written."""
+        writes = self.pending.gather(most)
+        self.pending.wrote(writes, tuple(self.pending.doomed))
+        return [
+            (one.room.history.name, [entry.event.seq for entry in one.entries]) for one in writes
+        ]
+
+
+def test_what_is_new_is_gathered_until_it_is_written() -> None:
+    rooms = Rooms()
+    room = rooms.follow(events=2)
+    assert rooms.pending.behind == 2
+    for _ in range(2):  # the first one failed
+        (write,) = rooms.pending.gather(ALL)
+        assert (write.oldest, write.until, write.last) == (0, 2, False)
+    assert rooms.write() == [("meeting", [1, 2])]
+    assert (rooms.pending.behind, room.stored) == (0, True)
+    assert rooms.write() == []
+    rooms.say(room)
+    assert rooms.write() == [("meeting", [3])]
+
+
+def test_what_comes_while_it_is_written_waits_for_the_next_time() -> None:
+    rooms = Rooms()
+    room = rooms.follow(events=1)
+    writes = rooms.pending.gather(ALL)
+    rooms.say(room)
+    rooms.pending.wrote(writes, ())
+    assert rooms.pending.behind == 1
+    assert rooms.write() == [("meeting", [2])]
+
+
+def test_a_transaction_has_no_more_events_than_asked_and_rooms_that_were_left_come_first() -> None:
+    rooms = Rooms()
+    for name in "abc":
+        rooms.follow(name, events=3)
+    rooms.pending.release("b")
+    assert rooms.write(most=4) == [("b", [1, 2, 3]), ("a", [1])]
+    assert rooms.write(most=2) == [("a", [2, 3])]
+    assert rooms.write(most=4) == [("c", [1, 2, 3])]
+
+
+def test_a_room_that_was_left_is_followed_until_it_is_written_to_its_end() -> None:
+    rooms = Rooms()
+    room = rooms.follow(events=3)
+    rooms.pending.release("meeting")
+    assert room.phase is FollowPhase.RELEASED
+    assert rooms.write(most=2) == [("meeting", [1, 2])]
+    assert rooms.pending.find("meeting") is room
+    assert rooms.write() == [("meeting", [3])]
+    assert rooms.pending.find("meeting") is None
+
+
+def test_a_room_that_was_left_with_nothing_new_is_left_all_the_same() -> None:
+    rooms = Rooms()
+    rooms.follow(events=1)
+    rooms.write()
+    rooms.pending.release("meeting")
+    (write,) = rooms.pending.gather(ALL)
+    assert (write.entries, write.last) == ([], True)
+
+
+def test_a_room_that_ends_is_deleted_or_where_rooms_are_kept_written_to_its_end() -> None:
+    gone, kept = Rooms(), Rooms(keep=True)
+    for rooms in (gone, kept):
+        rooms.follow(events=2)
+        rooms.pending.end("meeting")
+        assert not rooms.pending.living
+    assert (gone.pending.behind, gone.pending.doomed) == (0, {1})
+    assert gone.write() == [] and gone.pending.doomed == set()
+    (write,) = kept.pending.gather(ALL)
+    assert (write.room.phase, write.last, kept.pending.doomed) == (FollowPhase.ENDED, True, set())
+
+
+def test_what_is_not_followed_is_neither_released_nor_ended_nor_forgotten() -> None:
+    rooms = Rooms()
+    rooms.pending.release("nobody's")
+    rooms.pending.end("nobody's")
+    assert not rooms.pending.forget("nobody's")
+    assert (rooms.pending.rooms, rooms.pending.doomed) == ((), set())
+
+
+def test_a_name_is_forgotten_with_all_its_rooms_and_with_no_other() -> None:
+    rooms = Rooms(keep=True)
+    for _ in range(2):
+        rooms.follow(events=1)
+        rooms.pending.end("meeting")
+    rooms.follow(events=1)
+    other = rooms.follow("other", events=1)
+    assert rooms.pending.forget("meeting")
+    assert rooms.pending.doomed == {1, 2, 3}
+    assert list(rooms.pending.rooms) == [other]
+    assert not rooms.pending.forget("meeting")
+
+
+def test_only_one_room_of_a_name_lives() -> None:
+    rooms = Rooms()
+    first = rooms.follow()
+    assert rooms.follow() is first
+    assert dict(rooms.pending.living) == {"meeting": first}
+
+
+def test_the_newest_room_of_a_name_is_found() -> None:
+    rooms = Rooms(keep=True)
+    first = rooms.follow(events=1)
+    rooms.pending.end("meeting")
+    rooms.follow("other", events=1)
+    rooms.pending.end("other")
+    assert rooms.pending.find("meeting") is first
+    second = rooms.follow(events=1)
+    assert rooms.pending.find("meeting") is second
+    rooms.pending.end("meeting")
+    assert rooms.pending.find("meeting") is second
+
+
+def test_a_room_that_another_process_took_over_is_not_written_any_more() -> None:
+    rooms = Rooms()
+    lives = rooms.follow("a", events=1)
+    left = rooms.follow("b", events=1)
+    rooms.pending.release("b")
+    rooms.pending.unfollow(left)
+    rooms.pending.unfollow(lives)
+    assert rooms.write() == []
+
+
+def test_what_a_log_drops_before_it_is_written_is_lost_and_told_once() -> None:
+    rooms = Rooms(Limits(log=10))
+    room = rooms.follow(events=4)
+    rooms.write()
+    rooms.say(room, 16)
+    assert rooms.write() == [("meeting", [*range(11, 21)])]
+    assert (rooms.pending.lost, rooms.told) == (6, [6])
+    assert room.first == 11  # the file need not be cleared of what never was in it
+    assert rooms.write() == [] and rooms.told == [6]
+
+
+def test_rooms_that_were_left_are_bounded_and_what_the_oldest_had_is_lost() -> None:
+    rooms = Rooms(Limits(rooms=2))
+    for name in "abcd":
+        rooms.follow(name, events=0 if name == "b" else 5)
+        rooms.pending.release(name)
+    assert [room.history.name for room in rooms.pending.rooms] == ["c", "d"]
+    assert (rooms.pending.lost, rooms.told) == (5, [5])  # of "b" nothing was
+
+
+def test_what_is_abandoned_is_lost() -> None:
+    rooms = Rooms()
+    rooms.follow("a", events=2)
+    rooms.follow("b", events=1)
+    rooms.pending.release("b")
+    rooms.pending.abandon()
+    assert (rooms.pending.lost, rooms.pending.behind, rooms.told) == (3, 0, [])
+    rooms.pending.abandon()
+    assert rooms.pending.lost == 3
+
+
+def test_what_was_taken_back_is_named_by_its_position() -> None:
+    rooms = Rooms()
+    room = rooms.follow(events=3)
+    room.log.append(Retracted(seq=room.log.next(), id="u2", ord=2), 0.0)
+    (write,) = rooms.pending.gather(ALL)
+    assert write.retracted == [2]
+
+
+def test_settings_are_those_of_the_events_that_are_written() -> None:
+    rooms = Rooms()
+    room = rooms.follow()
+    for context in ("a court", "a school"):
+        seq = room.log.next()
+        room.log.append(Changed(seq=seq, version=seq, context=context), 0.0)
+    (write,) = rooms.pending.gather(1)
+    assert write.settings is not None and write.settings.context == "a court"
+    assert room.settings is None
+    rooms.pending.wrote([write], ())
+    assert room.settings == write.settings
+    (write,) = rooms.pending.gather(1)
+    assert write.settings is not None and write.settings.context == "a school"
+
+
+def test_settings_add_up_but_for_what_is_about_one_speaker() -> None:
+    first = Changed(seq=1, version=1, context="a court", style="formal", speaker="Ana", from_="de")
+    second = Changed(seq=2, version=2, style="plain", session="s1", ref="r1")
+    assert folded(folded(None, first), second) == Changed(
+        seq=2, version=2, context="a court", style="plain"
+    )
+
+
+acts = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), st.sampled_from("abc"), st.integers(1, 6)),
+        st.tuples(
+            st.sampled_from(["release", "end", "forget"]), st.sampled_from("abc"), st.just(0)
+        ),
+        st.tuples(st.just("write"), st.just(""), st.integers(1, 6)),
+    ),
+    max_size=40,
+)
+
+
+@given(acts=acts, keep=st.booleans())
+def test_every_event_is_written_once_in_order_lost_or_deleted_with_its_room(
+    acts: list[tuple[str, str, int]], keep: bool
+) -> None:
+    rooms = Rooms(Limits(log=5, rooms=3), keep=keep)
+    file: dict[int, list[int]] = {}
+    said = deleted = 0
+    followed: list[FollowedRoom] = []
+
+    def write(most: int) -> None:
+        writes = rooms.pending.gather(most)
+        assert sum(len(one.entries) for one in writes) <= most
+        for one in writes:
+            file.setdefault(one.room.id, []).extend(entry.event.seq for entry in one.entries)
+        rooms.pending.wrote(writes, tuple(rooms.pending.doomed))
+
+    for what, name, number in acts:
+        match what:
+            case "say":
+                followed.append(rooms.follow(name))
+                rooms.say(followed[-1], number)
+                said += number
+            case "release":
+                rooms.pending.release(name)
+            case "write":
+                write(number)
+            case _:
+                before = rooms.pending.behind
+                (rooms.pending.end if what == "end" else rooms.pending.forget)(name)
+                if what == "forget" or not keep:
+                    deleted += before - rooms.pending.behind
+    while rooms.pending.behind:
+        write(ALL)
+    for seqs in file.values():
+        assert seqs == sorted(set(seqs))
+    assert sum(map(len, file.values())) + rooms.pending.lost + deleted == said
+    assert sum(rooms.told) == rooms.pending.lost

@@ -1,0 +1,91 @@
+"""A disk with rooms on it, for tests of the store: real files, clocks of their own, and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from gateway.core.event_log import EventLog
+from gateway.limits import Limits
+from gateway.protocol.messages import Source
+from gateway.storage.sqlite.store import SqliteStore
+
+SECRET = "xyzzy"
+"""What somebody said in confidence."""
+
+
+class Time:
+    """Two clocks that agree on how fast time passes. A restart sets the first one back."""
+
+    def __init__(self) -> None:
+        self.wall = 1_700_000_000.0
+        self.booted = self.wall - 1000
+
+    def clock(self) -> float:
+        return self.wall - self.booted
+
+    def restart(self) -> None:
+        self.booted = self.wall - 10
+
+
+class Disk:
+    """One file, and the stores that are opened on it, one after the other or beside each other."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None, keep_s: float = 0) -> None:
+        self.path = folder / "rooms.db"
+        self.time = Time()
+        self.limits = limits if limits is not None else Limits()
+        self.keep_s = keep_s
+
+    def store(self) -> SqliteStore:
+        return SqliteStore(
+            self.path,
+            self.limits,
+            keep_s=self.keep_s,
+            clock=self.time.clock,
+            wall=lambda: self.time.wall,
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[SqliteStore]:
+        store = self.store()
+        await store.open()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    def say(self, log: EventLog, text: str = "good morning", times: int = 1) -> None:
+        for _ in range(times):
+            seq = log.next()
+            event = Source(seq=seq, id=f"u{seq}", rev=1, ord=seq, lang="en", text=text)
+            log.append(event, self.time.clock())
+
+    def sql(self, statement: str, *values: object) -> list[Any]:
+        """What a program of the operator's sees, or does."""
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            return db.execute(statement, values).fetchall()
+
+    def has(self, text: str) -> bool:
+        """Whether the bytes are in any of the files. Read by another process: SQLite's locks would
+        be lost with any file that this one closes."""
+        files = [str(path) for path in self.path.parent.glob("rooms.db*")]
+        found = subprocess.run(["cat", *files], capture_output=True, check=True).stdout
+        return text.encode() in found
+
+
+async def crash(store: SqliteStore) -> None:
+    """The process is gone: nothing is written any more, and its locks are free."""
+    for task in list(store._tasks):
+        task.cancel()
+        await asyncio.wait([task])
+    await store._abandon()
+
+
+def texts(log: EventLog) -> list[str]:
+    return [entry.event.text for entry in log.entries() if isinstance(entry.event, Source)]

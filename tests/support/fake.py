@@ -1,0 +1,51 @@
+"""A gateway in the test's hands: what it says first, and whatever the test has it say then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import websockets
+from websockets.asyncio.server import ServerConnection
+
+from gateway.protocol.messages import LimitsInfo, Resumed, ServerMessage, Welcome
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+
+
+def welcome(epoch: str = "e", seq: int = 0, *, ok: bool | None = None, **more: Any) -> Welcome:
+    """``ok``: whether the room goes on where the client was; None: it did not ask."""
+    fields = {
+        "v": 1,
+        "session": "s",
+        "room": "r",
+        "resume": "token",
+        "engine": "fake",
+        "languages": ("de",),
+        "limits": LimitsInfo(frame=1, text=1, inflight=1, targets=1, rate=1.0),
+        "resumed": None if ok is None else Resumed(ok=ok, replayed=0),
+    }
+    return Welcome(**{"epoch": epoch, "seq": seq, **fields, **more})
+
+
+WELCOME = welcome(resume=None)
+
+
+async def send(socket: ServerConnection, *events: ServerMessage | dict[str, object]) -> None:
+    for event in events:
+        await socket.send(msgspec.json.encode(event), text=True)
+
+
+async def ask(socket: ServerConnection) -> dict[str, str]:
+    """The next request of the client."""
+    request: dict[str, str] = msgspec.json.decode(await socket.recv())
+    return request
+
+
+@asynccontextmanager
+async def fake(handler: Handler) -> AsyncIterator[str]:
+    """The address of a server that does what ``handler`` says, and nothing more."""
+    async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=["gw.v1.json"]) as server:  # type: ignore[list-item]
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -1,0 +1,135 @@
+"""A real gateway on a real port: Starlette's test client has endless buffers and no network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.auth.origin import AllowedHosts
+from gateway.core.streaming.options import StreamingOptions
+from gateway.engines.base.engine import Engine
+from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
+from gateway.server.app import create_app
+from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.runtime.hub import Hub
+from gateway.settings.catalogue import Settings
+from gateway.storage.base import Store
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until the condition holds; the deadline of the test bounds it."""
+    while not condition():  # noqa: ASYNC110  # what is waited for knows no event
+        await asyncio.sleep(0.001)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A running gateway. ``ws`` and ``http`` are base addresses, without a path."""
+
+    ws: str
+    http: str
+    hub: Hub
+    engine: Engine
+    server: GatewayServer
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def socket(self) -> str:
+        return self.ws + "/v1/ws"
+
+
+@contextlib.asynccontextmanager
+async def running(
+    engine: Engine | None = None,
+    limits: Limits | None = None,
+    *,
+    lang: str | None = None,
+    flow: StreamingOptions | None = None,
+    store: Store | None = None,
+    signing_key: str | None = None,
+    drain_s: float = 5.0,
+    gate: Authenticator | None = None,
+    settings: Settings | None = None,
+) -> AsyncIterator[Live]:
+    """Serve ``engine`` (default: a scripted one) until the block ends.
+
+    Handshakes that are written by hand call it ``x``.
+    """
+    engine = engine if engine is not None else ScriptedEngine()
+    limits = limits if limits is not None else Limits()
+    settings = msgspec.structs.replace(settings or Settings(), limits=limits)
+    listener = listen("127.0.0.1", 0, settings=settings)
+    port = listener.getsockname()[1]
+    gate = gate if gate is not None else Authenticator(limits, names=AllowedHosts(["x"]))
+    app = create_app(
+        engine,
+        limits,
+        lang=lang,
+        flow=flow,
+        store=store,
+        signing_key=signing_key,
+        gate=gate,
+    )
+    server = GatewayServer(configure(app, settings), app.state.hub, drain_s)
+    if store is not None:
+        await store.open()
+    await engine.start()
+    serving = asyncio.create_task(server._serve([listener]))
+    try:
+        await until(lambda: server.started)
+        loop = asyncio.get_running_loop()
+        yield Live(
+            f"ws://127.0.0.1:{port}",
+            f"http://127.0.0.1:{port}",
+            app.state.hub,
+            engine,
+            server,
+            loop,
+        )
+    finally:
+        server.should_exit = True
+        app.state.hub.hurry()
+        await serving
+        assert not server.server_state.connections, "would be found open in a later test"
+        await engine.aclose()
+        if store is not None:
+            await store.close()
+
+
+@contextlib.contextmanager
+def in_thread(
+    engine: Engine | None = None, limits: Limits | None = None, *, gate: Authenticator | None = None
+) -> Iterator[Live]:
+    """The same for tests that are not coroutines, such as those that run another program."""
+    ready: Future[Live] = Future()
+    stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def main() -> None:
+        done = asyncio.Event()
+        try:
+            async with running(engine, limits, gate=gate) as live:
+                stop.append((live.loop, done))
+                ready.set_result(live)
+                await done.wait()
+        except BaseException as exc:
+            if not ready.done():
+                ready.set_exception(exc)
+            raise
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="gateway")
+    thread.start()
+    try:
+        yield ready.result(timeout=20)
+    finally:
+        for loop, done in stop:
+            loop.call_soon_threadsafe(done.set)
+        thread.join(timeout=20)
+        assert not thread.is_alive(), "the gateway did not stop"

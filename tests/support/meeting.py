@@ -1,0 +1,448 @@
+"""The vocabulary of the core's tests: meetings without sockets, without a clock, without a model.
+
+A `Meeting` is one room in front of an engine that the test works by hand. A `Peer` is a client: it
+sends frames and reads events. A `Screen` is what a client would show, with every check a client
+could make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os.path import commonprefix
+from typing import Any, TypeVar
+
+import msgspec
+
+from gateway.auth.permissions import EVERYTHING, Permissions, Role
+from gateway.core.captioner import CaptionSink
+from gateway.core.event_log import EventLog, StreamPosition
+from gateway.core.outbox import Outbox
+from gateway.core.room import Room
+from gateway.core.scheduler import Scheduler, StartJob
+from gateway.core.session import Renew, Session
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.source import PartialTiming
+from gateway.core.streaming.target import StabilityRules
+from gateway.core.validation import Detect
+from gateway.engines.profiles import Profile
+from gateway.errors import ErrorCode
+from gateway.job import Chunk, Job
+from gateway.limits import Limits
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import (
+    Cancelled,
+    Delta,
+    Edited,
+    Error,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Snapshot,
+    Source,
+    Synced,
+    View,
+    Welcome,
+)
+
+E = TypeVar("E")
+
+NOW = 1000.0
+"""When every test begins, in seconds."""
+
+EAGER = StreamingOptions(
+    pace=PartialTiming(interval=0.0, words=1, first=1, step=1, repeats=1),
+    stability=StabilityRules(hold=1, mask=0),
+)
+"""Every partial is believed and translated at once, and its translation shown whole."""
+
+_from_json = msgspec.json.Decoder(ServerMessage).decode
+_from_msgpack = msgspec.msgpack.Decoder(ServerMessage).decode
+
+
+def read(frame: str | bytes) -> ServerMessage:
+    """A server's frame as the message it is."""
+    event: ServerMessage = _from_json(frame) if isinstance(frame, str) else _from_msgpack(frame)
+    return event
+
+
+class Peer:
+    """A client of one session. ``screen`` shows what it has read so far."""
+
+    def __init__(self, meeting: Meeting, session: Session, codec: Codec) -> None:
+        self.meeting = meeting
+        self.session = session
+        self.codec = codec
+        self.screen = Screen()
+
+    def send(self, type: str, **fields: object) -> list[ServerMessage]:
+        """Send a message; what has come since the last look."""
+        message = {"type": type, **fields}
+        if self.codec is Codec.MSGPACK:
+            return self.frame(msgspec.msgpack.encode(message))
+        return self.frame(msgspec.json.encode(message).decode())
+
+    def say(self, text: str, **fields: object) -> list[ServerMessage]:
+        return self.send("say", text=text, **fields)
+
+    def frame(self, frame: str | bytes) -> list[ServerMessage]:
+        """Send a frame as it stands; what has come since the last look."""
+        self.session.receive(frame, self.meeting.now)
+        self.meeting.act()
+        return self.events()
+
+    def events(self) -> list[ServerMessage]:
+        """What has come since the last look."""
+        events = [read(frame) for frame in self.session.outbox.take()]
+        self.meeting.act()
+        while frames := self.session.outbox.take():  # the rest of a long replay
+            events += map(read, frames)
+            self.meeting.act()
+        for event in events:
+            self.screen.show(event)
+        return events
+
+    def close(self) -> None:
+        """The client leaves."""
+        self.session.close(self.meeting.now)
+        self.meeting.act()
+
+    def cut(self) -> None:
+        """The socket is lost: the client may come back, see `Meeting.back`."""
+        self.session.close(self.meeting.now, lost=True)
+        self.meeting.act()
+
+
+class Meeting:
+    """A room, a dispatcher and an engine worked by hand.
+
+    ``jobs`` are those the engine works on, by id. Unless ``lazy``, the engine begins a job and
+    gives up an aborted one at once; a lazy one leaves that to `begin` and `reap`.
+    """
+
+    def __init__(
+        self,
+        *languages: str,
+        limits: Limits | None = None,
+        capacity: int = 8,
+        profile: Profile | None = None,
+        flow: StreamingOptions | None = EAGER,
+        lazy: bool = False,
+        log: EventLog | None = None,
+        observe: Callable[[ServerMessage], None] | None = None,
+    ) -> None:
+        languages = languages or ("en", "de", "fr", "es")
+        self.now = NOW
+        self.limits = limits if limits is not None else Limits()
+        self.profile = profile or Profile(name="test", kind="raw", languages=languages)
+        self.dispatch = Scheduler(capacity=capacity, depth=self.limits.queue)
+        self.log: list[ServerMessage] = []
+        self.alarm: float | None = None
+        self.room = Room(
+            "meeting",
+            log=log if log is not None else EventLog("epoch", self.limits, began=NOW),
+            dispatch=self.dispatch,
+            profile=self.profile,
+            limits=self.limits,
+            flow=flow,
+            observe=observe or self.observe,
+            alarm=self.wind,
+        )
+        self.peers: list[Peer] = []
+        self.behind: list[Session] = []
+        self.lazy = lazy
+        self.given: dict[str, Job] = {}
+        self.jobs: dict[str, Job] = {}
+        self.stopping: dict[str, Job] = {}
+        self.lines: dict[str, CaptionSink | None] = {}
+        self.aborted: list[str] = []
+
+    def observe(self, event: ServerMessage) -> None:
+        self.log.append(event)
+
+    def wind(self, when: float) -> None:
+        """Set the one alarm that the room has."""
+        self.alarm = when
+
+    def enter(
+        self,
+        *langs: str,
+        role: Role = Role.SPEAK,
+        view: View = "live",
+        codec: Codec = Codec.JSON,
+        lang: str = "en",
+        speaker: str | None = None,
+        detect: Detect | None = None,
+        greeted: bool = True,
+        grant: Permissions = EVERYTHING,
+        renew: Renew | None = None,
+        id: str | None = None,
+        since: StreamPosition | None = None,
+    ) -> Peer:
+        """A client that reads ``langs``; unless ``greeted`` is false, it has read its welcome."""
+        session = Session(
+            id or f"s{len(self.peers) + 1}",
+            role=role,
+            room=self.room,
+            outbox=Outbox(codec, self.limits),
+            profile=self.profile,
+            engine="by hand",
+            limits=self.limits,
+            lang=lang,
+            now=self.now,
+            defer=self.behind.append,
+            speaker=speaker,
+            view=view,
+            detect=detect,
+            grant=grant,
+            renew=renew,
+        )
+        peer = Peer(self, session, codec)
+        self.peers.append(peer)
+        session.open(langs, self.now, since=since)
+        self.act()
+        if greeted and codec is not Codec.PLAIN:
+            assert isinstance(peer.events()[0], Welcome)
+        return peer
+
+    def back(self, peer: Peer, seq: int | None = None, **options: Any) -> Peer:
+        """The client of a socket that was cut, on another one: it has read up to ``seq``, by
+        default all that it was sent."""
+        since = StreamPosition(self.room.log.epoch, peer.screen.seq if seq is None else seq)
+        session = peer.session
+        options = {"view": session.view, "role": session.role, "codec": peer.codec, **options}
+        return self.enter(*session.langs, id=session.id, since=since, greeted=False, **options)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes; the room is woken whenever it has asked to be."""
+        until = self.now + seconds
+        while self.alarm is not None and self.alarm <= until:
+            self.now, self.alarm = max(self.now, self.alarm), None
+            self.room.wake(self.now)
+            self.act()
+        self.now = until
+
+    # --- the engine -----------------------------------------------------------------------------
+
+    def act(self) -> None:
+        """Do what the dispatcher says, until it says nothing, and a page for who is behind."""
+        behind = list(self.behind)
+        self.behind.clear()  # sessions know this very list
+        for session in behind:
+            session.catch_up(self.now)
+        while actions := self.dispatch.actions():
+            for action in actions:
+                if isinstance(action, StartJob):
+                    self.given[action.job.id] = action.job
+                    continue
+                self.aborted.append(action.job_id)
+                for jobs in (self.given, self.jobs):
+                    if action.job_id in jobs:
+                        self.stopping[action.job_id] = jobs.pop(action.job_id)
+            if not self.lazy:
+                for job in list(self.stopping.values()):
+                    self.reap(job)
+                for job in list(self.given.values()):
+                    self.begin(job)
+
+    def begin(self, job: Job) -> None:
+        """The engine takes the job up."""
+        self.jobs[job.id] = self.given.pop(job.id)
+        self.lines[job.id] = self.room.started(job.id, self.now)
+
+    def reap(self, job: Job) -> None:
+        """An aborted job has come to its end."""
+        del self.stopping[job.id]
+        self.dispatch.done(job.id)
+
+    def job(self, lang: str, text: str | None = None) -> Job:
+        """The one job the engine works on for a language (and a text)."""
+        (job,) = (
+            job for job in self.jobs.values() if job.target == lang and text in (None, job.text)
+        )
+        return job
+
+    def feed(self, job: Job, *pieces: str, reset: bool = False, flags: Sequence[str] = ()) -> None:
+        """The engine produces text. ``reset`` holds for the first piece."""
+        for piece in pieces:
+            self.hear(job, Chunk(piece, reset=reset, flags=tuple(flags)))
+            reset = False
+
+    def hear(self, job: Job, chunk: Chunk) -> None:
+        """The engine says something of a job that it was given."""
+        line = self.lines.get(job.id)
+        if line is not None:
+            line.fed(chunk, self.now)
+
+    def finish(self, job: Job, *pieces: str) -> None:
+        """The engine produces the rest of the text and ends."""
+        self.feed(job, *pieces)
+        del self.jobs[job.id]
+        self.room.finished(job.id, self.now)
+        self.dispatch.done(job.id)
+        self.act()
+
+    def fail(self, job: Job, code: ErrorCode = ErrorCode.ENGINE_UNAVAILABLE) -> None:
+        """The engine gives the job up."""
+        del self.jobs[job.id]
+        self.room.failed(job.id, code, self.now)
+        self.dispatch.done(job.id)
+        self.act()
+
+    def finish_all(self) -> None:
+        """The engine does all there is to do."""
+        while self.stopping or self.given or self.jobs:
+            for job in list(self.stopping.values()):
+                self.reap(job)
+            for job in list(self.given.values()):
+                self.begin(job)
+            for job in list(self.jobs.values()):
+                if job.id in self.jobs:
+                    self.finish(job, f"[{job.target}] ", job.text)
+            self.act()
+
+
+def meeting(
+    *langs: str, flow: StreamingOptions | None = EAGER, **limits: float
+) -> tuple[Meeting, Peer]:
+    """A meeting and its first member, who speaks English and reads ``langs``."""
+    made = Meeting(flow=flow, limits=Limits(**limits))  # type: ignore[arg-type]
+    return made, made.enter(*langs)
+
+
+class Shown:
+    """One caption on a screen."""
+
+    def __init__(self) -> None:
+        self.stable = ""
+        self.draft = ""
+        self.end: Final | Failed | Cancelled | None = None
+
+    @property
+    def text(self) -> str:
+        return self.stable + self.draft
+
+
+class Screen:
+    """What a client shows, by (id, lang). Every event is checked against those before it.
+
+    ``strict``: it reads in time and from the beginning, so that the stable text it put together
+    must be the beginning of the final one. ``erased`` counts the characters of stable text that
+    were taken back.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self.captions: dict[tuple[str, str], Shown] = {}
+        self.originals: dict[str, Source] = {}
+        self.void: dict[str, int] = {}
+        self.gone: set[str] = set()
+        self.erased = 0
+        self.seq = 0
+
+    def __getitem__(self, key: tuple[str, str]) -> Shown:
+        return self.captions.setdefault(key, Shown())
+
+    def show(self, event: ServerMessage) -> None:
+        seq = getattr(event, "seq", None)
+        if seq is not None:
+            assert isinstance(event, Welcome | Synced) or seq >= self.seq, "the log runs backwards"
+            self.seq = seq
+        match event:
+            case Synced(seq=seq):
+                for caption in self.captions.values():  # their ends come again
+                    if caption.end is not None and (caption.end.seq or 0) > seq:
+                        caption.end = None
+            case Source():
+                self.originals[event.id] = event
+                self.gone.discard(event.id)  # the room has forgotten another of this id
+            case Delta(id=id, lang=lang):
+                self._check(event)
+                caption = self[id, lang]
+                if event.reset:
+                    kept = commonprefix([caption.stable, event.add])
+                    self.erased += len(caption.stable) - len(kept)
+                    caption.stable = ""
+                caption.stable += event.add
+                if event.draft is not None:
+                    caption.draft = event.draft
+                assert len(caption.stable) == event.n, f"{event} on {caption.stable!r}"
+            case Final(id=id, lang=lang, text=text):
+                self._check(event)
+                caption = self[id, lang]
+                assert not self.strict or text.startswith(caption.stable), caption.stable
+                caption.stable, caption.draft, caption.end = text, "", event
+            case Failed(id=id, lang=lang):
+                self._check(event)
+                self[id, lang].end = event
+            case Cancelled(id=id, lang=None, seq=int()):
+                self.void[id] = event.rev
+                for (other, _), caption in self.captions.items():
+                    if other == id and caption.end is None:
+                        caption.end = event
+            case Cancelled(id=id, lang=str() as lang, seq=int()):
+                assert self[id, lang].end is None, f"{event} after {self[id, lang].end}"
+                self[id, lang].end = event
+            case Edited(id=id, lang=lang, text=text):
+                assert id not in self.gone, f"{event} after it was taken back"
+                source = self.originals.get(id)
+                if source is not None and event.by == "human" and lang == source.lang:
+                    self.originals[id] = msgspec.structs.replace(source, text=text)
+                else:
+                    self[id, lang].stable, self[id, lang].draft = text, ""
+            case Retracted(id=id):
+                self.gone.add(id)
+                self.originals.pop(id, None)
+                self.captions = {key: c for key, c in self.captions.items() if key[0] != id}
+            case Snapshot(id=id, lines=lines):
+                for line in lines:
+                    if self[id, line.lang].end is None and line.state not in (
+                        "failed",
+                        "cancelled",
+                    ):
+                        self[id, line.lang].stable = line.text
+                        self[id, line.lang].draft = line.draft or ""
+
+    def _check(self, event: Delta | Final | Failed) -> None:
+        assert event.id not in self.gone, f"{event} after it was taken back"
+        end = self[event.id, event.lang].end
+        assert end is None, f"{event} after {end}"
+        assert event.rev > self.void.get(event.id, 0), f"{event} after its cancel"
+
+
+def blank(event: ServerMessage) -> ServerMessage:
+    """An event as the log has it when what it tells has been taken back."""
+    assert isinstance(event, Source | Final | Edited)
+    return msgspec.structs.replace(event, text="")
+
+
+def only(kind: type[E], events: Sequence[object]) -> list[E]:
+    """The events of one type."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def one(kind: type[E], events: Sequence[object]) -> E:
+    """The one event of a type among them."""
+    found = only(kind, events)
+    assert len(found) == 1, f"{len(found)} {kind.__name__} in {events}"
+    return found[0]
+
+
+def names(events: Sequence[ServerMessage]) -> list[str]:
+    """The types of the events, as they are called on the wire."""
+    return [str(event.__struct_config__.tag) for event in events]
+
+
+def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
+    """Nothing came but an ``error`` with this code, a sentence, and the socket stays."""
+    assert names(events) == ["error"], names(events)
+    error = one(Error, events)
+    assert error.code == code, error
+    assert error.retry is code.retry
+    assert error.msg.endswith((".", ")")), "a message is a sentence"
+    return error
+
+
+def client(*langs: str, **limits: float) -> Peer:
+    """A client that speaks English and reads ``langs``."""
+    return Meeting(limits=Limits(**limits)).enter(*langs)  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""Clients that come back: what they were told meanwhile, and what the room has of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from gateway.client import Client, ConnectionLost, Disconnected, connect
+from gateway.protocol.messages import DURABLE, Final, ServerMessage, Source, Welcome
+from tests.support.live import Live
+
+
+class Notes(list[Disconnected | Welcome]):
+    """What a program was told of its connection."""
+
+    @property
+    def resumed(self) -> list[bool]:
+        """Whether each other socket went on where the one before had ended."""
+        welcomes = (note for note in self if isinstance(note, Welcome))
+        return [note.resumed is not None and note.resumed.ok for note in welcomes]
+
+
+def decided(events: list[ServerMessage]) -> list[ServerMessage]:
+    """The durable ones, as everybody is told them."""
+    found = [event for event in events if isinstance(event, DURABLE)]
+    return [msgspec.structs.replace(event, ref=None) if hasattr(event, "ref") else event
+            for event in found]  # fmt: skip
+
+
+async def gather(client: Client, events: list[ServerMessage]) -> None:
+    """Take what comes, for as long as it comes."""
+    with contextlib.suppress(ConnectionLost):
+        async for event in client:
+            events.append(event)  # noqa: PERF401  # they are looked at meanwhile
+
+
+@asynccontextmanager
+async def reader(url: str, **options: object) -> AsyncIterator[list[ServerMessage]]:
+    """What a reader of a room is told meanwhile."""
+    events: list[ServerMessage] = []
+    async with connect(url, role="view", **options) as client:  # type: ignore[arg-type]
+        task = asyncio.create_task(gather(client, events))
+        yield events
+    await task
+
+
+def originals(live: Live) -> list[Source]:
+    """What the room decided that was said."""
+    return [e for e in live.hub.rooms["r"].log.since(0) or () if isinstance(e, Source)]
+
+
+def texts(events: list[ServerMessage]) -> list[tuple[str, str, str]]:
+    return [(e.id, e.lang, e.text) for e in events if isinstance(e, Final)]

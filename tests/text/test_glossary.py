@@ -1,0 +1,162 @@
+"""Which terms of a glossary occur in a text, which are missing in another, and whose names do."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.text.glossary import Glossary, missed, named
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "occurs"),
+    [
+        ("AI", "what AI can do", True),
+        ("AI", "he said so", False),
+        ("ai", "AI", True),
+        ("stand-up", "two Stand-ups a day", True),
+        ("7", "17 people", False),
+        ("7", "at 7 sharp", True),
+        ("New York", "in new york", True),
+        ("Straße", "die STRASSE", True),
+        ("人工", "今天人工智能", True),
+        ("AI", "今天AI很好", True),
+        ("кот", "скот", False),
+        ("بيت", "البيت", True),
+        ("x", "", False),
+        ("C++", "We write C++ here.", True),
+        ("v2", "the v2.1 release", True),
+    ],
+)
+def test_a_term_of_the_glossary_is_found_where_a_word_begins(
+    term: str, text: str, occurs: bool
+) -> None:
+    assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
+
+
+def test_an_empty_glossary_finds_nothing() -> None:
+    assert Glossary().find("anything") == ()
+    assert Glossary({}).find("anything") == ()
+
+
+# --- what a translation lacks -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("terms", "translation", "lacks"),
+    [
+        ({}, "Der Sprint endet", False),
+        ({"sprint": "Sprint"}, "Der Sprint endet", False),
+        ({"sprint": "Sprint"}, "des SPRINTS Ende", False),
+        ({"sprint": "Sprint"}, "Der Lauf endet", True),
+        ({"sprint": "Sprint", "review": "Review"}, "Der Sprint endet", True),
+        ({"house": "Haus"}, "zwei Häuser", True),
+        ({"AI": "KI"}, "Das geht mit Kitt", False),
+        ({"AI": "KI"}, "Das geht mit Skiern", True),
+        ({"sprint": "冲刺"}, "这个冲刺结束了", False),
+    ],
+)
+def test_a_translation_lacks_a_term_unless_a_word_of_it_begins_so(
+    terms: dict[str, str], translation: str, lacks: bool
+) -> None:
+    assert missed(terms.items(), translation) is lacks
+
+
+# --- names --------------------------------------------------------------------------------------
+
+PEOPLE = ("Will", "Mark Miller", "Ada", "Jo", "李明")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Then Will said so", ["Will"]),
+        ("Will you come?", []),
+        ("we will see, and mark it", []),
+        ("I saw Mark and Ada", ["Mark", "Ada"]),
+        ("ask Miller", ["Miller"]),
+        ("Mark Miller is here", ["Mark Miller"]),
+        ("Mark is here", []),
+        ("ask Adam", []),
+        ("Was it Adam or Ada?", ["Ada"]),
+        ("ask McAda", []),
+        ("is it Jo", []),
+        ("(Ada)", ["Ada"]),
+        ("", []),
+    ],
+)
+def test_a_name_is_found_where_it_stands_alone_in_its_own_spelling(
+    text: str, found: list[str]
+) -> None:
+    assert named(PEOPLE, text) == found
+
+
+def test_a_name_that_two_people_share_is_found_once() -> None:
+    assert named(("Ada Miller", "Bob Miller"), "ask Miller") == ["Miller"]
+
+
+# --- scripts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "occurs"),
+    [
+        ("AI", "今日はＡＩの話です", True),
+        ("カメラ", "新しいｶﾒﾗです", True),
+        ("がく", "ｶﾞｸを学ぶ", False),
+        ("会議", "国会議員", True),
+        ("회의", "오늘 회의가 있다", True),
+        ("كتاب", "هذا كِتَابٌ", True),
+        ("كتاب", "كتـــاب", True),
+        ("كتاب", "\ufedb\ufe98\ufe8e\ufe8f", True),
+        ("ـ", "كتـاب", False),
+        ("ספר", "סֵפֶר", True),
+        ("बैठक", "आज बैठक है", True),
+        ("ΑΘΗΝΑΣ", "της Αθήνας", False),
+        ("Αθήνας", "ΤΗΣ ΑΘΉΝΑΣ", True),
+        ("😀", "nice 😀", True),
+        ("кот", "мой кот", True),
+        ("AI", "said AI", True),
+        ("AI", "said, braid", False),
+    ],
+)
+def test_a_term_is_found_in_every_spelling_of_its_letters(
+    term: str, text: str, occurs: bool
+) -> None:
+    assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
+
+
+def test_a_glossary_can_be_looked_through_again_and_again() -> None:
+    made = Glossary({"one": "1", "two": "2"})
+    one, two = ("one", "1"), ("two", "2")
+    assert [made.find(text) for text in ("one", "one", "two", "", "one two")] == [
+        (one,),
+        (one,),
+        (two,),
+        (),
+        (one, two),
+    ]
+
+
+def reference(term: str, text: str) -> bool:
+    """Whether a term occurs where a word may begin, character by character."""
+
+    def letter(char: str) -> bool:
+        return char.isdigit() or char.lower() != char.upper()
+
+    term, text = (unicodedata.normalize("NFKC", one).casefold() for one in (term, text))
+    return any(
+        text[at : at + len(term)] == term and not (at and letter(text[at - 1]) and letter(text[at]))
+        for at in range(len(text))
+    )
+
+
+@given(
+    st.text("aAbßéΣς1 ä字が人بت😀ﬁ", min_size=1, max_size=3),
+    st.text("aAbßéΣς1 ä字が人بت😀ﬁ", max_size=12),
+)
+def test_terms_are_found_where_a_search_by_characters_finds_them(term: str, text: str) -> None:
+    assert bool(Glossary({term: "T"}).find(text)) == reference(term, text)
