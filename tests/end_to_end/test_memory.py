@@ -15,7 +15,16 @@ from gateway.server.uvicorn.websocket import WebSocketProtocol
 from tests.support.live import running, until
 from tests.support.talk import talk
 
-KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room", "Booth", "Log"}
+KINDS = {
+    "Session",
+    "Outbox",
+    "Connection",
+    "Upgrade",
+    "ServerProtocol",
+    "Room",
+    "Captioner",
+    "EventLog",
+}
 BEFORE = {"Inbound", "HttpRequestParser"}
 """What there is of it until it has become a WebSocket."""
 

@@ -17,6 +17,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing
+from gateway.server.cluster.handover_metrics import HandoverCollector
 from gateway.server.cluster.worker import UP
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.settings.catalogue import Settings
@@ -37,7 +38,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
     metrics, hub = app.state.metrics, app.state.hub
     metrics.collect(GarbageCollector(lambda: False))
-    metrics.share(FdPassing(folder, 0, range(2)))
+    metrics.registry.register(HandoverCollector(FdPassing(folder, 0, range(2))))
     app.state.gate.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)

@@ -27,10 +27,10 @@ TEXT: Json = {"type": "string"}
 EVENTS: Json = {}
 """OpenAPI 3.1 has no words for a stream of events: the description has."""
 EXAMPLES: dict[str, Json] = {
-    "Translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
-    "Query": {"q": ["Good morning."], "source": "en", "target": "de"},
-    "Sample": {"q": "Guten Morgen"},
-    "Wanted": {"room": "demo"},
+    "TranslateRequest": {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
+    "TranslateQuery": {"q": ["Good morning."], "source": "en", "target": "de"},
+    "DetectRequest": {"q": "Guten Morgen"},
+    "TicketRequest": {"room": "demo"},
 }
 LIST: Json = {"type": "array", "items": TEXT}
 NAME: Json = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
@@ -99,7 +99,7 @@ def _paths() -> Json:
                 "translate",
                 "One text into one language; with `stream` as server-sent events.",
                 {"application/json": whole, "text/event-stream": EVENTS},
-                body="Translate",
+                body="TranslateRequest",
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
         },
@@ -108,7 +108,7 @@ def _paths() -> Json:
                 "libreTranslate",
                 "As LibreTranslate has it: one text, or a list of them.",
                 _json({"type": "object", "required": ["translatedText"]}),
-                body="Query",
+                body="TranslateQuery",
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
         },
@@ -117,7 +117,7 @@ def _paths() -> Json:
                 "detect",
                 "As LibreTranslate has it; nothing for text that could be in any language.",
                 _json({"type": "array", "items": guess}),
-                body="Sample",
+                body="DetectRequest",
                 faults=(400, 413, 504),
             )
         },
@@ -197,7 +197,7 @@ def _paths() -> Json:
                 "ticket",
                 "What a browser shows instead of a key, once.",
                 _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"})),
-                body="Wanted",
+                body="TicketRequest",
                 faults=(400, 413, 504),
             )
         },

@@ -136,7 +136,7 @@ async def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
         def note(self, event: object, at: float) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(play, "Watch", Broken)
+    monkeypatch.setattr(play, "ScreenRecorder", Broken)
 
     async with running() as live:
         with pytest.raises(ExceptionGroup) as caught:

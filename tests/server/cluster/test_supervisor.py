@@ -80,7 +80,7 @@ async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_
         shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
         assert 'gateway_up{worker="1"} 0' in shown
         assert 'gateway_up{worker="0"} 1' in shown
-        assert 'gateway_handover_total{worker="0",how="refused"} 1.0' in shown
+        assert 'gateway_handover_total{how="refused",worker="0"} 1.0' in shown
         assert 'gateway_handover_held{worker="0"} 0.0' in shown
         async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
             await Talk(ws).send("this one is here")

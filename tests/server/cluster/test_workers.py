@@ -56,8 +56,8 @@ async def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket(
             ((first, *rest),) = told
             assert [seq for seq, _, _ in (first, *rest)] == list(range(1, 13))
         found = await asyncio.to_thread(metrics, process)
-        sent = [found[f'gateway_handover_total{{worker="{n}",how="sent"}}'] for n in (0, 1)]
-        taken = [found[f'gateway_handover_total{{worker="{n}",how="taken"}}'] for n in (0, 1)]
+        sent = [found[f'gateway_handover_total{{how="sent",worker="{n}"}}'] for n in (0, 1)]
+        taken = [found[f'gateway_handover_total{{how="taken",worker="{n}"}}'] for n in (0, 1)]
         assert sent == taken[::-1] and sum(sent) > 0
         said = [found[f'gateway_utterances_total{{worker="{n}"}}'] for n in (0, 1)]
         assert sum(said) == 18

@@ -222,7 +222,7 @@ async def test_readers_who_came_through_different_api_servers_see_the_same_capti
                     await ws.send(f"hello number {n}")
                 assert len(set(await asyncio.gather(*readers))) == 1
                 found = await asyncio.to_thread(scrape, port)
-                sent = [found[f'gateway_handover_total{{worker="{n}",how="sent"}}'] for n in (0, 1)]
+                sent = [found[f'gateway_handover_total{{how="sent",worker="{n}"}}'] for n in (0, 1)]
                 assert sum(sent) > 0
                 process.terminate()
                 assert (await Talk(ws).until("goaway"))[-1]["in_ms"] == 7000
