@@ -7,8 +7,11 @@ import json
 import pytest
 
 from gateway.core.event_log import Durable, LogEntry
+from gateway.limits import Limits
 from gateway.protocol.messages import Final, Retracted, Source, Timing
 from gateway.protocol.messages import Settings as Changed
+from gateway.storage import rows
+from gateway.storage.base import StoreFault
 from tests.support.disk import Disk, texts
 
 
@@ -91,3 +94,13 @@ async def test_numbers_go_on_even_where_the_last_event_cannot_be_read(disk: Disk
         log = (await store.claim("meeting")).log
         assert isinstance(log.entries()[0], LogEntry)
         assert [entry.event.seq for entry in log.entries()] == [6]
+
+
+def test_an_empty_log_is_restored_without_a_number() -> None:
+    log, unread = rows.restored("e1", [], began=1.0, now=2.0, limits=Limits())
+    assert (log.seq, unread) == (0, 0)
+
+
+def test_a_fault_of_a_store_carries_its_hint() -> None:
+    fault = StoreFault("The disk is full.", "Free some space.")
+    assert (str(fault), fault.hint) == ("The disk is full.", "Free some space.")

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.engines.guards.final import Guard
+from gateway.engines.guards.phrases import RUDE
 from gateway.engines.guards.stream import OutputGuard
+from gateway.engines.guards.words import LEXICONS, WordCache
 from gateway.errors import Rejected
 from gateway.job import Job
 
@@ -108,8 +110,16 @@ def test_whole_sentences_take_the_short_way_word_for_word() -> None:
     assert looks == [good[0]]
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["a new word", "a word met before"])
 @pytest.mark.parametrize("last", [" beisammen", " beisammen."])
-def test_an_output_that_is_far_too_long_is_seen_on_the_short_way_too(last: str) -> None:
+def test_an_output_that_is_far_too_long_is_rejected_on_the_fast_path_too(
+    last: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LEXICONS, "de", WordCache(RUDE["de"]))
+    if known:
+        earlier = OutputGuard(Job(id="0", text="We all meet here today.", source="en", target="de"))
+        for piece in ("Wir", " sind", last):
+            earlier.feed(piece)
     follower = OutputGuard(Job(id="1", text="Hi.", source="en", target="de"))
     for piece in ("Guten", " Morgen", " liebe", " Freunde"):
         assert follower.feed(piece) == piece
