@@ -1,39 +1,41 @@
-// The page on which one joins a meeting to read it: choose a language. Query: room, gateway.
+// The page on which somebody joins a meeting as a reader and chooses a language. Query: room, gateway.
 
-import { link, read } from "./address.js";
-import { element, inLanguage, nameOf } from "./languages.js";
+import { meetingLink, readSettings } from "./connection/meeting-url.js";
+import { element } from "./page/dom.js";
+import { inLanguage, nameOf } from "./page/languages.js";
 
-const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // where the gateway's HTTP cannot be asked
+const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 
 const $ = (selector) => document.querySelector(selector);
-const here = read(location.search, location.origin);
+const settings = readSettings(location.search, location.origin);
 
-async function languages() {
-  const answer = await fetch(new URL("/v1/languages", here.http)).catch(() => null);
+/** Return the tags of all languages that the gateway offers. */
+async function fetchLanguages() {
+  const answer = await fetch(new URL("/v1/languages", settings.http)).catch(() => null);
   if (!answer?.ok) return COMMON;
   const rows = (await answer.json()).languages;
   return [...new Set(rows.flatMap(({ tag, targets }) => [tag, ...targets]))];
 }
 
-/** Those of this browser's user first, in the user's order. */
-function sorted(tags) {
+/** Sort the languages: those that the browser's user prefers first, in that order, then by name. */
+function byPreference(tags) {
   const base = (tag) => tag.split("-")[0];
-  const wished = navigator.languages.map(base);
-  const place = (tag) => (wished.includes(base(tag)) ? wished.indexOf(base(tag)) : Infinity);
-  return [...tags].sort((a, b) => place(a) - place(b) || nameOf(a).localeCompare(nameOf(b)));
+  const preferred = navigator.languages.map(base);
+  const rank = (tag) => (preferred.includes(base(tag)) ? preferred.indexOf(base(tag)) : Infinity);
+  return [...tags].sort((a, b) => rank(a) - rank(b) || nameOf(a).localeCompare(nameOf(b)));
 }
 
-function choice(tag, i) {
+function languageItem(tag, i) {
   const anchor = element("a", i ? "button" : "button primary", nameOf(tag));
   inLanguage(anchor, tag);
-  anchor.href = link(location.href, "./", here, { role: "view", to: tag }) + location.hash; // it may have a key
-  const known = new Intl.DisplayNames("en", { type: "language" }).of(tag);
-  if (known !== nameOf(tag)) anchor.append(inLanguage(element("small", "", known), "en"));
+  anchor.href = meetingLink(location.href, "./", settings, { role: "view", to: tag }) + location.hash; // it may hold a key
+  const english = new Intl.DisplayNames("en", { type: "language" }).of(tag);
+  if (english !== nameOf(tag)) anchor.append(inLanguage(element("small", "", english), "en"));
   const item = element("li");
   item.append(anchor);
   return item;
 }
 
-$("#room").textContent = here.room ?? "";
-if (here.room) $("#languages").append(...sorted(await languages()).map(choice));
-else $("#message").textContent = "This address names no meeting. Scan the code again, or ask for the link.";
+$("#room").textContent = settings.room ?? "";
+if (settings.room) $("#languages").append(...byPreference(await fetchLanguages()).map(languageItem));
+else $("#message").textContent = "This link does not name a meeting. Scan the QR code again, or ask for a new link.";

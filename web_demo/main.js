@@ -1,83 +1,90 @@
-// The page: the wires between connection, captions, view and what people do.
+// The meeting page: it connects sockets, captions, input and panels with each other.
+//
+// Owns: the state of the page, its role, its notices, and the choice between WebSocket and HTTP.
 
-import { inventRoom, read } from "./address.js";
-import { keepAwake } from "./awake.js";
-import { EMPTY, reduce } from "./captions.js";
-import { Columns } from "./columns.js";
-import { Connection } from "./connection.js";
-import { Deeds } from "./deeds.js";
-import { Demo } from "./demo.js";
-import { Display } from "./display.js";
-import { Drawer } from "./drawer.js";
-import { Events } from "./events.js";
-import { Follow } from "./follow.js";
-import { Insight } from "./insight.js";
-import { Key } from "./key.js";
-import { element, fillMenu, nameOf } from "./languages.js";
-import { Lines } from "./lines.js";
-import { Microphone } from "./mic.js";
-import { Paste } from "./paste.js";
-import { Share } from "./share.js";
-import { Steer } from "./steer.js";
-import { View } from "./view.js";
+import { AutoScroll } from "./captions/autoscroll.js";
+import { CaptionActions } from "./captions/caption-actions.js";
+import { CaptionList } from "./captions/caption-list.js";
+import { EMPTY_STATE, reduce } from "./captions/caption-state.js";
+import { LanguageColumns } from "./captions/language-columns.js";
+import { AccessKey } from "./connection/access-key.js";
+import { EventStream } from "./connection/event-stream.js";
+import { inventRoomName, readSettings } from "./connection/meeting-url.js";
+import { WebSocketConnection } from "./connection/websocket.js";
+import { element } from "./page/dom.js";
+import { fillMenu, nameOf } from "./page/languages.js";
+import { keepScreenOn } from "./page/wake-lock.js";
+import { DisplaySettings } from "./panels/display-settings.js";
+import { ModerationPanel } from "./panels/moderation.js";
+import { ShareDialog } from "./panels/share-dialog.js";
+import { SidePanel } from "./panels/side-panel.js";
+import { StatisticsPanel } from "./panels/statistics.js";
+import { DemoControls } from "./playback/demo-controls.js";
+import { PasteDialog } from "./playback/paste-dialog.js";
+import { Microphone } from "./speech/microphone.js";
+import { TextInput } from "./speech/text-input.js";
 
-const TOLD_MS = 12_000; // that something is told
-const PATIENCE = 2; // sockets that fail before something else is tried
+const NOTICE_MS = 12_000; // how long a notice is shown
+const MAX_FAILED_SOCKETS = 2; // before the page reads over HTTP
 
 const $ = (selector) => document.querySelector(selector);
 
-const here = read(location.search, location.origin, { role: "speak" });
-if (!here.room) {
-  // Whoever opens a meeting moderates it. The address in the bar lets others speak.
-  here.room = inventRoom();
-  sessionStorage.setItem(`moderates ${here.room}`, "1");
+const settings = readSettings(location.search, location.origin, { role: "speak" });
+if (!settings.room) {
+  // Whoever opens a new meeting moderates it, in this tab. Others who get the address may speak.
+  settings.room = inventRoomName();
+  sessionStorage.setItem(`moderates ${settings.room}`, "1");
   const url = new URL(location);
-  url.searchParams.set("room", here.room);
+  url.searchParams.set("room", settings.room);
   history.replaceState(null, "", url);
 }
-if (here.role === "speak" && sessionStorage.getItem(`moderates ${here.room}`)) here.role = "moderate";
+if (settings.role === "speak" && sessionStorage.getItem(`moderates ${settings.room}`)) settings.role = "moderate";
 
-let reads = here.role === "view"; // and does not speak
-const follow = new Follow($("#reader"), $("#live"));
-const view = new View(follow);
-const display = new Display(() => view.relax(), { original: reads ? "hidden" : "shown" });
-const columns = new Columns($("#heads"), here.to, onColumns);
+let readOnly = settings.role === "view";
+const autoscroll = new AutoScroll($("#reader"), $("#newest"));
+const captions = new CaptionList(autoscroll);
+new DisplaySettings(() => captions.releaseHeights(), { original: readOnly ? "hidden" : "shown" });
+const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages);
 const from = $("#from");
-let state = EMPTY;
-let drawing = 0;
+let state = EMPTY_STATE;
+let frame = 0;
 let welcomed = false;
-let ticket = null; // where the gateway asks for keys
-let quiet = 0;
+let ticket = null; // for the next socket, if the gateway asks for keys
+let noticeTimer = 0;
+let pairs = []; // what the gateway translates into what: [{ tag, targets }]
 
-const socket = new Connection(() => address("/v1/ws", here.gateway), {
-  onEvent: (event) => hearSocket(event),
+const socket = new WebSocketConnection(() => address("/v1/ws", settings.gateway), {
+  onEvent: (event) => onSocketEvent(event),
   onState: (name, detail) => connection === socket && onState(name, detail),
 });
-let connection = socket; // or events over HTTP, while no socket comes through
-let refusals = 0; // of sockets, before the first one was let in
-const lines = new Lines({ say, cancel, lang: () => from.value });
-const microphone = new Microphone({ say, lang: () => from.value });
-const demo = new Demo({ say, begin: beginDemo, cancel });
-const key = new Key(here);
-const steer = new Steer(here, { key, send: (message) => connection.send(message) });
-const insight = new Insight(here, key);
-const drawer = new Drawer();
-drawer.add($("#steer"), steer.section, { onOpen: () => steer.offer(columns.langs) });
-drawer.add($("#insight"), insight.section, { onOpen: () => insight.open(), onClose: () => insight.close() });
-new Deeds(view, { role: () => document.body.dataset.role, send: (message) => connection.send(message) });
-new Share(here, key, () => columns.langs);
-const paste = new Paste((said, lang) => demo.play(said, lang, "Transcript"));
-let pairs = []; // what can be translated into what: [{ tag, targets }]
+let connection = socket; // or an event stream, while sockets fail
+let failedSockets = 0; // before the first one succeeded
+const textInput = new TextInput({ say, cancel, language: () => from.value });
+const microphone = new Microphone({ say, language: () => from.value });
+const demo = new DemoControls({ say, cancel, onStart: onPlaybackStart });
+const key = new AccessKey(settings);
+const moderation = new ModerationPanel(settings, { key, send: (message) => connection.send(message) });
+const statistics = new StatisticsPanel(settings, key);
+const sidePanel = new SidePanel();
+sidePanel.add($("#moderation"), moderation.section, { onOpen: () => moderation.offer(columns.languages) });
+sidePanel.add($("#statistics"), statistics.section, { onOpen: () => statistics.open(), onClose: () => statistics.close() });
+new CaptionActions(captions, autoscroll, {
+  role: () => document.body.dataset.role,
+  send: (message) => connection.send(message),
+});
+new ShareDialog(settings, key, () => columns.languages);
+const pasteDialog = new PasteDialog((entries, lang) => demo.play(entries, lang, "Pasted transcript"));
 
+/** Return the address of the next connection. */
 function address(path, base) {
   const url = new URL(path, base);
-  url.searchParams.set("room", here.room);
-  url.searchParams.set("role", here.role);
+  url.searchParams.set("room", settings.room);
+  url.searchParams.set("role", settings.role);
   if (from.value) url.searchParams.set("from", from.value);
-  if (columns.langs.length) url.searchParams.set("to", columns.langs.join());
-  if (here.speaker) url.searchParams.set("speaker", here.speaker);
+  if (columns.languages.length) url.searchParams.set("to", columns.languages.join());
+  if (settings.speaker) url.searchParams.set("speaker", settings.speaker);
   if (ticket) url.searchParams.set("ticket", ticket);
-  ticket = null; // good once; from then on there is a token to resume with
+  ticket = null; // it can be used once; later connections have a resume token
   return url;
 }
 
@@ -85,102 +92,108 @@ function onEvent(event) {
   switch (event.type) {
     case "welcome":
       welcomed = true;
-      lines.welcome(event.limits);
-      paste.welcome(event.limits);
-      if (!columns.offered.length) offer(event.languages);
-      tell("");
-      if (event.resumed?.ok === false) missed(event.resumed);
+      textInput.setLimits(event.limits);
+      pasteDialog.setLimits(event.limits);
+      if (!columns.offered.length) offerLanguages(event.languages);
+      showNotice("");
+      if (event.resumed?.ok === false) showGapNotice(event.resumed);
       break;
     case "degraded":
-      $("#state").textContent = ["Connected", ...lacking(event)].join(", ");
+      $("#state").textContent = ["Connected", ...limitations(event)].join(" · ");
       break;
     case "error":
-      steer.refused(event);
-      if (event.code === "stale") lines.ended(event.id);
-      else if (event.code === "unauthenticated") key.ask(enter); // it has expired
-      else if (event.code !== "busy" || !event.id) tell([event.msg, event.hint].filter(Boolean).join(" "));
+      moderation.onError(event);
+      if (event.code === "stale") textInput.onEnded(event.id);
+      else if (event.code === "unauthenticated") key.ask(connect); // the key has expired
+      else if (event.code !== "busy" || !event.id) showNotice([event.msg, event.hint].filter(Boolean).join(" "));
       break;
     case "cancelled":
-      if (event.seq && !event.lang) lines.ended(event.id);
+      if (event.seq && !event.lang) textInput.onEnded(event.id);
       break;
     case "settings":
-      steer.hear(event);
+      moderation.onSettings(event);
       break;
     case "presence":
-      present(event);
+      showPresence(event);
       break;
     case "final":
     case "edited":
-      if (event.lang === columns.langs[0]) view.announce(event.text, event.lang);
+      // One language only: several at once would be noise for screen readers.
+      if (event.lang === columns.languages[0]) captions.announce(event.text, event.lang);
   }
-  insight.hear(event);
+  statistics.onEvent(event);
   dispatch(event);
 }
 
 function onState(name, detail) {
-  const waiting = `No connection, again in ${Math.ceil(detail)} s`;
-  const words = { connecting: "Connecting", open: "Connected", waiting, closed: `Closed: ${detail}` };
+  const texts = {
+    connecting: "Connecting…",
+    open: "Connected",
+    waiting: `No connection. Next attempt in ${Math.ceil(detail)} s`,
+    closed: `Disconnected: ${detail}`,
+  };
   $("#state").dataset.state = name;
-  $("#state").textContent = words[name];
-  lines.connected(name !== "closed");
+  $("#state").textContent = texts[name];
+  textInput.setEnabled(name !== "closed");
   $("#people").textContent = "";
   if (name === "waiting" || name === "closed") dispatch({ type: "broken" });
-  if (name === "waiting" && !welcomed && ++refusals === PATIENCE) readOverHttp();
+  if (name === "waiting" && !welcomed && ++failedSockets === MAX_FAILED_SOCKETS) readOverHttp();
 }
 
-/** This network lets no WebSocket through, as it seems: read without one. */
+/** Read the meeting as server-sent events, because this network seems to block WebSockets. */
 async function readOverHttp() {
-  ticket = (await key.ticket())?.ticket ?? null;
-  const events = new Events(() => address(`/v1/rooms/${here.room}/events`, here.http), {
-    onState: (name, detail) => connection === events && onState(name, detail),
+  ticket = (await key.requestTicket())?.ticket ?? null;
+  const stream = new EventStream(() => address(`/v1/rooms/${settings.room}/events`, settings.http), {
+    onState: (name, detail) => connection === stream && onState(name, detail),
     onEvent: (event) => {
       if (event.type === "welcome") {
-        connection = events;
-        become("view");
+        connection = stream;
+        setRole("view");
         onState("open");
       }
-      if (connection === events) onEvent(event);
-      if (event.type === "welcome" && here.role !== "view") {
-        tell("This network lets no WebSocket through: you can read, but not speak.", true);
+      if (connection === stream) onEvent(event);
+      if (event.type === "welcome" && settings.role !== "view") {
+        showNotice("This network blocks WebSocket connections, so you can read but not speak.", true);
       }
     },
   });
-  events.open();
+  stream.open();
 }
 
-/** A socket that comes through after all takes over. */
-function hearSocket(event) {
+/** Handle an event of the socket; one that succeeds after all replaces the event stream. */
+function onSocketEvent(event) {
   if (connection !== socket && event.type === "welcome") {
     connection.close();
     connection = socket;
-    become(here.role);
+    setRole(settings.role);
     onState("open");
   }
   if (connection === socket) onEvent(event);
 }
 
-function become(role) {
-  reads = role === "view";
+function setRole(role) {
+  readOnly = role === "view";
   document.body.dataset.role = role;
-  if (reads) keepAwake(true);
-  draw();
+  if (readOnly) keepScreenOn(true);
+  requestRender();
 }
 
 function dispatch(event) {
   const before = state;
   state = reduce(state, event);
-  if (state !== before) draw();
+  if (state !== before) requestRender();
 }
 
-function draw() {
-  drawing ||= requestAnimationFrame(() => {
-    drawing = 0;
-    view.render(state, columns.langs);
+/** Render in the next frame, once for all events until then. */
+function requestRender() {
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
+    captions.render(state, columns.languages);
     const empty = state.utterances.size === 0;
-    $("#start").hidden = !empty || reads;
-    $("#waiting").hidden = !empty || !reads;
-    $("#heads").hidden = empty && !reads;
-    $("#again").hidden = empty || reads || demo.playing;
+    $("#start").hidden = !empty || readOnly;
+    $("#empty").hidden = !empty || !readOnly;
+    $("#column-heads").hidden = empty && !readOnly;
+    $("#demo-again").hidden = empty || readOnly || demo.isActive;
   });
 }
 
@@ -194,95 +207,100 @@ function cancel(id) {
   connection.send({ type: "cancel", id });
 }
 
-function onColumns(langs) {
-  connection.send({ type: "want", langs });
+function onLanguages(languages) {
+  connection.send({ type: "want", langs: languages });
   const url = new URL(location);
-  url.searchParams.set("to", langs.join());
+  url.searchParams.set("to", languages.join());
   history.replaceState(null, "", url);
-  steer.offer(langs);
-  draw();
+  moderation.offer(languages);
+  requestRender();
 }
 
-/** The demo is about to be played in `lang`: read what can be made of it. */
-function beginDemo(lang) {
+/** Show languages that `lang` can be translated into, because a text in it is about to be played. */
+function onPlaybackStart(lang) {
   const targets = pairs.find(({ tag }) => tag === lang)?.targets ?? [];
-  const langs = columns.langs.filter((tag) => targets.includes(tag));
-  if (langs.length < columns.langs.length) {
-    const others = targets.filter((tag) => !langs.includes(tag));
-    columns.choose([...langs, ...others].slice(0, columns.langs.length));
+  const languages = columns.languages.filter((tag) => targets.includes(tag));
+  if (languages.length < columns.languages.length) {
+    const others = targets.filter((tag) => !languages.includes(tag));
+    columns.choose([...languages, ...others].slice(0, columns.languages.length));
   }
-  draw();
+  requestRender();
 }
 
-/** What is less well than usual, in words. */
-function lacking({ partials, engine }) {
-  return [partials === "off" && "whole sentences only", engine && "another engine translates"].filter(Boolean);
+/** Return, in words, what does not work as usual. */
+function limitations({ partials, engine }) {
+  return [partials === "off" && "captions come in whole sentences", engine && "using a backup translator"].filter(Boolean);
 }
 
-/** How many are here is no news for screen readers: it stands beside the state, not in it. */
-function present({ members, speakers }) {
-  $("#people").textContent = members === 1 ? ", only you are here" : `, ${members} are here`;
+/** Show how many people are connected. It is outside the status element, so screen readers do not read it. */
+function showPresence({ members, speakers }) {
+  $("#people").textContent = members === 1 ? " · only you" : ` · ${members} people`;
   $("#people").title = speakers?.join(", ") ?? "";
 }
 
-/** The gateway cannot tell everything that was said while there was no connection. */
-function missed({ transcript }) {
-  tell("The connection was lost. Some of what was said meanwhile may be missing here.");
+/** Tell that captions may be missing, since the gateway no longer has all events of the time without a connection. */
+function showGapNotice({ transcript }) {
+  showNotice("The connection was lost. Some captions from that time may be missing.");
   if (!transcript) return;
-  const url = new URL(transcript.replace(/json$/, "txt"), here.http);
-  url.searchParams.set("lang", columns.langs[0]);
+  const url = new URL(transcript.replace(/json$/, "txt"), settings.http);
+  url.searchParams.set("lang", columns.languages[0]);
   const anchor = element("a", "", "Read the transcript");
   anchor.href = url;
   anchor.target = "_blank";
-  $("#message").append(" ", anchor);
+  $("#notice").append(" ", anchor);
 }
 
-function offer(tags, sources = tags) {
-  fillMenu(from, sources.map((tag) => ({ tag, endonym: nameOf(tag) })), here.from ?? "en");
-  columns.offer(tags);
+/** Fill the menus with the languages of the gateway. */
+function offerLanguages(targets, sources = targets) {
+  fillMenu(from, sources.map((tag) => ({ tag, endonym: nameOf(tag) })), settings.from ?? "en");
+  columns.offer(targets);
   demo.offer(sources);
   if (welcomed) {
     connection.send({ type: "set", from: from.value });
-    connection.send({ type: "want", langs: columns.langs });
+    connection.send({ type: "want", langs: columns.languages });
   }
-  draw();
+  requestRender();
 }
 
-/** Say what went wrong, for as long as it takes to read, or for as long as it is so. */
-function tell(text, stays = false) {
-  clearTimeout(quiet);
-  $("#message").textContent = text;
-  if (text && !stays) quiet = setTimeout(() => tell(""), TOLD_MS);
+/**
+ * Show a notice above the text field; "" removes it.
+ * @param {string} text
+ * @param {boolean} permanent whether it stays, since its reason does
+ */
+function showNotice(text, permanent = false) {
+  clearTimeout(noticeTimer);
+  $("#notice").textContent = text;
+  if (text && !permanent) noticeTimer = setTimeout(() => showNotice(""), NOTICE_MS);
 }
 
-/** Connect, with a ticket where there is a key. */
-async function enter() {
-  const found = await key.ticket();
-  if (!found) return key.ask(enter);
-  ticket = found.ticket ?? null;
-  if (found.role) become((here.role = found.role));
+/** Connect, with a ticket if the gateway asks for a key. */
+async function connect() {
+  const access = await key.requestTicket();
+  if (!access) return key.ask(connect);
+  ticket = access.ticket ?? null;
+  if (access.role) setRole((settings.role = access.role));
   socket.open();
 }
 
 from.addEventListener("change", () => {
   connection.send({ type: "set", from: from.value });
-  microphone.speak(from.value);
+  microphone.setLanguage(from.value);
 });
 
-become(here.role);
-$("#room").textContent = here.room;
-document.title = `${here.room} · Live captions`;
+setRole(settings.role);
+$("#room").textContent = settings.room;
+document.title = `${settings.room} · Live captions`;
 
-// Another gateway's languages are in its `welcome`: its HTTP is closed to pages from elsewhere.
-if (!here.elsewhere) {
+// A gateway elsewhere does not answer requests of this page; its languages are in its `welcome`.
+if (!settings.elsewhere) {
   const answer = await fetch("/v1/languages", { headers: key.headers }).catch(() => null);
   if (answer?.ok) {
     pairs = (await answer.json()).languages;
     const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];
     const sources = pairs.map(({ tag }) => tag);
-    offer([...sources.filter((tag) => targets.includes(tag)),
-           ...targets.filter((tag) => !sources.includes(tag))], sources);
+    offerLanguages([...sources.filter((tag) => targets.includes(tag)),
+                    ...targets.filter((tag) => !sources.includes(tag))], sources);
   }
 }
-await enter();
-if (here.demo) demo.start(here.demo);
+await connect();
+if (settings.demo) demo.playDemo(settings.demo);

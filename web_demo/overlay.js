@@ -1,74 +1,78 @@
-// Captions over a picture, for OBS, vMix or a shared screen: the last lines on a transparent page.
-// Query: room, to=de,fr, lines=2, size=5.2 (hundredths of the height), place=top, plain, gateway; and
-// #key=... where the gateway asks for one.
+// Captions on a transparent page, for OBS, vMix or a shared screen: the last lines of a meeting.
+// Query: room, to=de,fr, lines=2, size=5.2 (percent of the height), place=top, plain (no dark band), gateway.
+// The fragment may hold the key of the gateway: #key=...
 
-import { read } from "./address.js";
-import { EMPTY, inOrder, reduce } from "./captions.js";
-import { Connection } from "./connection.js";
-import { Key } from "./key.js";
-import { element, inLanguage } from "./languages.js";
+import { EMPTY_STATE, inRoomOrder, reduce } from "./captions/caption-state.js";
+import { AccessKey } from "./connection/access-key.js";
+import { readSettings } from "./connection/meeting-url.js";
+import { WebSocketConnection } from "./connection/websocket.js";
+import { element } from "./page/dom.js";
+import { inLanguage } from "./page/languages.js";
 
-const QUIET_MS = 12_000; // after so long without anything new, the picture is left alone
+const IDLE_MS = 12_000; // after the last change, the captions disappear
+const SHOWN_UTTERANCES = 3; // enough to fill the lines
 
 const query = new URLSearchParams(location.search);
-const here = { ...read(location.search, location.origin), role: "view" };
-const langs = here.to.length ? here.to : ["en"];
-const number = (name, least, most, usual) => {
-  const value = Number(query.get(name) ?? usual);
-  return value >= least && value <= most ? value : usual;
-};
+const settings = { ...readSettings(location.search, location.origin), role: "view" };
+const languages = settings.to.length ? settings.to : ["en"];
 
 const overlay = document.querySelector("#overlay");
-document.body.style.setProperty("--lines", number("lines", 1, 8, 2));
-document.body.style.setProperty("--size", `${number("size", 1, 30, 5.2)}vh`);
+document.body.style.setProperty("--lines", readNumber("lines", 1, 8, 2));
+document.body.style.setProperty("--size", `${readNumber("size", 1, 30, 5.2)}vh`);
 document.body.dataset.place = query.get("place") ?? "bottom";
 document.body.toggleAttribute("data-plain", query.has("plain"));
 
-const windows = langs.map((lang) => {
+const windows = languages.map((lang) => {
   const node = inLanguage(element("div", "window"), lang);
   overlay.append(node);
   return { lang, node };
 });
-let state = EMPTY;
-let drawing = 0;
-let quiet = 0;
+let state = EMPTY_STATE;
+let frame = 0;
+let idleTimer = 0;
 
-const connection = new Connection(address, {
-  onEvent: (event) => dispatch(event),
-  onState: (name) => name === "waiting" && dispatch({ type: "broken" }),
+const connection = new WebSocketConnection(address, {
+  onEvent: (event) => applyEvent(event),
+  onState: (name) => name === "waiting" && applyEvent({ type: "broken" }),
 });
 
+/** Return a number of the query; `fallback` if it is absent or out of range. */
+function readNumber(name, least, most, fallback) {
+  const value = Number(query.get(name) ?? fallback);
+  return value >= least && value <= most ? value : fallback;
+}
+
 function address() {
-  const url = new URL("/v1/ws", here.gateway);
+  const url = new URL("/v1/ws", settings.gateway);
   url.searchParams.set("role", "view");
-  if (here.room) url.searchParams.set("room", here.room);
-  url.searchParams.set("to", langs.join());
+  if (settings.room) url.searchParams.set("room", settings.room);
+  url.searchParams.set("to", languages.join());
   if (ticket) url.searchParams.set("ticket", ticket);
-  ticket = null; // good once; from then on there is a token to resume with
+  ticket = null; // it can be used once; later sockets have a resume token
   return url;
 }
 
-function dispatch(event) {
+function applyEvent(event) {
   const before = state;
   state = reduce(state, event);
   if (state === before) return;
-  clearTimeout(quiet);
-  quiet = setTimeout(() => overlay.replaceChildren(), QUIET_MS);
+  clearTimeout(idleTimer);
+  idleTimer = setTimeout(() => overlay.replaceChildren(), IDLE_MS);
   if (!overlay.children.length) overlay.append(...windows.map(({ node }) => node));
-  drawing ||= requestAnimationFrame(draw);
+  frame ||= requestAnimationFrame(render);
 }
 
-function draw() {
-  drawing = 0;
-  const last = inOrder(state).slice(-3);
+function render() {
+  frame = 0;
+  const last = inRoomOrder(state).slice(-SHOWN_UTTERANCES);
   for (const { lang, node } of windows) {
-    const rows = last.map(({ key, captions }) => [key, captions[lang]]).filter(([, caption]) => caption);
-    const there = new Map([...node.children].map((child) => [child.dataset.key, child]));
-    node.replaceChildren(...rows.map(([key, caption]) => show(there.get(key) ?? line(key), caption)));
+    const captions = last.map(({ key, captions }) => [key, captions[lang]]).filter(([, caption]) => caption);
+    const lines = new Map([...node.children].map((child) => [child.dataset.key, child]));
+    node.replaceChildren(...captions.map(([key, caption]) => showCaption(lines.get(key) ?? newLine(key), caption)));
   }
 }
 
-function line(key) {
+function newLine(key) {
   const node = element("p");
   const text = element("span", "text");
   text.append(element("span", "stable"), element("span", "draft"));
@@ -77,14 +81,14 @@ function line(key) {
   return node;
 }
 
-/** A caption that failed is left out: over a picture nobody looks for the original. */
-function show(node, { stable, draft }) {
-  const [first, second] = node.firstChild.children;
-  if (first.textContent !== stable) first.textContent = stable;
-  if (second.textContent !== draft) second.textContent = draft;
-  node.hidden = !stable && !draft;
-  return node;
+/** Show a caption in a line, or hide the line: an overlay has no room for the original of a failed caption. */
+function showCaption(line, { stable, draft }) {
+  const [stableNode, draftNode] = line.firstChild.children;
+  if (stableNode.textContent !== stable) stableNode.textContent = stable;
+  if (draftNode.textContent !== draft) draftNode.textContent = draft;
+  line.hidden = !stable && !draft;
+  return line;
 }
 
-let { ticket } = (await new Key(here).ticket()) ?? {};
+let { ticket } = (await new AccessKey(settings).requestTicket()) ?? {};
 connection.open();

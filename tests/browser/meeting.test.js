@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { captions, connected, gateway, open, picture, reads, room, stage, type } from "./stage.js";
+import { captions, connected, gateway, open, picture, reads, room, stage, type } from "./fixtures.js";
 
 const there = stage();
 
@@ -29,16 +29,16 @@ test("the demo is two clicks away, and read in three languages on three pages at
   const page = await connected(await open(there, `/?room=${name}&to=de`));
   const readers = await Promise.all(["fr", "ja", "en"].map(async (lang) =>
     [lang, await connected(await open(there, `/?room=${name}&role=view&to=${lang}`))]));
-  await page.getByRole("button", { name: "Demo", exact: true }).click();
-  await page.click("#pace");
-  await page.click("#pace");
-  await page.click("#pace");
+  await page.getByRole("button", { name: "Play demo", exact: true }).click();
+  await page.click("#speed");
+  await page.click("#speed");
+  await page.click("#speed");
   await reads(page, "de", "Can everyone see my screen?");
   for (const [lang, reader] of readers) {
     const text = `${lang === "en" ? "" : `[${lang}] `}Can everyone see my screen?`;
     await reads(reader, lang, text);
     assert.equal(await reader.locator(`.caption:not([data-lang="${lang}"])`).count(), 0);
-    assert.match(await reader.locator(".who").allInnerTexts().then((names) => names.join()), /Nora.*Jonas.*Peter/s);
+    assert.match(await reader.locator(".speaker").allInnerTexts().then((names) => names.join()), /Nora.*Jonas.*Peter/s);
     assert.deepEqual(reader.faults, []);
   }
   await picture(page, "demo");
@@ -62,8 +62,8 @@ test("a row that grows never gets lower, and what stands above it never moves", 
     };
     look();
   });
-  await page.getByRole("button", { name: "Demo", exact: true }).click();
-  for (let n = 0; n < 3; n++) await page.click("#pace");
+  await page.getByRole("button", { name: "Play demo", exact: true }).click();
+  for (let n = 0; n < 3; n++) await page.click("#speed");
   await reads(page, "fr", "Who is taking notes today?");
   assert.deepEqual(await page.evaluate(() => window.jumps), []);
 });
@@ -77,14 +77,14 @@ test("whoever scrolls back stays there, and is offered the way to what is new", 
   const reader = page.locator("#reader");
   await reader.hover();
   await page.mouse.wheel(0, -2000);
-  await page.locator("#live").waitFor();
+  await page.locator("#newest").waitFor();
   const top = await reader.evaluate((node) => node.scrollTop);
   await type(page, "one more");
-  await page.getByRole("button", { name: "Jump to live, 1 new" }).waitFor();
+  await page.getByRole("button", { name: "Newest captions (1 new)" }).waitFor();
   assert.equal(await reader.evaluate((node) => node.scrollTop), top);
   await picture(page, "scrolled-back");
-  await page.click("#live");
-  await page.locator("#live").waitFor({ state: "hidden" });
+  await page.click("#newest");
+  await page.locator("#newest").waitFor({ state: "hidden" });
 });
 
 test("a page at the newest caption stays there when a language is added", async () => {
@@ -94,13 +94,13 @@ test("a page at the newest caption stays there when a language is added", async 
     await type(page, text);
     await reads(page, "fr", `[fr] ${text}`);
   }
-  await page.getByRole("button", { name: "Read another language" }).click();
+  await page.getByRole("button", { name: "Add a language" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".row:last-child .caption").length === 3);
   await page.waitForFunction(() => {
     const { scrollHeight, scrollTop, clientHeight } = document.querySelector("#reader");
     return scrollHeight > clientHeight && scrollHeight - scrollTop - clientHeight < 32;
   });
-  assert.equal(await page.locator("#live").isVisible(), false);
+  assert.equal(await page.locator("#newest").isVisible(), false);
 });
 
 test("a telephone joins by the code's page, chooses a language, and only reads", async () => {
@@ -143,11 +143,11 @@ test("what is spoken is read while it is spoken, and to its end", async () => {
     }),
   }));
   await page.getByRole("button", { name: "Speak" }).click();
-  await page.getByText("Listening, in English").waitFor();
+  await page.getByText("Listening (English)").waitFor();
   await picture(page, "speaking");
   await reads(page, "de", "[de] We meet again on Thursday.");
-  await page.getByRole("button", { name: "Mute" }).click();
-  await page.getByText("Muted. Nothing is heard.").waitFor();
+  await page.getByRole("button", { name: "Mute the microphone" }).click();
+  await page.getByText("Microphone muted").waitFor();
   assert.deepEqual(page.faults, []);
 });
 
@@ -159,16 +159,16 @@ test("a browser that cannot recognise speech says what to do instead", async () 
     }),
   }));
   await page.getByRole("button", { name: "Speak" }).click();
-  await page.getByText("This browser has no speech recognition").waitFor();
+  await page.getByText("This browser cannot recognise speech").waitFor();
 });
 
 test("a transcript that is pasted is said line by line, with its names", async () => {
   const page = await connected(await open(there, `/?room=${room()}&to=de`));
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: good morning\nBen: hello");
-  await page.getByRole("button", { name: "Say it" }).click();
+  await page.getByRole("button", { name: "Play", exact: true }).click();
   await reads(page, "de", "[de] hello");
-  assert.deepEqual(await page.locator(".who").allInnerTexts(), ["Ann", "Ben"]);
+  assert.deepEqual(await page.locator(".speaker").allInnerTexts(), ["Ann", "Ben"]);
 });
 
 test("text in angle brackets is pasted as it stands", async () => {
@@ -176,7 +176,7 @@ test("text in angle brackets is pasted as it stands", async () => {
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: use List<T> if a < b\n<b>42</b>");
   await page.getByText("2 lines, 1 speaker").waitFor();
-  await page.getByRole("button", { name: "Say it" }).click();
+  await page.getByRole("button", { name: "Play", exact: true }).click();
   await reads(page, "de", "[de] <b>42</b>");
   assert.deepEqual(await page.locator(".source").allInnerTexts(), ["use List<T> if a < b", "<b>42</b>"]);
 });
@@ -193,12 +193,12 @@ for (const [phone, dark] of [[false, false], [true, true]]) {
     await reads(page, "de", sentence(39));
     assert.equal((await page.locator(".source").allInnerTexts()).join(" "), speech);
     assert.equal(await page.inputValue("#line"), "");
-    assert.equal(await page.locator("#long").innerText(), "");
+    assert.equal(await page.locator("#length-note").innerText(), "");
     await page.getByRole("button", { name: "Paste a transcript" }).click();
     await page.fill("#pasted", `Ann: ${speech}`);
-    await page.getByText("2 lines, 1 speaker. Text over 2,000 characters is cut into several lines.").waitFor();
+    await page.getByText("2 lines, 1 speaker. Lines over 2,000 characters are divided into several.").waitFor();
     await picture(page, `long-pasted-${phone ? "telephone" : "desk"}`);
-    await page.getByRole("button", { name: "Say it" }).click();
+    await page.getByRole("button", { name: "Play", exact: true }).click();
     await page.waitForFunction(() => document.querySelectorAll('.caption[data-status="final"]').length === 3);
     assert.deepEqual(page.faults, []);
   });
@@ -208,30 +208,30 @@ test("a moderator is told what a glossary does, where it did not, and what canno
   const name = room();
   const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de`));
   const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`));
-  await page.getByRole("button", { name: "Steer" }).click();
+  await page.getByRole("button", { name: "Moderate" }).click();
   const save = () => page.getByRole("button", { name: "Save" }).click();
   await page.getByLabel("Term", { exact: true }).fill("standup");
   await save();
-  await page.getByText("Every term needs a translation.").waitFor();
+  await page.getByText("Each term needs a translation.").waitFor();
   await page.getByLabel("Translation", { exact: true }).fill("ß".repeat(201));
   await save();
-  await page.getByText("a term has at most 200 characters").waitFor();
+  await page.getByText("A term may have 200 characters").waitFor();
   await page.getByLabel("Translation", { exact: true }).fill("Stehung");
-  await page.getByLabel("What the meeting is about").fill("x".repeat(4001));
+  await page.getByLabel("Topic of the meeting").fill("x".repeat(4001));
   await save();
-  await page.getByText("has 4001 characters; 4000 are possible").waitFor();
-  await page.getByLabel("What the meeting is about").fill("Plans");
+  await page.getByText("The topic has 4001 characters. At most 4000 are allowed.").waitFor();
+  await page.getByLabel("Topic of the meeting").fill("Plans");
   await save();
-  await page.getByText("Saved. The translator is told from now on. It may not use every term; captions without one are marked.").waitFor();
+  await page.getByText("Saved for all captions from now on. The translator may not use every term; captions without one are marked.").waitFor();
   await type(page, "the standup is at nine");
   await reads(page, "de", "[de] the standup is at nine");
-  await page.getByText("Without a glossary term").waitFor();
+  await page.getByText("A glossary term was not used").waitFor();
   await picture(page, "glossary");
   await reads(reader, "de", "[de] the standup is at nine");
-  assert.equal(await reader.getByText("Without a glossary term").isVisible(), false);
+  assert.equal(await reader.getByText("A glossary term was not used").isVisible(), false);
   await type(page, "nothing special");
   await reads(page, "de", "[de] nothing special");
-  assert.equal(await page.getByText("Without a glossary term").count(), 1);
+  assert.equal(await page.getByText("A glossary term was not used").count(), 1);
   assert.deepEqual([...page.faults, ...reader.faults], []);
 });
 
@@ -240,7 +240,7 @@ test("the audience's view hides its bar when nobody is at the machine, wherever 
   await type(page, "good morning");
   await reads(page, "de", "[de] good morning");
   const bar = (opacity) => page.waitForFunction((wanted) => getComputedStyle(document.querySelector(".bar")).opacity === wanted, opacity);
-  await page.click("#audience");
+  await page.click("#present");
   await bar("0");
   await picture(page, "audience-alone");
   await page.mouse.move(600, 400);
@@ -262,16 +262,16 @@ test("a moderator corrects, takes back, sets terms and downloads", async () => {
   await page.keyboard.press("Enter");
   await page.locator(".caption", { hasText: "Erstens" }).getByText("Edited").waitFor();
   await page.locator(".row").last().hover();
-  await page.getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("button", { name: "Delete" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".row").length === 1);
-  await page.getByRole("button", { name: "Steer" }).click();
+  await page.getByRole("button", { name: "Moderate" }).click();
   await page.getByLabel("Term", { exact: true }).fill("standup");
   await page.getByLabel("Translation", { exact: true }).fill("Stehung");
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("Saved.").waitFor();
+  await page.getByText("Saved for all captions from now on.").waitFor();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "VTT" }).click()]);
   assert.match(download.suggestedFilename(), /\.de\.vtt$/);
-  await picture(page, "steer");
+  await picture(page, "moderation");
   await page.getByRole("button", { name: "End the meeting" }).click();
   await page.getByRole("button", { name: /Press again/ }).click();
   await page.locator('#state[data-state="closed"]').waitFor();
@@ -283,7 +283,7 @@ test("on a telephone a tap shows what can be done with a caption, and its origin
   await type(page, "first");
   await reads(page, "de", "[de] first");
   await page.getByRole("button", { name: "Display" }).tap();
-  await page.getByLabel("On a click").tap();
+  await page.getByLabel("On request").tap();
   await page.keyboard.press("Escape");
   assert.equal(await page.locator(".source").isVisible(), false);
   await page.locator(".row").tap();
@@ -291,7 +291,7 @@ test("on a telephone a tap shows what can be done with a caption, and its origin
   await page.locator(".source").waitFor();
   await page.getByRole("button", { name: "Correct" }).tap();
   await page.getByLabel("Deutsch", { exact: true }).fill("Erstens");
-  await page.locator(".editor").getByRole("button", { name: "Correct" }).tap();
+  await page.locator(".editor").getByRole("button", { name: "Save" }).tap();
   await reads(page, "de", "Erstens");
   assert.deepEqual(page.faults, []);
 });
@@ -302,7 +302,7 @@ test("where no WebSocket comes through, the page reads over HTTP", async () => {
   const page = await connected(await open(there, `/?room=${name}&to=fr`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
   }));
-  await page.getByText("you can read, but not speak").waitFor();
+  await page.getByText("you can read but not speak").waitFor();
   await type(speaker, "good morning");
   await reads(page, "fr", "[fr] good morning");
   assert.equal(await page.getAttribute("body", "data-role"), "view");
@@ -398,7 +398,7 @@ test("a gateway that asks for a key is given one, and lets in as far as it reach
     const page = await open(there, `/?room=${room()}&role=moderate&to=de`, { at: closed.address });
     await page.getByLabel("Key", { exact: true }).fill("gwk_0_wrong");
     await page.keyboard.press("Enter");
-    await page.getByText("The key was not accepted.").waitFor();
+    await page.getByText("This key was not accepted.").waitFor();
     await picture(page, "key");
     await page.getByLabel("Key", { exact: true }).fill(key);
     await page.keyboard.press("Enter");
@@ -439,7 +439,7 @@ test("a meeting on the local network: who runs it has links for readers without 
       assert.equal(await page.inputValue("#link-read"), read);
       assert.equal(new URL(await page.inputValue("#link-overlay")).origin, network);
       assert.equal(await page.getByLabel("Key for readers").isVisible(), false);
-      assert.equal(await page.locator("#local").isVisible(), false);
+      assert.equal(await page.locator("#local-note").isVisible(), false);
       await picture(page, name);
       await page.keyboard.press("Escape");
       const phone = await open({ ...there, address: "" }, read, { phone: true });

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 
-import { connected, open, picture, reads, room, stage, type } from "./stage.js";
+import { connected, open, picture, reads, room, stage, type } from "./fixtures.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
@@ -36,7 +36,7 @@ for (const dark of [false, true]) {
       await reads(page, "ja", "[ja] good morning everybody");
       await page.locator(".row").first().hover();
       await seen("meeting");
-      for (const [button, panel] of [["#steer", "steer"], ["#insight", "insight"]]) {
+      for (const [button, panel] of [["#moderation", "moderation"], ["#statistics", "statistics"]]) {
         await page.click(button);
         await seen(panel);
         await page.keyboard.press("Escape");
@@ -47,8 +47,8 @@ for (const dark of [false, true]) {
         await page.keyboard.press("Escape");
       }
       if (!phone) {
-        await page.click("#audience");
-        await seen("audience");
+        await page.click("#present");
+        await seen("present");
       }
       for (const path of [`/join.html?room=${name}`, `/overlay.html?room=${name}&to=de`]) {
         await page.goto(there.address + path);
@@ -68,7 +68,7 @@ test("everything is done by keyboard alone", async () => {
     await page.keyboard.press("Tab");
     reached.push(await focused());
   }
-  for (const id of ["share", "display", "steer", "insight", "audience", "reader", "demo", "demo-lang", "mic", "line", "from", "paste"]) {
+  for (const id of ["share", "display", "moderation", "statistics", "present", "reader", "demo", "demo-lang", "mic", "line", "from", "paste"]) {
     assert.ok(reached.includes(id), `${id} is not among ${reached}`);
   }
   await page.focus("#line");
@@ -93,8 +93,8 @@ test("screen readers are told finished captions, whole, in the first language", 
   const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
   await type(page, "good morning everybody");
   await reads(page, "fr", "[fr] good morning everybody");
-  assert.deepEqual(await page.locator("#finals p").allTextContents(), ["[de] good morning everybody"]);
-  assert.equal(await page.getAttribute("#finals", "aria-live"), "polite");
+  assert.deepEqual(await page.locator("#announcements p").allTextContents(), ["[de] good morning everybody"]);
+  assert.equal(await page.getAttribute("#announcements", "aria-live"), "polite");
 });
 
 test("a cold cache loads no more than 150 KB, and nothing from elsewhere", async () => {
@@ -119,10 +119,10 @@ test("two columns change places, a third is added, and the address remembers the
   await reads(page, "fr", "[fr] good morning");
   await page.getByLabel("Language of column 1").selectOption("fr");
   assert.equal(new URL(page.url()).searchParams.get("to"), "fr,de");
-  await page.getByRole("button", { name: "Read another language" }).click();
+  await page.getByRole("button", { name: "Add a language" }).click();
   await page.getByLabel("Language of column 3").selectOption("ja");
   await reads(page, "ja", "[ja] good morning");
-  assert.equal(await page.getByRole("button", { name: "Read another language" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Add a language" }).count(), 0);
 });
 
 test("captions lie over a picture, on a page that has no background", async () => {

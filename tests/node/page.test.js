@@ -18,13 +18,13 @@ globalThis.WebSocket = class extends WebSocket {
 globalThis.addEventListener = () => {};
 globalThis.document = { addEventListener() {} };
 
-const { Connection } = await import("../../web_demo/connection.js");
-const { EMPTY, inOrder, reduce } = await import("../../web_demo/captions.js");
+const { WebSocketConnection } = await import("../../web_demo/connection/websocket.js");
+const { EMPTY_STATE, inRoomOrder, reduce } = await import("../../web_demo/captions/caption-state.js");
 
 test("an attempt that is read late does not take the place of the page", async () => {
   const events = [];
   let arrived = () => {};
-  const connection = new Connection(
+  const connection = new WebSocketConnection(
     () => `${process.env.GATEWAY_URL}/v1/ws?room=${room}-late&from=en&to=de`,
     { onEvent: (event) => { events.push(event); arrived(); }, onState: () => arrived() },
   );
@@ -49,7 +49,7 @@ test("an attempt that is read late does not take the place of the page", async (
 test("through any number of cuts the page reads each caption once", async () => {
   const events = [];
   let arrived = () => {};
-  const connection = new Connection(
+  const connection = new WebSocketConnection(
     () => `${process.env.GATEWAY_URL}/v1/ws?room=${room}&from=en&to=de`,
     { onEvent: (event) => { events.push(event); arrived(); }, onState() {} },
   );
@@ -66,7 +66,7 @@ test("through any number of cuts the page reads each caption once", async () => 
   }
   const seqs = events.filter(({ seq, type }) => seq && !["welcome", "tick"].includes(type)).map(({ seq }) => seq);
   assert.deepEqual(seqs, Array.from({ length: 16 }, (_, i) => i + 1));
-  const shown = inOrder(events.reduce(reduce, EMPTY)).map(({ captions }) => captions.de.stable);
+  const shown = inRoomOrder(events.reduce(reduce, EMPTY_STATE)).map(({ captions }) => captions.de.stable);
   assert.deepEqual(shown, Array.from({ length: 8 }, (_, i) => `[de] line ${i + 1}`));
   assert.ok(sockets.length > 5);
   connection.close();

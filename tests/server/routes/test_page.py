@@ -22,7 +22,7 @@ COLD = 75_000
 """Bytes of a page with all that it names, compressed: half of what it may take (issue 6)."""
 
 NAMES = re.compile(
-    r"""(?:src|href)="([^":#]+)[#"]|(?:from|import) "(\./[^"]+)"|fetch\("(/?[a-z.]+)"\)"""
+    r"""(?:src|href)="([^":#]+)[#"]|(?:from|import) "(\.\.?/[^"]+)"|fetch\("(/?[a-z.]+)"\)"""
 )
 
 
@@ -81,15 +81,17 @@ def test_texts_never_become_markup() -> None:
 
 
 def test_a_browser_that_has_a_file_is_not_sent_it_again(live: Live) -> None:
-    first = httpx.get(live.http + "/theme.css")
+    first = httpx.get(live.http + "/styles/theme.css")
     assert first.headers["cache-control"] == "no-cache"
-    again = httpx.get(live.http + "/theme.css", headers={"if-none-match": first.headers["etag"]})
+    again = httpx.get(
+        live.http + "/styles/theme.css", headers={"if-none-match": first.headers["etag"]}
+    )
     assert (again.status_code, again.content) == (304, b"")
 
 
 def test_a_file_travels_compressed_where_that_is_understood(live: Live) -> None:
-    packed = httpx.get(live.http + "/style.css")
-    plain = httpx.get(live.http + "/style.css", headers={"accept-encoding": "identity"})
+    packed = httpx.get(live.http + "/styles/meeting.css")
+    plain = httpx.get(live.http + "/styles/meeting.css", headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip" and packed.text == plain.text
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 

@@ -1,0 +1,121 @@
+// How smooth the page is: run by hand, `node figures.js` with the environment of stage.js. It prints
+//   - frame times while 1,000 captions are scrolled through,
+//   - from a delta's arrival to the frame in which it is on the screen,
+//   - memory after so many meetings' worth of captions.
+// Figures of a machine without a GPU are those of software drawing: an upper bound.
+
+import { chromium } from "playwright-core";
+
+import { connected, gateway, open } from "./fixtures.js";
+
+const CAPTIONS = 1000;
+const ROUNDS = Number(process.env.ROUNDS ?? 24); // meetings of 1,000 captions: 8 hours have about as many
+
+const there = { ...(await gateway()) };
+there.browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-dev-shm-usage",],
+});
+
+const quantile = (numbers, share) => [...numbers].sort((a, b) => a - b)[Math.floor(share * (numbers.length - 1))];
+const round = (number) => Math.round(100 * number) / 100;
+
+/** A socket that is played by this program: { page, tell }. */
+async function played() {
+  let socket;
+  const page = await open(there, "/?room=figures&to=de,fr", {
+    reducedMotion: "no-preference",
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (opened) => {
+      socket = opened;
+      opened.send(JSON.stringify({
+        type: "welcome", v: 1, session: "s", room: "figures", epoch: "e", seq: 0, resume: null, engine: "none",
+        languages: ["de", "en", "fr"], limits: { frame: 65536, text: 2000, inflight: 16, targets: 16, rate: 50 },
+      }));
+    }),
+  });
+  await connected(page);
+  return { page, tell: (...events) => events.forEach((event) => socket.send(JSON.stringify(event))) };
+}
+
+const tools = { send: null };
+const metrics = async () =>
+  Object.fromEntries((await tools.send("Performance.getMetrics")).metrics.map(({ name, value }) => [name, value]));
+
+const WORDS = "Wir treffen uns am Donnerstag um neun wieder, wenn alle die Zahlen gelesen haben.";
+let seq = 0;
+
+function utterance(n) {
+  const base = { id: `u${n}`, rev: 1, ord: n };
+  const ms = { queue: 1, first: 20, total: 90 };
+  return [
+    { type: "source", seq: ++seq, ...base, lang: "en", text: `Line ${n}: we meet again on Thursday at nine.`, speaker: "ABC"[n % 3] },
+    ...["de", "fr"].map((lang) => ({ type: "final", seq: ++seq, ...base, lang, text: `${n} ${WORDS.slice(0, 30 + (n * 7) % 50)}`, by: "mt", ms })),
+  ];
+}
+
+const { page, tell } = await played();
+const session = await page.context().newCDPSession(page);
+tools.send = (...command) => session.send(...command);
+await tools.send("Performance.enable");
+for (let n = 1; n <= CAPTIONS; n++) tell(...utterance(n));
+await page.waitForFunction((most) => document.querySelectorAll(".row").length === most, CAPTIONS);
+
+const before = await metrics();
+const frames = await page.evaluate(async () => {
+  const reader = document.querySelector("#reader");
+  const times = [];
+  reader.scrollTop = reader.scrollHeight;
+  for (const step of [-60, 60]) {
+    let last = performance.now();
+    for (let n = 0; n < 300; n++) {
+      reader.scrollTop += step;
+      const now = await new Promise(requestAnimationFrame);
+      times.push(now - last);
+      last = now;
+    }
+  }
+  return times;
+});
+const after = await metrics();
+const work = (name) => round((1000 * (after[name] - before[name])) / frames.length);
+console.log(`work of the page for each frame: ${work("TaskDuration")} ms, of it style ${work("RecalcStyleDuration")} ms, layout ${work("LayoutDuration")} ms`);
+console.log(`scroll ${CAPTIONS} captions, 600 frames: p50 ${round(quantile(frames, 0.5))} ms, p95 ${round(quantile(frames, 0.95))} ms, `
+  + `p99 ${round(quantile(frames, 0.99))} ms, longer than 1.5 frames: ${frames.filter((time) => time > 25).length}`);
+
+await page.evaluate(() => {
+  window.late = [];
+  const real = JSON.parse;
+  JSON.parse = (text) => {
+    const event = real(text);
+    if (event.type === "delta") {
+      const arrived = performance.now();
+      requestAnimationFrame(() => setTimeout(() => {
+        window.late.push([performance.now() - arrived, document.querySelector("#utterances").textContent.includes(event.add)]);
+      }));
+    }
+    return event;
+  };
+});
+for (let n = 0; n < 200; n++) {
+  tell({ type: "delta", id: "growing", rev: 1, lang: "de", add: ` word${n}`, n: 1 });
+  await page.waitForTimeout(30);
+}
+const late = await page.evaluate(() => window.late);
+console.log(`delta to the end of the frame that shows it, beside ${CAPTIONS} captions: p50 ${round(quantile(late.map(([time]) => time), 0.5))} ms, `
+  + `p95 ${round(quantile(late.map(([time]) => time), 0.95))} ms, shown in that frame: ${late.filter(([, shown]) => shown).length} of ${late.length}`);
+
+const heap = async () => {
+  await tools.send("HeapProfiler.collectGarbage");
+  const { JSHeapUsedSize, Nodes } = await metrics();
+  return `${(JSHeapUsedSize / 1e6).toFixed(1)} (${Nodes} nodes)`;
+};
+const sizes = [];
+let n = CAPTIONS + 1;
+for (let turn = 0; turn < ROUNDS; turn++) {
+  for (let i = 0; i < CAPTIONS; i++) tell(...utterance(++n));
+  await page.waitForFunction((last) => document.querySelector("#utterances").lastElementChild?.textContent.includes(`${last} `), n);
+  sizes.push(await heap());
+}
+console.log(`heap in MB after each ${CAPTIONS} captions: ${sizes.join(" ")}`);
+await there.browser.close();
+await there.stop();

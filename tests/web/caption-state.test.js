@@ -1,0 +1,322 @@
+// The demo page's captions: events of docs/protocol.md in, what a reader sees out.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { EMPTY_STATE, MAX_UTTERANCES, inRoomOrder, reduce } from "../../web_demo/captions/caption-state.js";
+
+const WELCOME = { type: "welcome", v: 1, session: "s", room: "r", epoch: "e", seq: 0 };
+
+const after = (...events) => events.reduce(reduce, reduce(EMPTY_STATE, WELCOME));
+const only = (state) => {
+  const utterances = inRoomOrder(state);
+  assert.equal(utterances.length, 1);
+  return utterances[0];
+};
+const source = (id, ord, text = "hello") => ({
+  type: "source", seq: ord, id, rev: 1, ord, lang: "en", text,
+});
+const delta = (fields) => ({ type: "delta", id: "a", rev: 1, lang: "de", n: 0, ...fields });
+const final = (fields) => ({
+  type: "final", seq: 9, id: "a", rev: 1, ord: 1, lang: "de", text: "hallo", by: "mt", ...fields,
+});
+
+function frozen(value) {
+  if (value instanceof Map) value.forEach(frozen);
+  else if (value && typeof value === "object") Object.values(Object.freeze(value)).forEach(frozen);
+  return value;
+}
+
+test("deltas are appended to the stable text, with the spaces they bring", () => {
+  const { captions } = only(after(delta({ add: "Guten" }), delta({ add: " Morgen" })));
+  assert.deepEqual(captions.de, { stable: "Guten Morgen", draft: "", status: "growing", code: null });
+});
+
+test("a draft replaces the draft before it, and one left out leaves it", () => {
+  const first = delta({ draft: "Wir treffen" });
+  assert.equal(only(after(first, delta({ draft: "Wir sehen" }))).captions.de.draft, "Wir sehen");
+  const { stable, draft } = only(after(first, delta({ add: "Wir" }))).captions.de;
+  assert.deepEqual([stable, draft], ["Wir", "Wir treffen"]);
+});
+
+test("an empty draft removes the draft", () => {
+  const { captions } = only(after(delta({ draft: "Wir" }), delta({ add: "Sie", draft: "" })));
+  assert.deepEqual([captions.de.stable, captions.de.draft], ["Sie", ""]);
+});
+
+test("reset empties the stable text before add", () => {
+  const { captions } = only(after(delta({ add: "Sure! Here" }), delta({ add: "Hier", reset: true })));
+  assert.equal(captions.de.stable, "Hier");
+});
+
+test("a final stands alone: the end is the same without any delta", () => {
+  const events = [source("a", 1), delta({ add: "hal" }), delta({ draft: "lo" }), final({})];
+  const bare = events.filter(({ type }) => type !== "delta");
+  assert.deepEqual(after(...events), after(...bare));
+  assert.deepEqual(only(after(...events)).captions.de.status, "final");
+});
+
+test("what has ended never changes again", () => {
+  const state = after(final({}), delta({ add: "!" }), final({ text: "other" }));
+  assert.equal(only(state).captions.de.stable, "hallo");
+  const cancelled = reduce(state, { type: "cancelled", id: "a", rev: 1, lang: "de", was: "done" });
+  assert.equal(only(cancelled).captions.de.status, "final");
+});
+
+test("one language says nothing about another", () => {
+  const state = after(delta({ add: "Gut" }), delta({ lang: "fr", add: "Bon" }), final({}));
+  const { captions } = only(state);
+  assert.equal(captions.de.status, "final");
+  assert.deepEqual([captions.fr.stable, captions.fr.status], ["Bon", "growing"]);
+});
+
+test("a failed caption keeps its code and shows nothing of what was begun", () => {
+  const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "de", code: "timeout", retry: true };
+  const utterance = only(after(source("a", 1), delta({ add: "hal" }), failed));
+  assert.deepEqual(utterance.captions.de, { stable: "", draft: "", status: "failed", code: "timeout" });
+  assert.equal(utterance.text, "hello", "the original is there to be shown");
+});
+
+test("cancelled ends what still grows, in all languages or in one", () => {
+  const begun = [source("a", 1), delta({ add: "hal", draft: "lo" }), final({ lang: "fr" })];
+  const all = only(after(...begun, { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" }));
+  assert.deepEqual([all.captions.de.status, all.captions.de.draft], ["cancelled", ""]);
+  assert.equal(all.captions.fr.status, "final");
+  const one = { type: "cancelled", seq: 3, id: "a", rev: 1, lang: "de", was: "running" };
+  assert.equal(only(after(...begun, one)).captions.de.status, "cancelled");
+});
+
+test("an utterance that was never said to its end goes when it is cancelled", () => {
+  const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
+  const cancelled = { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" };
+  assert.equal(inRoomOrder(after(say, delta({ draft: "hal" }), cancelled)).length, 0);
+});
+
+test("a cancelled for what was never there changes nothing", () => {
+  const state = after(source("a", 1));
+  assert.equal(reduce(state, { type: "cancelled", id: "zz", rev: 0, was: "none" }), state);
+});
+
+test("what this page says is shown before the server repeats it", () => {
+  const say = { type: "say", id: "a", text: "good mor", lang: "en", final: false };
+  const begun = only(after(say));
+  assert.deepEqual([begun.text, begun.final], ["good mor", false]);
+  const ended = only(after(say, source("a", 1, "good morning")));
+  assert.deepEqual([ended.text, ended.final], ["good morning", true]);
+});
+
+test("utterances stand in the order of the room, those without a place last", () => {
+  const state = after(delta({ id: "new", add: "x" }), source("b", 2), source("a", 1));
+  assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "new"]);
+});
+
+test("a broken connection ends what grew, at once, and keeps what was read", () => {
+  const state = after(delta({ add: "hal", draft: "lo" }), final({ lang: "fr" }), { type: "broken" });
+  const { captions } = only(state);
+  assert.deepEqual(captions.de, { stable: "hal", draft: "", status: "interrupted", code: null });
+  assert.equal(captions.fr.status, "final");
+});
+
+test("another history of the room keeps what was read, ends what grew, and may use its ids again", () => {
+  const before = after(source("a", 1), delta({ add: "hal" }), final({ lang: "fr", text: "salut" }));
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "again")].reduce(reduce, before);
+  const [old, young] = inRoomOrder(state);
+  assert.equal(old.captions.de.status, "interrupted");
+  assert.equal(old.captions.fr.status, "final");
+  assert.deepEqual([old.text, young.text], ["hello", "again"]);
+  assert.notEqual(old.key, young.key);
+});
+
+test("a line that is told or said again after a restart stands once, with its new caption", () => {
+  const restarted = { ...WELCOME, epoch: "f", resumed: { ok: false, replayed: 0 } };
+  const before = after(source("a", 1), final({}), source("b", 2), { type: "broken" });
+  const told = [restarted, source("a", 1), final({}), source("b", 2), final({ id: "b" })].reduce(reduce, before);
+  assert.deepEqual(inRoomOrder(told).map(({ id, captions }) => [id, captions.de.stable]), [["a", "hallo"], ["b", "hallo"]]);
+  const say = { type: "say", id: "c", text: "meanwhile", lang: "en", final: true };
+  const waiting = [say, restarted, { type: "ack", id: "c", rev: 1, ord: 1 }].reduce(reduce, before);
+  assert.deepEqual(inRoomOrder(waiting).map(({ id, text }) => [id, text]),
+                   [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
+  const said = reduce(waiting, source("c", 1, "meanwhile"));
+  assert.deepEqual(inRoomOrder(said).map(({ id, text }) => [id, text]),
+                   [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
+});
+
+test("after a restart restored lines stay where they stood, beside those that were lost", () => {
+  const before = after(source("a", 1), source("b", 2, "lost"), source("c", 3), { type: "broken" });
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1), source("c", 2), source("d", 3)].reduce(reduce, before);
+  assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "c", "d"]);
+});
+
+test("parts of a line that a restart restored stay where they stood", () => {
+  const before = after(source("a", 1, "one"), source("b", 2), source("a.2", 3, "two"), { type: "broken" });
+  const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "one"), final({}), source("b", 2), source("a.2", 3, "two")].reduce(reduce, before);
+  assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "a.2"]);
+});
+
+test("a line in parts that is said again after a restart stands once, wherever it is cut then", () => {
+  const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
+  const before = after(say("one two three"), source("a", 1, "one two"), delta({ id: "a.2", add: "drei" }));
+  const state = [{ type: "broken" }, { ...WELCOME, epoch: "f" }, { type: "ack", id: "a", rev: 2, ord: 1 },
+                 source("a", 1, "one two three four")].reduce(reduce, before);
+  assert.deepEqual(inRoomOrder(state).map(({ id, text }) => [id, text]), [["a", "one two three four"]]);
+});
+
+test("a caption that had not begun when the connection broke is not waited for, unless it goes on", () => {
+  const state = after(source("a", 1), final({ lang: "fr" }), { type: "broken" });
+  assert.equal(only(state).interrupted, true);
+  assert.equal(only(reduce(state, { ...WELCOME, resumed: { ok: true, replayed: 0 } })).interrupted, false);
+  assert.equal(only(reduce(state, { ...WELCOME, resumed: { ok: false, replayed: 0 } })).interrupted, true);
+  assert.equal(only(reduce(state, source("a", 1))).interrupted, false);
+});
+
+test("who comes back to the same room is shown nothing twice, and what had been missed", () => {
+  const before = after(source("a", 1), delta({ add: "hal" }), source("b", 2), final({ id: "b" }));
+  const growing = delta({ id: "c", add: "Wie geht", draft: " es", reset: true });
+  const events = [{ type: "broken" }, WELCOME, source("a", 1), final({}), source("b", 2),
+                  final({ id: "b" }), growing];
+  const utterances = inRoomOrder(events.reduce(reduce, before));
+  assert.deepEqual(utterances.map(({ id }) => id), ["a", "b", "c"]);
+  assert.deepEqual(utterances.map(({ captions }) => captions.de.stable),
+                   ["hallo", "hallo", "Wie geht"]);
+});
+
+test("what grew when the connection broke goes on where the room goes on", () => {
+  const growing = delta({ add: "hallo", draft: " du", reset: true });
+  const state = after(delta({ add: "hal" }), { type: "broken" }, WELCOME, growing);
+  assert.deepEqual(only(state).captions.de,
+                   { stable: "hallo", draft: " du", status: "growing", code: null });
+});
+
+test("where the next socket goes on, nothing ends that grows, and ids are the same ones", () => {
+  const resumed = { ...WELCOME, epoch: "f", resumed: { ok: true, replayed: 0 } };
+  const state = after(delta({ add: "hal" }), resumed, delta({ add: "lo" }));
+  assert.equal(only(state).captions.de.stable, "hallo");
+  const lost = { ...WELCOME, resumed: { ok: false, replayed: 0 } };
+  assert.equal(only(after(delta({ add: "hal" }), lost)).captions.de.status, "interrupted");
+});
+
+test("what is acknowledged again after it was said to its end is no new utterance", () => {
+  const state = after(source("a", 1));
+  assert.equal(reduce(state, { type: "ack", id: "a", rev: 1, ord: 1 }), state);
+});
+
+test("who comes late is shown what was said before", () => {
+  const state = after(source("a", 1), final({}), source("b", 2));
+  assert.deepEqual(inRoomOrder(state).map(({ captions }) => captions.de?.stable), ["hallo", undefined]);
+});
+
+test("a language chosen later comes as snapshots, beside what there is", () => {
+  const lines = [{ lang: "fr", state: "final", text: "salut", by: "mt" },
+                 { lang: "it", state: "running", text: "ci", draft: "ao" },
+                 { lang: "es", state: "failed", text: "" }];
+  const shot = { type: "snapshot", id: "a", rev: 1, ord: 1, lang: "en", text: "hello", final: true };
+  const { captions } = only(after(source("a", 1), final({}), { ...shot, lines }));
+  assert.deepEqual(Object.values(captions).map(({ stable, draft, status }) => [stable, draft, status]),
+                   [["hallo", "", "final"], ["salut", "", "final"], ["ci", "ao", "growing"],
+                    ["", "", "failed"]]);
+});
+
+test("a corrected caption has its new text, also where it had failed or was never seen", () => {
+  const edited = (fields) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, by: "human", ...fields });
+  const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "fr", code: "timeout", retry: true };
+  const { captions, text } = only(after(source("a", 1), final({}), failed,
+    edited({ lang: "de", text: "Hallo!" }), edited({ lang: "fr", text: "Salut !" }),
+    edited({ lang: "it", text: "Ciao!" })));
+  assert.deepEqual(Object.values(captions).map(({ stable, status }) => [stable, status]),
+                   [["Hallo!", "final"], ["Salut !", "final"], ["Ciao!", "final"]]);
+  assert.equal(text, "hello");
+});
+
+test("a corrected original is no caption, but for those who read it as one", () => {
+  const edited = { type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "en", text: "Hi", by: "human" };
+  const other = only(after(source("a", 1), final({}), edited));
+  assert.deepEqual([other.text, Object.keys(other.captions)], ["Hi", ["de"]]);
+  const same = only(after(source("a", 1), final({ lang: "en", text: "hello" }), edited));
+  assert.deepEqual([same.text, same.captions.en.stable], ["Hi", "Hi"]);
+});
+
+test("a caption that a person wrote is marked, until a model writes it again", () => {
+  const edited = (by) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "de", text: "x", by });
+  assert.equal(only(after(source("a", 1), final({}), edited("human"))).captions.de.edited, true);
+  assert.equal(only(after(source("a", 1), edited("human"), edited("mt"))).captions.de.edited, undefined);
+});
+
+test("a caption that lacks a term of the glossary is marked", () => {
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "glossary"] }))).captions.de.termMissing, true);
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.termMissing, undefined);
+});
+
+test("a line that the gateway refuses is not shown any longer, unless a part of it was taken", () => {
+  const say = { type: "say", id: "b", text: "\u200b", lang: "en", final: true };
+  const error = { type: "error", code: "empty_text", fatal: false, retry: false, id: "b", msg: "The text is empty." };
+  assert.deepEqual(inRoomOrder(after(source("a", 1), say, error)).map(({ id }) => id), ["a"]);
+  assert.equal(inRoomOrder(after(say, { ...error, code: "busy", retry: true })).length, 1);
+  assert.equal(inRoomOrder(after(say, { type: "ack", id: "b", rev: 1, ord: 1 }, error)).length, 1);
+});
+
+test("what this page says has the name of its speaker at once", () => {
+  const say = { type: "say", id: "a", text: "we", lang: "en", final: false };
+  assert.equal(only(after({ ...say, speaker: "Ann" }, say)).speaker, "Ann");
+});
+
+test("what was taken back is gone, said to its end or not", () => {
+  const retracted = { type: "retracted", seq: 10, id: "a", ord: 1 };
+  const ended = after(source("a", 1), final({}), source("b", 2), retracted);
+  assert.deepEqual(inRoomOrder(ended).map(({ id }) => id), ["b"]);
+  assert.ok(!JSON.stringify([...ended.utterances.values()]).includes("hallo"), "nothing is kept");
+  const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
+  const cancelled = { type: "cancelled", seq: 9, id: "a", rev: 1, was: "running" };
+  assert.deepEqual(inRoomOrder(after(say, delta({ draft: "hal" }), cancelled, retracted, say)), []);
+});
+
+test("each part of a long utterance stands by itself, and has what was said since the one before", () => {
+  const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
+  const ack = (ord) => ({ type: "ack", id: "a", rev: 1, ord });
+  const state = after(say("one two"), ack(1), say("one two three"), ack(1), source("a", 1, "one two"),
+    say("one two three four"), ack(2), source("b", 3), delta({ id: "a.2", draft: "drei" }));
+  const parts = inRoomOrder(state).map(({ id, ord, text, final }) => [id, ord, text, final]);
+  assert.deepEqual(parts, [["a", 1, "one two", true], ["a.2", 2, "three four", false],
+                           ["b", 3, "hello", true]]);
+  const changed = reduce(state, say("One, two three four"));
+  assert.equal(changed.utterances.get("1/a.2").text, "", "what belongs to it cannot be told");
+});
+
+test("what is said behind a part that was taken back is not shown before the server tells it", () => {
+  const say = { type: "say", id: "a", text: "one two three", lang: "en", final: false };
+  const state = after(source("a", 1, "one two"), { type: "retracted", seq: 9, id: "a", ord: 1 }, say);
+  assert.deepEqual(inRoomOrder(state).map(({ id, text }) => [id, text]), [["a.2", ""]]);
+});
+
+test("events nobody knows yet change nothing", () => {
+  const state = after(source("a", 1));
+  for (const type of ["tick", "stats", "presence", "error"]) {
+    assert.equal(reduce(state, { type }), state);
+  }
+});
+
+test("the state before an event is never changed", () => {
+  let state = frozen(EMPTY_STATE);
+  const events = [
+    WELCOME, source("a", 1), delta({ add: "hal", draft: "lo" }), final({}), source("b", 2),
+    delta({ id: "b", add: "x" }), { type: "cancelled", seq: 4, id: "b", rev: 1, was: "running" },
+  ];
+  for (const event of events) {
+    const copy = new Map(state.utterances);
+    const next = frozen(reduce(state, event));
+    assert.deepEqual(state.utterances, copy);
+    state = next;
+  }
+});
+
+test("an utterance that did not change stays the same object, so its row is not drawn again", () => {
+  const before = after(source("a", 1), source("b", 2));
+  const next = reduce(before, delta({ id: "b", add: "x" }));
+  assert.equal(next.utterances.get("1/a"), before.utterances.get("1/a"));
+});
+
+test("the oldest utterances are forgotten", () => {
+  const events = Array.from({ length: MAX_UTTERANCES + 3 }, (_, i) => source(`u${i}`, i + 1));
+  const utterances = inRoomOrder(after(...events));
+  assert.equal(utterances.length, MAX_UTTERANCES);
+  assert.equal(utterances[0].id, "u3");
+});

@@ -1,0 +1,87 @@
+// The demo meeting: what is said when, by whom.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { dueBefore, readScript, timeline } from "../../web_demo/playback/demo-script.js";
+import { Player } from "../../web_demo/playback/player.js";
+
+const file = (lang) => readFileSync(new URL(`../../web_demo/meeting/${lang}.txt`, import.meta.url), "utf8");
+const LANGUAGES = ["en", "de", "fr", "es", "ja", "zh"];
+
+test("the meeting has a hundred lines in each of six languages, of five people", () => {
+  for (const lang of LANGUAGES) {
+    const lines = readScript(file(lang));
+    assert.equal(lines.length, 100, lang);
+    assert.equal(new Set(lines.map(({ speaker }) => speaker)).size, 5);
+    assert.ok(lines.every(({ text, speaker }) => text && speaker));
+  }
+});
+
+test("the same person says the same line in every language", () => {
+  const [first, ...others] = LANGUAGES.map((lang) => readScript(file(lang)).map(({ speaker }) => speaker));
+  for (const other of others) assert.deepEqual(other, first);
+});
+
+test("a line grows word by word, and ends as it is written", () => {
+  const said = timeline([{ speaker: "A", text: "Yes, loud and clear." }], "en");
+  assert.deepEqual(said.map(({ text }) => text), ["Yes", "Yes, loud", "Yes, loud and", "Yes, loud and clear."]);
+  assert.deepEqual(said.map(({ final }) => final), [false, false, false, true]);
+});
+
+test("a script without spaces grows by characters, and none is cut in two", () => {
+  const texts = timeline([{ speaker: "A", text: "能，听得很清楚👍。" }], "zh").map(({ text }) => text);
+  assert.equal(texts.at(-1), "能，听得很清楚👍。");
+  assert.ok(texts.every((text) => texts.at(-1).startsWith(text) && text.isWellFormed()));
+  assert.ok(texts.length > 3);
+});
+
+test("time only goes on, and a meeting takes five minutes or so", () => {
+  for (const lang of LANGUAGES) {
+    const said = timeline(readScript(file(lang)), lang);
+    assert.ok(said.every(({ at }, i) => !i || at > said[i - 1].at), lang);
+    assert.ok(said.at(-1).at > 240 && said.at(-1).at < 480, `${lang} ${said.at(-1).at}`);
+    assert.equal(said.filter(({ final }) => final).length, 100);
+  }
+});
+
+test("what is due is what has passed", () => {
+  const said = [{ at: 1 }, { at: 2 }, { at: 3 }];
+  assert.deepEqual([dueBefore(said, 0, 0.5), dueBefore(said, 0, 2), dueBefore(said, 2, 9)], [0, 2, 3]);
+});
+
+test("a player that wakes up late leaves out what is outdated, and no line", () => {
+  let now = 0;
+  const told = [];
+  const player = new Player(timeline([{ speaker: "A", text: "one two three" }, { speaker: "A", text: "four five" }], "en"), {
+    say: ({ text, final }) => told.push([text, final]),
+    onProgress: () => {},
+    now: () => now,
+  });
+  player.play();
+  assert.deepEqual(told, []);
+  now = 60;
+  player.setSpeed(2);
+  assert.deepEqual(told, [["one two three", true], ["four five", true]]);
+  assert.equal(player.isPlaying, false);
+});
+
+test("a player waits with what could not be said", () => {
+  let now = 0;
+  let open = false;
+  const told = [];
+  const player = new Player([{ at: 1, line: 0, text: "one", final: true }], {
+    say: ({ text }) => open && told.push(text),
+    onProgress: () => {},
+    now: () => now,
+  });
+  player.play();
+  now = 5;
+  player.setSpeed(1);
+  assert.deepEqual([told, player.isPlaying], [[], true]);
+  open = true;
+  now = 6;
+  player.setSpeed(1);
+  assert.deepEqual([told, player.isPlaying], [["one"], false]);
+});

@@ -1,0 +1,220 @@
+// The demo page's connection: sockets that break, and one after the other. Sockets and time are made up.
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+
+const sockets = [];
+const listeners = {};
+
+class Socket {
+  static OPEN = 1;
+  readyState = 0;
+  sent = [];
+  constructor(url) {
+    this.url = new URL(url);
+    sockets.push(this);
+  }
+  send(frame) {
+    this.sent.push(JSON.parse(frame));
+  }
+  close() {
+    this.closed = true;
+  }
+  welcome(fields = {}) {
+    this.readyState = 1;
+    this.say({ type: "welcome", resume: "t", epoch: "e", seq: 0, ...fields });
+  }
+  say(event) {
+    this.onmessage({ data: JSON.stringify(event) });
+  }
+  end(code, reason = "") {
+    this.readyState = 3;
+    this.onclose({ code, reason });
+  }
+}
+
+globalThis.WebSocket = Socket;
+globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
+globalThis.document = { hidden: false, addEventListener };
+
+const { WebSocketConnection } = await import("../../web_demo/connection/websocket.js");
+
+const RESUMED = { resumed: { ok: true, replayed: 0 } };
+const say = (id, final = true) => ({ type: "say", id, text: id, final });
+const source = (seq, id) => ({ type: "source", seq, id, ord: seq });
+
+let events, states, connection;
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  mock.method(Math, "random", () => 1);
+  sockets.length = 0;
+  events = [];
+  states = [];
+  connection = new WebSocketConnection(() => "ws://here/v1/ws?room=r", {
+    onEvent: (event) => events.push(event),
+    onState: (...state) => states.push(state),
+  });
+  connection.open();
+});
+afterEach(() => mock.reset());
+
+const ids = () => events.filter(({ seq }) => seq).map(({ id }) => id);
+const said = (socket) => socket.sent.map(({ id, rev }) => [id, rev]);
+
+test("a socket that breaks is opened again, and says how far it had come", () => {
+  sockets[0].welcome();
+  sockets[0].say(source(1, "x"));
+  sockets[0].end(1006);
+  assert.deepEqual(states, [["connecting"], ["open"], ["waiting", 0.25]]);
+  mock.timers.tick(250);
+  const { searchParams } = sockets[1].url;
+  assert.deepEqual(["room", "resume", "epoch", "seq"].map((name) => searchParams.get(name)),
+                   ["r", "t", "e", "1"]);
+  sockets[1].welcome(RESUMED);
+  sockets[1].say(source(1, "x"));
+  sockets[1].say(source(2, "y"));
+  assert.deepEqual(ids(), ["x", "y"], "each event comes once");
+});
+
+test("waits grow until a connection has lasted", () => {
+  for (const seconds of [0.25, 0.5, 1]) {
+    sockets.at(-1).end(1006);
+    assert.deepEqual(states.at(-1), ["waiting", seconds]);
+    mock.timers.tick(seconds * 1000);
+  }
+  sockets.at(-1).welcome();
+  mock.timers.tick(5000);
+  sockets.at(-1).end(4008);
+  assert.deepEqual(states.at(-1), ["waiting", 0.25]);
+});
+
+test("what is said while there is no connection, or may be lost with it, is said on the next one", () => {
+  assert.equal(connection.send(say("early")), true);
+  sockets[0].welcome();
+  connection.send(say("a"));
+  connection.send(say("b", false));
+  sockets[0].say({ type: "ack", id: "early", rev: 1, ord: 1 });
+  sockets[0].say(source(1, "early"));
+  assert.deepEqual(said(sockets[0]), [["early", 1], ["a", 1], ["b", 1]]);
+  sockets[0].end(1006);
+  connection.send(say("b"));
+  assert.equal(connection.send({ type: "want", langs: [] }), false, "the next address has it");
+  mock.timers.tick(250);
+  sockets[1].welcome(RESUMED);
+  assert.deepEqual(said(sockets[1]), [["a", 1], ["b", 2]]);
+  connection.send({ type: "cancel", id: "b" });
+  sockets[1].end(1006);
+  mock.timers.tick(500);
+  sockets.at(-1).welcome(RESUMED);
+  assert.deepEqual(said(sockets.at(-1)), [["a", 1]]);
+});
+
+test("what a busy gateway refuses is said again, and the page hears nothing of it", () => {
+  sockets[0].welcome();
+  connection.send(say("a"));
+  const busy = { type: "error", code: "busy", retry: true, retry_ms: 400 };
+  sockets[0].say({ ...busy, id: "a" });
+  sockets[0].say({ ...busy, id: "unknown" });
+  mock.timers.tick(400);
+  assert.deepEqual(said(sockets[0]), [["a", 1], ["a", 1]]);
+  assert.deepEqual(events.filter(({ type }) => type === "error").map(({ id }) => id), ["unknown"]);
+});
+
+test("before a planned restart the next socket is opened first, then the old one is left", () => {
+  sockets[0].welcome();
+  connection.send(say("growing", false));
+  sockets[0].say({ type: "ack", id: "growing", rev: 1, ord: 1 });
+  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  connection.send(say("growing"));
+  connection.send(say("new"));
+  assert.deepEqual(said(sockets[0]), [["growing", 1], ["growing", 2]], "nothing new is taken");
+  mock.timers.tick(250);
+  sockets[0].say({ type: "ack", id: "growing", rev: 2, ord: 1 });
+  sockets[0].say(source(1, "growing"));
+  sockets[1].welcome(RESUMED);
+  sockets[0].say(source(2, "z")); // the next one has it too
+  sockets[1].say(source(1, "growing"));
+  sockets[1].say(source(2, "z"));
+  assert.deepEqual(said(sockets[1]), [["new", 1]]);
+  assert.deepEqual(ids(), ["growing", "z"]);
+  sockets[0].end(4001);
+  assert.deepEqual(states.map(([name]) => name), ["connecting", "open", "open"]);
+});
+
+test("where the next process knows nothing of the room, the old socket is read to its end", () => {
+  sockets[0].welcome();
+  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  mock.timers.tick(250);
+  sockets[1].welcome({ epoch: "f", resumed: { ok: false, replayed: 0 } });
+  sockets[1].say(source(1, "new"));
+  sockets[0].say(source(1, "old"));
+  sockets[0].end(4001);
+  assert.deepEqual(ids(), ["old", "new"]);
+});
+
+test("a restart without a successor is tried for until there is one", () => {
+  sockets[0].welcome();
+  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  mock.timers.tick(250);
+  sockets[1].end(4001);
+  sockets[0].end(4001);
+  assert.deepEqual(states.at(-1)[0], "waiting");
+  mock.timers.tick(1000);
+  sockets.at(-1).welcome();
+  assert.deepEqual(states.at(-1), ["open"]);
+});
+
+test("a room that has ended, or one's own place taken from elsewhere, is the end", () => {
+  sockets[0].welcome();
+  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  mock.timers.tick(250);
+  sockets[0].end(4410, "The room has ended.");
+  assert.deepEqual(states.at(-1), ["closed", "The room has ended."]);
+  assert.equal(sockets[1].closed, true);
+  mock.timers.tick(60_000);
+  assert.equal(sockets.length, 2);
+});
+
+test("a token that is good no more is given up before the connection is", () => {
+  sockets[0].welcome();
+  sockets[0].end(1006);
+  mock.timers.tick(250);
+  sockets[1].end(4401);
+  mock.timers.tick(1000);
+  assert.equal(sockets[2].url.searchParams.has("resume"), false);
+  sockets[2].end(4401);
+  assert.deepEqual(states.at(-1), ["closed", "code 4401"]);
+});
+
+test("a line without a tick for long is dead", () => {
+  sockets[0].welcome();
+  mock.timers.tick(30_000);
+  sockets[0].say({ type: "tick", seq: 0 });
+  mock.timers.tick(37_000);
+  assert.equal(states.at(-1)[0], "open");
+  mock.timers.tick(1000);
+  assert.equal(states.at(-1)[0], "waiting");
+  assert.equal(sockets[0].closed, true);
+});
+
+test("a page that wakes up, or a network that returns, does not wait", () => {
+  for (const name of ["online", "pageshow", "visibilitychange"]) {
+    sockets.at(-1).welcome();
+    sockets.at(-1).end(1006);
+    const before = sockets.length;
+    listeners[name]();
+    assert.equal(sockets.length, before + 1, name);
+  }
+});
+
+test("who leaves does not come back", () => {
+  sockets[0].welcome();
+  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  mock.timers.tick(250);
+  connection.close();
+  assert.deepEqual(sockets.map(({ closed }) => closed), [true, true]);
+  sockets[0].end(1000);
+  mock.timers.tick(600_000);
+  assert.equal(sockets.length, 2);
+  assert.deepEqual(states.at(-1), ["closed", "you left"]);
+});

@@ -1,0 +1,143 @@
+// The actions on a caption: show its original, correct it, delete it.
+//
+// Owns: one toolbar for all rows, which moves to the row with the pointer or the focus; the editor; the keys
+// that move among the rows.
+// Must not know: sockets.
+
+import { element, iconButton } from "../page/dom.js";
+import { inLanguage, nameOf } from "../page/languages.js";
+import { isOwnId } from "../speech/utterance-ids.js";
+
+/** The toolbar of the row that has the pointer or the focus. */
+export class CaptionActions {
+  #list = document.querySelector("#utterances");
+  #reader = document.querySelector("#reader");
+  #toolbar = element("div", "caption-actions");
+  #original = iconButton("original", "Show the original");
+  #correct = iconButton("edit", "Correct");
+  #delete = iconButton("delete", "Delete");
+  #captions;
+  #autoscroll;
+  #role;
+  #send;
+  #row = null;
+  #editor = null; // { row, close }
+
+  /**
+   * @param {CaptionList} captions
+   * @param {AutoScroll} autoscroll paused while a caption is edited
+   * @param {() => string} options.role returns the role of this page
+   * @param {(message: object) => boolean} options.send sends an `edit` or a `retract`
+   */
+  constructor(captions, autoscroll, { role, send }) {
+    this.#captions = captions;
+    this.#autoscroll = autoscroll;
+    this.#role = role;
+    this.#send = send;
+    this.#toolbar.setAttribute("role", "toolbar");
+    this.#toolbar.setAttribute("aria-label", "Actions on this caption");
+    this.#toolbar.append(this.#original, this.#correct, this.#delete);
+    this.#original.addEventListener("click", () => this.#row.toggleAttribute("data-original-shown"));
+    this.#correct.addEventListener("click", () => this.#edit());
+    this.#delete.addEventListener("click", () => {
+      const { id } = this.#captions.utteranceAt(this.#row) ?? {};
+      if (id) this.#send({ type: "retract", id });
+      this.#reader.focus(); // the row is about to disappear
+    });
+    this.#list.addEventListener("pointerover", ({ target }) => this.#moveTo(target.closest(".row")));
+    this.#list.addEventListener("focusin", ({ target }) => this.#moveTo(target.closest(".row")));
+    this.#list.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.#moveTo(null); // a finger leaves at once; the next tap moves the toolbar
+    });
+    this.#reader.addEventListener("keydown", (event) => this.#onKey(event));
+  }
+
+  /** Move the toolbar to `row`; with null, to the row that has the focus. */
+  #moveTo(row) {
+    const target = row ?? (this.#list.contains(document.activeElement) ? this.#row : null);
+    const utterance = target && this.#captions.utteranceAt(target);
+    if (!utterance || target === this.#editor?.row) return this.#toolbar.remove();
+    const permitted = this.#role() === "moderate" || (this.#role() === "speak" && isOwnId(utterance.id));
+    this.#correct.hidden = this.#delete.hidden = !permitted || !utterance.final;
+    this.#original.hidden = this.#list.dataset.original !== "hidden" || !utterance.text;
+    if ([...this.#toolbar.children].every(({ hidden }) => hidden)) return this.#toolbar.remove();
+    if (this.#row !== target || this.#toolbar.parentNode !== target) {
+      this.#row = target;
+      target.append(this.#toolbar);
+    }
+  }
+
+  /** Handle keys: Enter goes into the captions, arrows go from one to the next, Escape goes back. */
+  #onKey(event) {
+    const row = event.target.closest(".row");
+    if (event.target === this.#reader && event.key === "Enter") this.#list.lastElementChild?.focus();
+    else if (event.target === row && event.key === "ArrowUp") row.previousElementSibling?.focus();
+    else if (event.target === row && event.key === "ArrowDown") row.nextElementSibling?.focus();
+    else if (row && event.key === "Escape" && !this.#editor) this.#reader.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  /** Replace the texts of a row by fields. Enter sends what was changed. */
+  #edit() {
+    this.#editor?.close();
+    const row = this.#row;
+    const utterance = this.#captions.utteranceAt(row);
+    const form = element("form", "editor");
+    const texts = new Map([[utterance.lang, utterance.text]]);
+    for (const { dataset } of row.querySelectorAll(".caption")) {
+      const caption = utterance.captions[dataset.lang];
+      if (caption && !texts.has(dataset.lang)) texts.set(dataset.lang, caption.stable);
+    }
+    for (const [lang, text] of texts) form.append(editorField(lang, text, lang === utterance.lang));
+    const save = element("button", "button primary", "Save");
+    const cancel = element("button", "button", "Cancel");
+    cancel.type = "button";
+    const buttons = element("div", "buttons");
+    buttons.append(cancel, save);
+    form.append(buttons);
+    const close = () => {
+      form.remove();
+      row.removeAttribute("data-editing");
+      this.#editor = null;
+      this.#autoscroll.resume();
+      row.focus();
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      for (const { value, dataset } of form.querySelectorAll("textarea")) {
+        const text = value.trim();
+        if (text && text !== texts.get(dataset.lang)) {
+          this.#send({ type: "edit", id: utterance.id, lang: dataset.lang, text });
+        }
+      }
+      close();
+    });
+    form.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") close();
+      else if (event.key === "Enter" && !event.isComposing) form.requestSubmit(); // an input method uses Enter itself
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    cancel.addEventListener("click", close);
+    this.#editor = { row, close };
+    this.#autoscroll.pause();
+    this.#toolbar.remove();
+    row.dataset.editing = "";
+    row.append(form);
+    form.querySelector("textarea:not([data-original])")?.focus({ preventScroll: true });
+    form.scrollIntoView({ block: "nearest" });
+  }
+}
+
+function editorField(lang, text, original) {
+  const label = element("label", "", original ? `${nameOf(lang)} (original)` : nameOf(lang));
+  const area = inLanguage(element("textarea", "field"), lang);
+  area.value = text;
+  area.rows = 1 + Math.floor(text.length / 60); // where the style sheet cannot size it by its content
+  area.dataset.lang = lang;
+  area.toggleAttribute("data-original", original);
+  label.append(area);
+  return label;
+}

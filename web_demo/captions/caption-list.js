@@ -1,0 +1,105 @@
+// The list of captions on the page.
+//
+// Owns: the rows, the speakers' colours, the announcements for screen readers.
+// Must not know: sockets.
+
+import { element } from "../page/dom.js";
+import { inLanguage } from "../page/languages.js";
+import { CaptionRow } from "./caption-row.js";
+import { inRoomOrder } from "./caption-state.js";
+
+const MAX_ANNOUNCEMENTS = 5; // finished captions kept for screen readers
+const HUES = [264, 25, 155, 320, 75, 205, 350, 115]; // degrees; speakers get them in the order in which they come
+
+/** The rows of all captions, one per utterance. */
+export class CaptionList {
+  #list = document.querySelector("#utterances");
+  #announcements = document.querySelector("#announcements");
+  #rows = new Map(); // key of the utterance -> CaptionRow
+  #languages = [];
+  #hues = new Map(); // speaker -> hue
+  #autoscroll;
+
+  /** @param {AutoScroll} autoscroll told when the list grows or is laid out again */
+  constructor(autoscroll) {
+    this.#autoscroll = autoscroll;
+    let width = 0;
+    new ResizeObserver(([{ contentRect }]) => {
+      if (contentRect.width !== width) this.releaseHeights();
+      width = contentRect.width;
+    }).observe(this.#list);
+  }
+
+  /**
+   * Show the captions. Rows whose utterance is the same object are not touched.
+   * @param {object} state of caption-state.js
+   * @param {string[]} languages tags of the columns, from left to right
+   */
+  render(state, languages) {
+    const utterances = inRoomOrder(state);
+    const changed = [];
+    let added = 0;
+    if (this.#languages.join() !== languages.join()) {
+      this.#languages = [...languages];
+      this.#rows.clear();
+      this.#list.replaceChildren();
+      this.#autoscroll.onRelayout();
+    }
+    if (this.#rows.size > 0) this.#removeRowsExcept(new Set(utterances.map(({ key }) => key)));
+    let place = this.#list.firstElementChild;
+    let previous;
+    for (const utterance of utterances) {
+      let row = this.#rows.get(utterance.key);
+      if (!row) {
+        row = new CaptionRow(utterance.key, languages);
+        this.#rows.set(utterance.key, row);
+        added++;
+      }
+      const newSpeaker = !previous || utterance.speaker !== previous.speaker;
+      if (row.utterance !== utterance) {
+        row.update(utterance, this.#hueOf(utterance.speaker), newSpeaker);
+        changed.push(row);
+      }
+      if (row.node === place) place = place.nextElementSibling;
+      else this.#list.insertBefore(row.node, place);
+      previous = utterance;
+    }
+    // All heights are read before any is written: the browser computes the layout once.
+    const growing = changed.filter((row) => row.growing);
+    const heights = growing.map((row) => row.measureHeight());
+    growing.forEach((row, i) => row.reserveHeight(heights[i]));
+    if (changed.length) this.#autoscroll.onGrowth(added);
+  }
+
+  /** Drop the reserved heights of all rows, because the size of text or columns changed. */
+  releaseHeights() {
+    for (const row of this.#rows.values()) row.releaseHeight();
+    this.#autoscroll.onRelayout();
+  }
+
+  /** Return the utterance whose row contains `node`. */
+  utteranceAt(node) {
+    return this.#rows.get(node.closest?.(".row")?.dataset.key)?.utterance;
+  }
+
+  /** Have screen readers read a finished caption: once and whole, not word by word. */
+  announce(text, lang) {
+    this.#announcements.append(inLanguage(element("p", "", text), lang));
+    while (this.#announcements.children.length > MAX_ANNOUNCEMENTS) this.#announcements.firstElementChild.remove();
+  }
+
+  #removeRowsExcept(keys) {
+    for (const [key, { node }] of this.#rows) {
+      if (!keys.has(key)) {
+        node.remove();
+        this.#rows.delete(key);
+      }
+    }
+  }
+
+  #hueOf(speaker) {
+    if (!speaker) return 0;
+    if (!this.#hues.has(speaker)) this.#hues.set(speaker, HUES[this.#hues.size % HUES.length]);
+    return this.#hues.get(speaker);
+  }
+}

@@ -1,0 +1,145 @@
+// The row of one utterance: its speaker, the original, and a caption for each language.
+//
+// Owns: the elements of a row. They are not rebuilt while a caption grows: text is appended to existing
+// text nodes, so the browser lays out one line, a selection survives, and earlier lines keep their breaks.
+// Texts only ever become text nodes, never markup.
+// Must not know: sockets, other rows.
+
+import { element } from "../page/dom.js";
+import { inLanguage } from "../page/languages.js";
+
+const FAILURES = {
+  busy: "the gateway is too busy",
+  engine_unavailable: "the translator is not available",
+  pair_unsupported: "these two languages cannot be translated into each other",
+  rejected: "the translator gave no usable result",
+  timeout: "the translator took too long",
+};
+const NOTES = {
+  failed: (code) => `Not translated: ${FAILURES[code] ?? "something went wrong"}`,
+  cancelled: () => "Stopped",
+  interrupted: () => "Not finished: the connection was lost",
+};
+const TERM_MISSING = "A glossary term was not used"; // shown to speakers only
+
+/** A row of the caption list. */
+export class CaptionRow {
+  node = element("li", "row");
+  utterance = null;
+  #speaker = element("div", "speaker");
+  #speakerName = element("span");
+  #source = element("p", "source");
+  #sourceText = document.createTextNode("");
+  #captions = new Map(); // language tag -> Caption
+  #height = 0;
+
+  /**
+   * @param {string} key key of the utterance
+   * @param {string[]} languages tags of the columns
+   */
+  constructor(key, languages) {
+    this.node.dataset.key = key;
+    this.node.tabIndex = -1;
+    this.#speaker.append(this.#speakerName);
+    this.#speakerName.dir = "auto";
+    this.#source.append(this.#sourceText);
+    this.node.append(this.#speaker, this.#source);
+    for (const lang of languages) {
+      const caption = new Caption(lang);
+      this.#captions.set(lang, caption);
+      this.node.append(caption.node);
+    }
+  }
+
+  /**
+   * Show the utterance as it is now.
+   * @param {object} utterance
+   * @param {number} hue colour of the speaker, in degrees
+   * @param {boolean} newSpeaker whether the speaker differs from the one before, or is not known yet.
+   *   A row that has reserved room for a name keeps it.
+   */
+  update(utterance, hue, newSpeaker) {
+    this.utterance = utterance;
+    if (newSpeaker) this.node.dataset.newSpeaker = "";
+    const name = this.#speakerName.firstChild ?? this.#speakerName.appendChild(document.createTextNode(""));
+    setText(name, utterance.speaker ?? "");
+    if (utterance.speaker) this.#speaker.style.setProperty("--hue", hue);
+    inLanguage(this.#source, utterance.lang);
+    setText(this.#sourceText, utterance.text);
+    this.#source.hidden = !utterance.text || this.#captions.has(utterance.lang);
+    this.#source.toggleAttribute("data-growing", !utterance.final);
+    for (const caption of this.#captions.values()) caption.update(utterance);
+    this.node.toggleAttribute("data-growing", this.growing); // only other rows may be left undrawn out of sight
+  }
+
+  /** Whether a caption of the row still grows. */
+  get growing() {
+    return [...this.#captions.values()].some((caption) => caption.growing);
+  }
+
+  /** Return the height in pixels. Read it of all rows before `reserveHeight` is called on any. */
+  measureHeight() {
+    return this.node.offsetHeight;
+  }
+
+  /** Keep the row at least `height` pixels high: a text that becomes shorter must not move the rows below. */
+  reserveHeight(height) {
+    if (height > this.#height) {
+      this.#height = height;
+      this.node.style.minHeight = `${height}px`;
+    }
+  }
+
+  /** Drop the reserved height, because the page was laid out again. */
+  releaseHeight() {
+    this.#height = 0;
+    this.node.style.minHeight = "";
+  }
+}
+
+/** The caption of one language in a row. */
+class Caption {
+  node = element("p", "caption");
+  growing = false;
+  #lang;
+  #stable = element("span", "stable").appendChild(document.createTextNode(""));
+  #draft = element("span", "draft").appendChild(document.createTextNode(""));
+  #notes = "";
+
+  constructor(lang) {
+    this.#lang = lang;
+    this.node.dataset.lang = lang; // style sheets show it on telephones
+    this.node.append(this.#stable.parentNode, this.#draft.parentNode);
+  }
+
+  update(utterance) {
+    const caption = utterance.captions[this.#lang];
+    const status = caption?.status ?? (utterance.interrupted ? "interrupted" : "growing");
+    this.growing = status === "growing";
+    // Without a translation the reader gets the original, with a note that says why.
+    const untranslated = status === "failed" || (status === "interrupted" && !caption?.stable);
+    inLanguage(this.node, untranslated ? utterance.lang : this.#lang);
+    setText(this.#stable, untranslated ? utterance.text : caption?.stable ?? "");
+    setText(this.#draft, untranslated ? "" : caption?.draft ?? "");
+    const empty = !this.#stable.length && !this.#draft.length;
+    this.node.dataset.status = this.growing && empty ? "waiting" : status;
+    this.#showNotes([
+      NOTES[status]?.(caption?.code), caption?.edited && "Edited", caption?.termMissing && TERM_MISSING,
+    ].filter(Boolean));
+  }
+
+  #showNotes(notes) {
+    if (notes.join() === this.#notes) return;
+    this.#notes = notes.join();
+    for (const old of this.node.querySelectorAll(".tag")) old.remove();
+    this.node.append(...notes.map((note) => inLanguage(element("span", note === TERM_MISSING ? "tag term" : "tag", note), "en")));
+  }
+}
+
+/** Change a text node; append if the text only grew, because that keeps the layout of earlier lines. */
+function setText(node, text) {
+  const before = node.data;
+  if (before === text) return;
+  if (text.startsWith(before)) node.appendData(text.slice(before.length));
+  else node.data = text;
+}

@@ -1,0 +1,93 @@
+// The heads of the columns: the one to three languages that this page reads.
+//
+// Owns: which languages are read, and their menus.
+// Must not know: sockets, captions.
+
+import { element, iconButton } from "../page/dom.js";
+import { direction, fillMenu, inLanguage, nameOf } from "../page/languages.js";
+
+const MAX_COLUMNS = 3;
+
+/** The languages of the columns. */
+export class LanguageColumns {
+  languages;
+  #node;
+  #onChange;
+  #offered = [];
+
+  /**
+   * @param {HTMLElement} node receives the heads
+   * @param {string[]} languages tags to begin with
+   * @param {(languages: string[]) => void} onChange called when somebody chooses other languages
+   */
+  constructor(node, languages, onChange) {
+    this.#node = node;
+    this.#onChange = onChange;
+    this.languages = languages;
+  }
+
+  /** Set the languages that the gateway translates into. Chosen ones that it does not offer are dropped. */
+  offer(tags) {
+    this.#offered = tags.map((tag) => ({ tag, endonym: nameOf(tag) }));
+    const languages = this.languages.filter((tag) => tags.includes(tag));
+    if (!languages.length) languages.push(...tags.filter((tag) => !tag.startsWith("en")).slice(0, 2));
+    this.#set(languages.length ? languages : tags.slice(0, 1));
+  }
+
+  /** Tags that the gateway translates into. */
+  get offered() {
+    return this.#offered.map(({ tag }) => tag);
+  }
+
+  /** Read these languages, in columns from left to right. */
+  choose(languages) {
+    this.#set(languages);
+    this.#onChange(this.languages);
+  }
+
+  #set(languages) {
+    this.languages = languages;
+    document.body.dataset.columns = languages.length;
+    document.body.style.setProperty("--columns", languages.length);
+    this.#render();
+  }
+
+  #render() {
+    const label = element("p", "column-label", this.languages.length > 1 ? "Languages" : "Language");
+    const heads = this.languages.map((tag, i) => this.#head(tag, i));
+    const free = this.#offered.find(({ tag }) => !this.languages.includes(tag));
+    if (free && this.languages.length < MAX_COLUMNS) {
+      const add = iconButton("plus", "Add a language");
+      add.addEventListener("click", () => {
+        this.choose([...this.languages, free.tag]);
+        this.#node.querySelector(".column-head:last-child select").focus();
+      });
+      heads.at(-1)?.append(add);
+    }
+    this.#node.replaceChildren(label, ...heads);
+  }
+
+  #head(tag, i) {
+    const head = element("div", "column-head");
+    head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
+    const menu = element("select");
+    menu.setAttribute("aria-label", `Language of column ${i + 1}`);
+    fillMenu(menu, this.#offered, tag);
+    inLanguage(menu, tag);
+    menu.addEventListener("change", () => {
+      const languages = [...this.languages];
+      const other = languages.indexOf(menu.value);
+      if (other >= 0) languages[other] = tag; // another column has this language: the two change places
+      languages[i] = menu.value;
+      this.choose(languages);
+      this.#node.querySelectorAll("select")[i].focus();
+    });
+    head.append(menu);
+    if (this.languages.length > 1) {
+      const remove = iconButton("close", `Remove ${nameOf(tag)}`);
+      remove.addEventListener("click", () => this.choose(this.languages.filter((other) => other !== tag)));
+      head.append(remove);
+    }
+    return head;
+  }
+}

@@ -1,0 +1,30 @@
+// Elements that all parts of the page are made of. Owns: how elements, icons and icon buttons are created.
+
+/** Create an element with a class and a text. */
+export function element(name, className = "", text = "") {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.textContent = text;
+  return node;
+}
+
+/** Create an icon of icons.svg; screen readers ignore it. */
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", `icons.svg#${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/** Create a square button with an icon; `label` is its tooltip and its name for screen readers. */
+export function iconButton(name, label) {
+  const button = element("button", "button plain icon");
+  button.type = "button";
+  button.title = label;
+  button.setAttribute("aria-label", label);
+  button.append(icon(name));
+  return button;
+}

@@ -1,0 +1,173 @@
+// The Moderation panel: the topic of the meeting, its glossary, its transcripts, its end.
+//
+// Owns: the panel. It sends a `set` through its caller; transcripts and the end use the gateway's HTTP.
+// Must not know: sockets, captions.
+
+import { element, iconButton } from "../page/dom.js";
+import { fillMenu, nameOf } from "../page/languages.js";
+import { lengthOf } from "../speech/split-text.js";
+
+const MAX_CONTEXT = 4000; // characters; these three are limits of the gateway
+const MAX_TERM = 200; // characters
+const MAX_TERMS = 500;
+const SAVE_REF = "meeting-settings"; // identifies the answer to this panel's `set`
+const FORMATS = ["vtt", "srt", "txt", "json"];
+const CONFIRM_MS = 6000; // time in which the end of a meeting must be confirmed
+
+/** The Moderation panel. */
+export class ModerationPanel {
+  section = document.querySelector("#moderation-panel");
+  #terms = document.querySelector("#terms");
+  #context = document.querySelector("#context");
+  #saveStatus = document.querySelector("#save-status");
+  #transcriptLanguage = document.querySelector("#transcript-lang");
+  #problem = document.querySelector("#transcript-problem");
+  #settings;
+  #key;
+  #send;
+
+  /**
+   * @param {{room: string, http: URL}} settings
+   * @param {AccessKey} options.key
+   * @param {(message: object) => boolean} options.send sends a `set`; false if it is lost
+   */
+  constructor(settings, { key, send }) {
+    this.#settings = settings;
+    this.#key = key;
+    this.#send = send;
+    this.#render(this.#stored);
+    document.querySelector("#add-term").addEventListener("click", () => this.#addTerm().focus());
+    document.querySelector("#meeting-settings").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#save();
+    });
+    document.querySelector("#meeting-settings").addEventListener("input", () => this.#showSaveStatus(""));
+    const formats = document.querySelector("#formats");
+    for (const format of FORMATS) {
+      const button = element("button", "button", format.toUpperCase());
+      button.type = "button";
+      button.addEventListener("click", () => this.#download(format));
+      formats.append(button);
+    }
+    document.querySelector("#end").addEventListener("click", ({ currentTarget }) => this.#endMeeting(currentTarget));
+  }
+
+  /** Show settings of the meeting, which any moderator may have saved. */
+  onSettings({ context, glossary, ref }) {
+    if (context == null && glossary == null) return;
+    const settings = { ...this.#stored, ...(context != null && { context }), ...(glossary && { glossary }) };
+    sessionStorage.setItem(this.#storageKey, JSON.stringify(settings));
+    this.#render(settings);
+    const hasTerms = Object.keys(settings.glossary ?? {}).length > 0;
+    const note = hasTerms ? " The translator may not use every term; captions without one are marked." : "";
+    this.#showSaveStatus(ref === SAVE_REF ? `Saved for all captions from now on.${note}` : "");
+  }
+
+  /** Show that the gateway refused what was saved. */
+  onError({ ref, msg }) {
+    if (ref === SAVE_REF) this.#showSaveStatus(`Not saved. ${msg}`);
+  }
+
+  /** Set the languages of transcripts: the original and those that are read. */
+  offer(languages) {
+    const options = languages.map((tag) => ({ tag, endonym: nameOf(tag) }));
+    const chosen = this.#transcriptLanguage.value || languages[0];
+    fillMenu(this.#transcriptLanguage, [{ tag: "", endonym: "Original" }, ...options], chosen);
+  }
+
+  get #storageKey() {
+    return `meeting settings ${this.#settings.room}`;
+  }
+
+  get #stored() {
+    return JSON.parse(sessionStorage.getItem(this.#storageKey) ?? "{}");
+  }
+
+  /** Pairs of a term and its translation; rows without any text are left out. */
+  get #pairs() {
+    const rows = [...this.#terms.children].map((row) => [...row.querySelectorAll("input")].map(({ value }) => value.trim()));
+    return rows.filter(([term, translation]) => term || translation);
+  }
+
+  /** Why the form cannot be saved; "" if it can. */
+  get #invalid() {
+    const length = lengthOf(this.#context.value.trim());
+    const pairs = this.#pairs;
+    const long = pairs.flat().find((text) => lengthOf(text) > MAX_TERM);
+    if (length > MAX_CONTEXT) return `The topic has ${length} characters. At most ${MAX_CONTEXT} are allowed.`;
+    if (pairs.some(([term, translation]) => !term || !translation)) return "Each term needs a translation.";
+    if (long) return `“${[...long].slice(0, 20).join("")}…” is too long. A term may have ${MAX_TERM} characters.`;
+    return pairs.length > MAX_TERMS ? `There are ${pairs.length} terms. At most ${MAX_TERMS} are allowed.` : "";
+  }
+
+  #save() {
+    const problem = this.#invalid;
+    if (problem) return this.#showSaveStatus(problem);
+    const set = { type: "set", context: this.#context.value.trim(), glossary: Object.fromEntries(this.#pairs) };
+    this.#showSaveStatus(this.#send({ ...set, ref: SAVE_REF }) ? "Saving…" : "Not saved: there is no connection.");
+  }
+
+  #showSaveStatus(text) {
+    this.#saveStatus.textContent = text;
+  }
+
+  #render({ context = "", glossary = {} }) {
+    this.#context.value = context;
+    this.#terms.replaceChildren();
+    for (const pair of Object.entries(glossary)) this.#addTerm(...pair);
+    if (!this.#terms.children.length) this.#addTerm();
+  }
+
+  #addTerm(term = "", translation = "") {
+    const row = element("li", "field-row");
+    for (const [value, label] of [[term, "Term"], [translation, "Translation"]]) {
+      const input = element("input", "field");
+      input.value = value;
+      input.placeholder = label;
+      input.setAttribute("aria-label", label);
+      row.append(input);
+    }
+    const remove = iconButton("close", "Remove this term");
+    remove.addEventListener("click", () => row.remove());
+    row.append(remove);
+    this.#terms.append(row);
+    return row.firstElementChild;
+  }
+
+  async #download(format) {
+    const { value: lang } = this.#transcriptLanguage;
+    const url = new URL(`/v1/rooms/${this.#settings.room}/transcript.${format}`, this.#settings.http);
+    if (lang) url.searchParams.set("lang", lang);
+    const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
+    this.#problem.textContent = answer?.ok ? "" : await problemOf(answer);
+    if (!answer?.ok) return;
+    const anchor = element("a"); // a plain link could not send the key
+    anchor.href = URL.createObjectURL(await answer.blob());
+    anchor.download = [this.#settings.room, lang, format].filter(Boolean).join(".");
+    anchor.click();
+    URL.revokeObjectURL(anchor.href);
+  }
+
+  /** Ask for a second press of the button, then delete the room. */
+  async #endMeeting(button) {
+    if (!button.hasAttribute("data-confirming")) {
+      const label = button.textContent;
+      button.dataset.confirming = "";
+      button.textContent = "Press again to delete everything";
+      setTimeout(() => {
+        button.removeAttribute("data-confirming");
+        button.textContent = label;
+      }, CONFIRM_MS);
+      return;
+    }
+    const url = new URL(`/v1/rooms/${this.#settings.room}`, this.#settings.http);
+    const answer = await fetch(url, { method: "DELETE", headers: this.#key.headers }).catch(() => null);
+    if (!answer?.ok) this.#problem.textContent = await problemOf(answer);
+  }
+}
+
+/** Return why the gateway refused a request, in words. */
+async function problemOf(answer) {
+  const body = await answer?.json().catch(() => null);
+  return body?.error ?? "The gateway did not answer.";
+}

@@ -1,0 +1,89 @@
+// The Share dialog: links to the meeting, and a QR code for telephones.
+//
+// Owns: the links of the dialog and their code.
+// Must not know: sockets, captions.
+
+import { meetingLink } from "../connection/meeting-url.js";
+
+const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
+const COPIED_MS = 2000; // how long a button says that the link was copied
+
+/** The Share dialog. */
+export class ShareDialog {
+  #dialog = document.querySelector("#share-dialog");
+  #code = document.querySelector("#qr");
+  #readerKey = document.querySelector("#reader-key");
+  #settings;
+  #key;
+  #languages;
+  #base = location.href; // or an address of this page that other machines reach
+
+  /**
+   * @param {{room: string, gateway: URL, http: URL, elsewhere: boolean}} settings
+   * @param {AccessKey} key
+   * @param {() => string[]} languages returns the languages that this page reads
+   */
+  constructor(settings, key, languages) {
+    this.#settings = settings;
+    this.#key = key;
+    this.#languages = languages;
+    document.querySelector("#share").addEventListener("click", () => {
+      this.#readerKey.parentNode.hidden = !key.headers.authorization || key.readerKey !== "";
+      this.#code.hidden = settings.elsewhere; // the code would lead to the gateway's own page
+      this.#render();
+      this.#dialog.showModal();
+    });
+    this.#readerKey.addEventListener("change", () => this.#render());
+    this.#dialog.addEventListener("click", ({ target }) => {
+      const button = target.closest("[data-copy]");
+      if (button) copy(document.querySelector(`#link-${button.dataset.copy}`), button);
+    });
+  }
+
+  #render() {
+    const key = this.#key.readerKey || this.#readerKey.value.trim();
+    this.#renderLinks(key);
+    this.#renderCode(key);
+  }
+
+  #renderLinks(key) {
+    document.querySelector("#local-note").hidden = !LOCAL_HOST.test(new URL(this.#base).host);
+    const fragment = key ? `#key=${encodeURIComponent(key)}` : "";
+    const links = {
+      read: meetingLink(this.#base, "join.html", this.#settings) + fragment,
+      speak: meetingLink(this.#base, "./", this.#settings),
+      overlay: meetingLink(this.#base, "overlay.html", this.#settings, { to: this.#languages()[0] ?? "de" }) + fragment,
+    };
+    for (const [name, href] of Object.entries(links)) {
+      document.querySelector(`#link-${name}`).value = href;
+    }
+  }
+
+  /**
+   * Fetch the code; an `img` could not send a key. If this page has an address of this machine only and the
+   * gateway is reachable from the network, the `link` header of the code has the address to share.
+   */
+  async #renderCode(key) {
+    const url = new URL(`/v1/rooms/${this.#settings.room}/qr.svg`, this.#settings.http);
+    const answer = await fetch(url, { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
+    if (!answer?.ok) return this.#code.replaceChildren();
+    const [, reachable] = /<([^>]+)>/.exec(answer.headers.get("link") ?? "") ?? [];
+    if (reachable && !this.#settings.elsewhere) {
+      this.#base = reachable;
+      this.#renderLinks(key);
+    }
+    const svg = new DOMParser().parseFromString(await answer.text(), "image/svg+xml").documentElement;
+    this.#code.replaceChildren(document.importNode(svg, true));
+  }
+}
+
+async function copy(field, button) {
+  field.select();
+  try {
+    await navigator.clipboard.writeText(field.value);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Press Ctrl+C"; // the page may not write the clipboard; the link is selected
+  }
+  setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
+}

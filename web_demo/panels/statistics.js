@@ -1,0 +1,101 @@
+// The Statistics panel: how fast captions arrive, how much they change, and how busy the gateway is.
+//
+// Owns: the cards of the panel, and reading the gateway's metrics over HTTP while it is open.
+// Must not know: sockets.
+
+import { element } from "../page/dom.js";
+import { EMPTY_METRICS, append, mean, measure, parsePrometheus, quantile } from "./caption-metrics.js";
+import { drawLineChart } from "./line-chart.js";
+
+const INTERVAL_MS = 1000;
+const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+const spread = (values) => (values.length
+  ? `Half within ${duration(quantile(values, 0.5))}, 95 % within ${duration(quantile(values, 0.95))}` : "");
+
+/** Cards by measurement: `value` and `note` make texts of the values; `minimumScale` is that of the chart. */
+const CARDS = [
+  { key: "first", name: "First text", minimumScale: 500, value: (values) => duration(values.at(-1)), note: spread },
+  { key: "final", name: "Finished caption", minimumScale: 1000, value: (values) => duration(values.at(-1)), note: spread },
+  { key: "erasure", name: "Erasure", minimumScale: 0.4, value: (values) => mean(values).toFixed(2),
+    note: () => "Characters removed again for each one that stays. Below 0.2 is easy to read." },
+  { key: "tokens", name: "Tokens per second", minimumScale: 50, value: (values) => Math.round(values.at(-1)),
+    note: () => "In all meetings on this gateway" },
+  { key: "load", name: "Engine load", minimumScale: 1, value: (values) => `${Math.round(100 * values.at(-1))} %`,
+    note: () => "Translations in progress, relative to the most that run at once" },
+  { key: "queue", name: "Queue", minimumScale: 8, value: (values) => values.at(-1), note: () => "Translations that wait for the engine" },
+];
+
+/** The Statistics panel. */
+export class StatisticsPanel {
+  section = document.querySelector("#statistics-panel");
+  #settings;
+  #key;
+  #captions = EMPTY_METRICS;
+  #engine = { tokens: [], load: [], queue: [] };
+  #last = null; // { at, tokens }: the last sample of the engine
+  #cards = new Map();
+  #timer = 0;
+
+  /**
+   * @param {{http: URL}} settings
+   * @param {AccessKey} key
+   */
+  constructor(settings, key) {
+    this.#settings = settings;
+    this.#key = key;
+    for (const card of CARDS) {
+      const node = element("section", "card");
+      const [name, value, canvas, note] = ["h3", "output", "canvas", "p"].map((tag) => element(tag));
+      name.textContent = card.name;
+      canvas.setAttribute("aria-hidden", "true");
+      node.append(name, value, canvas, note);
+      this.#cards.set(card.key, { value, note, canvas });
+      this.section.append(node);
+    }
+  }
+
+  /** Measure an event of the room. */
+  onEvent(event) {
+    this.#captions = measure(this.#captions, event);
+  }
+
+  /** Start updating the panel. */
+  open() {
+    this.#last = null;
+    this.#update();
+    this.#timer = setInterval(() => this.#update(), INTERVAL_MS);
+  }
+
+  /** Stop updating the panel. */
+  close() {
+    clearInterval(this.#timer);
+  }
+
+  async #update() {
+    this.#render();
+    const url = new URL("/metrics", this.#settings.http);
+    const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
+    if (!answer?.ok) return;
+    const metrics = parsePrometheus(await answer.text());
+    const sample = { at: performance.now() / 1000, tokens: metrics.gateway_tokens_total };
+    const rate = this.#last && (sample.tokens - this.#last.tokens) / (sample.at - this.#last.at);
+    this.#last = sample;
+    const { tokens, load, queue } = this.#engine;
+    this.#engine = {
+      tokens: rate === null ? tokens : append(tokens, Math.max(0, rate)), // a restart sets the counter to 0
+      load: append(load, metrics.gateway_jobs_running / metrics.gateway_jobs_capacity),
+      queue: append(queue, metrics.gateway_jobs_queued),
+    };
+  }
+
+  #render() {
+    const all = { ...this.#captions, ...this.#engine };
+    for (const card of CARDS) {
+      const values = all[card.key];
+      const { value, note, canvas } = this.#cards.get(card.key);
+      value.textContent = values.length ? card.value(values) : "–";
+      note.textContent = values.length ? card.note(values) : "Nothing measured yet";
+      drawLineChart(canvas, values, card.minimumScale);
+    }
+  }
+}

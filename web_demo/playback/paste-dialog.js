@@ -1,0 +1,59 @@
+// The dialog in which somebody pastes a transcript, which is then played line by line.
+//
+// Owns: the dialog, its count of lines and speakers.
+// Must not know: sockets, how it is played.
+
+import { fillMenu } from "../page/languages.js";
+import { parseTranscript, scheduleLines, splitLongLines } from "./transcript-parser.js";
+
+/** The Paste a transcript dialog. */
+export class PasteDialog {
+  #dialog = document.querySelector("#paste-dialog");
+  #field = document.querySelector("#pasted");
+  #menu = document.querySelector("#paste-lang");
+  #summary = document.querySelector("#paste-summary");
+  #from = document.querySelector("#from");
+  #limit = Infinity; // characters of one utterance
+
+  /** @param {(entries: object[], lang: string) => void} play plays timed entries */
+  constructor(play) {
+    document.querySelector("#paste").addEventListener("click", () => this.#open());
+    this.#field.addEventListener("input", () => this.#render());
+    this.#dialog.addEventListener("close", () => {
+      const lines = this.#lines;
+      if (this.#dialog.returnValue !== "play" || !lines.length) return;
+      play(scheduleLines(lines), this.#menu.value);
+      this.#field.value = "";
+    });
+  }
+
+  /** Apply the limits of the gateway. */
+  setLimits({ text }) {
+    this.#limit = text;
+  }
+
+  get #lines() {
+    return splitLongLines(parseTranscript(this.#field.value), this.#limit);
+  }
+
+  #open() {
+    const languages = [...this.#from.options].map(({ value, text }) => ({ tag: value, endonym: text }));
+    fillMenu(this.#menu, languages, this.#from.value);
+    this.#dialog.returnValue = "";
+    this.#render();
+    this.#dialog.showModal();
+    this.#field.focus();
+  }
+
+  #render() {
+    const lines = this.#lines;
+    const divided = lines.length > parseTranscript(this.#field.value).length;
+    const names = new Set(lines.map(({ speaker }) => speaker).filter(Boolean)).size;
+    const speakers = names ? `, ${names} ${names === 1 ? "speaker" : "speakers"}` : "";
+    const count = `${lines.length} ${lines.length === 1 ? "line" : "lines"}${speakers}`;
+    const limit = this.#limit.toLocaleString("en");
+    const note = divided ? `. Lines over ${limit} characters are divided into several.` : "";
+    this.#summary.textContent = lines.length ? count + note : "";
+    this.#dialog.querySelector(".primary").disabled = !lines.length;
+  }
+}
