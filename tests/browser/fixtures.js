@@ -1,5 +1,5 @@
-// What the tests of the page share: a gateway of their own, a browser, and pictures of what it shows.
-// Environment: GATEWAY_PYTHON has the gateway, CHROMIUM is the browser, PICTURES where pictures go.
+// Support for the tests of the page: a gateway, a browser, pages and pictures.
+// Environment: GATEWAY_PYTHON is a Python with the gateway, CHROMIUM the browser, PICTURES a folder for pictures.
 
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -15,36 +15,39 @@ const DESK = { viewport: { width: 1440, height: 900 } };
 
 mkdirSync(PICTURES, { recursive: true });
 
-/** A gateway on a scripted engine: { address, port, said, stop, kill }. `said(pattern)` waits for what it prints. */
-export async function gateway({ port, options = [] } = {}) {
+/**
+ * Start a gateway with the scripted engine.
+ * @returns { address, port, printed, stop, kill }; `printed(pattern)` waits for a match in what it prints
+ */
+export async function startGateway({ port, options = [] } = {}) {
   port ??= await freePort();
   const address = `http://127.0.0.1:${port}`;
   const command = ["-m", "gateway", "serve", "--engine", "scripted", "--scripted-pace", "0.01", "--port", port, ...options];
   const running = spawn(process.env.GATEWAY_PYTHON ?? "python3", command.map(String), { stdio: ["ignore", "ignore", "pipe"] });
-  let said = "";
-  running.stderr.on("data", (text) => (said += text));
+  let output = "";
+  running.stderr.on("data", (text) => (output += text));
   const ended = new Promise((resolve) => running.once("exit", resolve));
   const deadline = Date.now() + STARTING_MS;
   while (!(await fetch(`${address}/readyz`).catch(() => null))?.ok) {
-    if (Date.now() > deadline || running.exitCode !== null) throw new Error(`no gateway: ${said}`);
+    if (Date.now() > deadline || running.exitCode !== null) throw new Error(`The gateway did not start: ${output}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const end = (signal) => {
     running.kill(signal);
     return ended;
   };
-  const found = async (pattern) => {
-    while (!pattern.test(said) && running.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 20));
-    return pattern.exec(said);
+  const printed = async (pattern) => {
+    while (!pattern.test(output) && running.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    return pattern.exec(output);
   };
-  return { address, port, said: found, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
+  return { address, port, printed, stop: () => end("SIGTERM"), kill: () => end("SIGKILL") };
 }
 
-/** A browser and a gateway for all tests of a file: { browser, address } once they have begun. */
-export function stage() {
+/** Return { browser, address } for all tests of a file; both are there when the first test begins. */
+export function useBrowser() {
   const there = {};
   before(async () => {
-    there.gateway = await gateway();
+    there.gateway = await startGateway();
     there.address = there.gateway.address;
     there.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   });
@@ -55,7 +58,12 @@ export function stage() {
   return there;
 }
 
-/** A page at `path`, which fails the test with whatever goes wrong in it. */
+/**
+ * Open a page.
+ * @param {string} path path and query
+ * @param options `phone` and `dark` select the screen; `at` is another gateway; `prepare(page)` runs before loading
+ * @returns the page; its list `faults` collects errors of scripts and of the content security policy
+ */
 export async function open({ browser, address }, path, { phone = false, dark = false, at = address, prepare, ...more } = {}) {
   const context = await browser.newContext({
     ...(phone ? TELEPHONE : DESK), colorScheme: dark ? "dark" : "light", reducedMotion: "reduce", ...more,
@@ -71,38 +79,39 @@ export async function open({ browser, address }, path, { phone = false, dark = f
   return page;
 }
 
+/** Wait until the page is connected, and return it. */
 export async function connected(page) {
   await page.locator('#state[data-state="open"]').waitFor();
   return page;
 }
 
-/** Type a line and send it. */
+/** Type a line on the page and send it. */
 export async function type(page, text) {
   await page.fill("#line", text);
   await page.press("#line", "Enter");
 }
 
-/** The captions of a page, each as [language, text]. */
+/** Return the captions of a page, each as [language, text]. */
 export function captions(page) {
   return page.locator(".caption").evaluateAll((nodes) => nodes.map((node) => [
     node.dataset.lang, ["stable", "draft"].map((name) => node.querySelector(`.${name}`).textContent).join(""),
   ]));
 }
 
-/** Wait until the page has this caption. */
-export async function reads(page, lang, text) {
+/** Wait until the page shows a finished caption with this text. */
+export async function hasCaption(page, lang, text) {
   await page.locator(`.caption[data-lang="${lang}"][data-status="final"]`, { hasText: text }).first().waitFor();
 }
 
-/** Keep a picture, for people to look at. */
+/** Save a picture of the page, for people to look at. */
 export function picture(page, name) {
   return page.screenshot({ path: `${PICTURES}/${name}.png` });
 }
 
 let rooms = 0;
 
-/** A room that no other test is in. */
-export function room() {
+/** Return the name of a new room. */
+export function newRoom() {
   return `room-${process.pid}-${++rooms}`;
 }
 

@@ -1,4 +1,4 @@
-// Meetings as people have them: typing, speaking, the demo, telephones, broken lines.
+// Meetings in a browser: typing, speaking, the demo, telephones, broken connections.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -7,16 +7,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { captions, connected, gateway, open, picture, reads, room, stage, type } from "./fixtures.js";
+import { captions, connected, startGateway, open, picture, hasCaption, newRoom, useBrowser, type } from "./fixtures.js";
 
-const there = stage();
+const there = useBrowser();
 
-test("a line that is typed is read in two languages, and what it contains stays text", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de,ar`));
+test("a typed line is read in two languages, and its markup stays text", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,ar`));
   const text = 'good <b>morning</b> <img src=x onerror="throw 1">';
   await type(page, text);
-  await reads(page, "de", `[de] ${text}`);
-  await reads(page, "ar", `[ar] ${text}`);
+  await hasCaption(page, "de", `[de] ${text}`);
+  await hasCaption(page, "ar", `[ar] ${text}`);
   assert.equal(await page.locator(".caption img, .caption b").count(), 0);
   const arabic = page.locator('.caption[data-lang="ar"]');
   assert.deepEqual([await arabic.getAttribute("lang"), await arabic.getAttribute("dir")], ["ar", "rtl"]);
@@ -24,8 +24,8 @@ test("a line that is typed is read in two languages, and what it contains stays 
   assert.deepEqual(page.faults, []);
 });
 
-test("the demo is two clicks away, and read in three languages on three pages at once", async () => {
-  const name = room();
+test("the demo is read in three languages on three pages at once", async () => {
+  const name = newRoom();
   const page = await connected(await open(there, `/?room=${name}&to=de`));
   const readers = await Promise.all(["fr", "ja", "en"].map(async (lang) =>
     [lang, await connected(await open(there, `/?room=${name}&role=view&to=${lang}`))]));
@@ -33,10 +33,10 @@ test("the demo is two clicks away, and read in three languages on three pages at
   await page.click("#speed");
   await page.click("#speed");
   await page.click("#speed");
-  await reads(page, "de", "Can everyone see my screen?");
+  await hasCaption(page, "de", "Can everyone see my screen?");
   for (const [lang, reader] of readers) {
     const text = `${lang === "en" ? "" : `[${lang}] `}Can everyone see my screen?`;
-    await reads(reader, lang, text);
+    await hasCaption(reader, lang, text);
     assert.equal(await reader.locator(`.caption:not([data-lang="${lang}"])`).count(), 0);
     assert.match(await reader.locator(".speaker").allInnerTexts().then((names) => names.join()), /Nora.*Jonas.*Peter/s);
     assert.deepEqual(reader.faults, []);
@@ -46,8 +46,8 @@ test("the demo is two clicks away, and read in three languages on three pages at
   assert.deepEqual(page.faults, []);
 });
 
-test("a row that grows never gets lower, and what stands above it never moves", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+test("a growing row never becomes lower, and rows above it never move", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
   await page.evaluate(() => {
     window.jumps = [];
     const last = new Map();
@@ -64,15 +64,15 @@ test("a row that grows never gets lower, and what stands above it never moves", 
   });
   await page.getByRole("button", { name: "Play demo", exact: true }).click();
   for (let n = 0; n < 3; n++) await page.click("#speed");
-  await reads(page, "fr", "Who is taking notes today?");
+  await hasCaption(page, "fr", "Who is taking notes today?");
   assert.deepEqual(await page.evaluate(() => window.jumps), []);
 });
 
-test("whoever scrolls back stays there, and is offered the way to what is new", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+test("a reader who scrolls back stays there and is offered a button to the newest captions", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
   for (let n = 0; n < 30; n++) {
     await type(page, `line ${n}`);
-    await reads(page, "de", `[de] line ${n}`);
+    await hasCaption(page, "de", `[de] line ${n}`);
   }
   const reader = page.locator("#reader");
   await reader.hover();
@@ -88,11 +88,11 @@ test("whoever scrolls back stays there, and is offered the way to what is new", 
 });
 
 test("a page at the newest caption stays there when a language is added", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
   const long = Array(200).fill("no").join(" ");
   for (const text of [..."abcdefghij", long, "the last one"]) {
     await type(page, text);
-    await reads(page, "fr", `[fr] ${text}`);
+    await hasCaption(page, "fr", `[fr] ${text}`);
   }
   await page.getByRole("button", { name: "Add a language" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".row:last-child .caption").length === 3);
@@ -103,8 +103,8 @@ test("a page at the newest caption stays there when a language is added", async 
   assert.equal(await page.locator("#newest").isVisible(), false);
 });
 
-test("a telephone joins by the code's page, chooses a language, and only reads", async () => {
-  const name = room();
+test("a telephone joins by the link of the QR code, chooses a language and can only read", async () => {
+  const name = newRoom();
   const page = await connected(await open(there, `/?room=${name}`));
   await page.getByRole("button", { name: "Share" }).click();
   await page.locator("#qr path").first().waitFor();
@@ -118,15 +118,15 @@ test("a telephone joins by the code's page, chooses a language, and only reads",
   await connected(phone);
   await page.keyboard.press("Escape");
   await type(page, "can everybody read this");
-  await reads(phone, "fr", "[fr] can everybody read this");
+  await hasCaption(phone, "fr", "[fr] can everybody read this");
   assert.equal(await phone.locator("#line").isVisible(), false);
   assert.equal(await phone.evaluate(() => document.documentElement.scrollWidth), 390);
   await picture(phone, "telephone");
   assert.deepEqual([...page.faults, ...phone.faults], []);
 });
 
-test("what is spoken is read while it is spoken, and to its end", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de`, {
+test("speech is captioned while it is spoken and when it is finished", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, {
     prepare: (fresh) => fresh.addInitScript(() => {
       const recorded = ["we", "we meet", "we meet again", "we meet again on", "we meet again on Thursday"];
       window.SpeechRecognition = class {
@@ -145,14 +145,14 @@ test("what is spoken is read while it is spoken, and to its end", async () => {
   await page.getByRole("button", { name: "Speak" }).click();
   await page.getByText("Listening (English)").waitFor();
   await picture(page, "speaking");
-  await reads(page, "de", "[de] We meet again on Thursday.");
+  await hasCaption(page, "de", "[de] We meet again on Thursday.");
   await page.getByRole("button", { name: "Mute the microphone" }).click();
   await page.getByText("Microphone muted").waitFor();
   assert.deepEqual(page.faults, []);
 });
 
-test("a browser that cannot recognise speech says what to do instead", async () => {
-  const page = await connected(await open(there, `/?room=${room()}`, {
+test("a browser without speech recognition suggests what to do instead", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}`, {
     prepare: (fresh) => fresh.addInitScript(() => {
       delete window.SpeechRecognition;
       delete window.webkitSpeechRecognition;
@@ -162,35 +162,35 @@ test("a browser that cannot recognise speech says what to do instead", async () 
   await page.getByText("This browser cannot recognise speech").waitFor();
 });
 
-test("a transcript that is pasted is said line by line, with its names", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+test("a pasted transcript is played line by line with its speakers", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: good morning\nBen: hello");
   await page.getByRole("button", { name: "Play", exact: true }).click();
-  await reads(page, "de", "[de] hello");
+  await hasCaption(page, "de", "[de] hello");
   assert.deepEqual(await page.locator(".speaker").allInnerTexts(), ["Ann", "Ben"]);
 });
 
-test("text in angle brackets is pasted as it stands", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+test("a pasted transcript keeps text in angle brackets", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: use List<T> if a < b\n<b>42</b>");
   await page.getByText("2 lines, 1 speaker").waitFor();
   await page.getByRole("button", { name: "Play", exact: true }).click();
-  await reads(page, "de", "[de] <b>42</b>");
+  await hasCaption(page, "de", "[de] <b>42</b>");
   assert.deepEqual(await page.locator(".source").allInnerTexts(), ["use List<T> if a < b", "<b>42</b>"]);
 });
 
 for (const [phone, dark] of [[false, false], [true, true]]) {
-  test(`text over the limit is announced and sent in pieces, ${phone ? "telephone" : "desk"}`, async () => {
-    const page = await connected(await open(there, `/?room=${room()}&to=de`, { phone, dark }));
+  test(`text over the limit is announced and sent as several lines, ${phone ? "telephone" : "desk"}`, async () => {
+    const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, { phone, dark }));
     const sentence = (n) => `This is sentence number ${n} of a speech that somebody pastes into the line.`;
     const speech = Array.from({ length: 40 }, (_, n) => sentence(n)).join(" ");
     await page.fill("#line", speech);
     await page.getByText("Longer than 2,000 characters: it will be sent as 2 lines.").waitFor();
     await picture(page, `long-${phone ? "telephone" : "desk"}`);
     await page.press("#line", "Enter");
-    await reads(page, "de", sentence(39));
+    await hasCaption(page, "de", sentence(39));
     assert.equal((await page.locator(".source").allInnerTexts()).join(" "), speech);
     assert.equal(await page.inputValue("#line"), "");
     assert.equal(await page.locator("#length-note").innerText(), "");
@@ -204,8 +204,8 @@ for (const [phone, dark] of [[false, false], [true, true]]) {
   });
 }
 
-test("a moderator is told what a glossary does, where it did not, and what cannot be saved", async () => {
-  const name = room();
+test("a moderator learns what the glossary does, which captions lack a term and what cannot be saved", async () => {
+  const name = newRoom();
   const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de`));
   const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`));
   await page.getByRole("button", { name: "Moderate" }).click();
@@ -224,21 +224,21 @@ test("a moderator is told what a glossary does, where it did not, and what canno
   await save();
   await page.getByText("Saved for all captions from now on. The translator may not use every term; captions without one are marked.").waitFor();
   await type(page, "the standup is at nine");
-  await reads(page, "de", "[de] the standup is at nine");
+  await hasCaption(page, "de", "[de] the standup is at nine");
   await page.getByText("A glossary term was not used").waitFor();
   await picture(page, "glossary");
-  await reads(reader, "de", "[de] the standup is at nine");
+  await hasCaption(reader, "de", "[de] the standup is at nine");
   assert.equal(await reader.getByText("A glossary term was not used").isVisible(), false);
   await type(page, "nothing special");
-  await reads(page, "de", "[de] nothing special");
+  await hasCaption(page, "de", "[de] nothing special");
   assert.equal(await page.getByText("A glossary term was not used").count(), 1);
   assert.deepEqual([...page.faults, ...reader.faults], []);
 });
 
-test("the audience's view hides its bar when nobody is at the machine, wherever the pointer was left", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de`));
+test("the presentation view hides its toolbar when nobody uses the machine, wherever the pointer is", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
   await type(page, "good morning");
-  await reads(page, "de", "[de] good morning");
+  await hasCaption(page, "de", "[de] good morning");
   const bar = (opacity) => page.waitForFunction((wanted) => getComputedStyle(document.querySelector(".bar")).opacity === wanted, opacity);
   await page.click("#present");
   await bar("0");
@@ -250,12 +250,12 @@ test("the audience's view hides its bar when nobody is at the machine, wherever 
   await bar("1");
 });
 
-test("a moderator corrects, takes back, sets terms and downloads", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de`));
+test("a moderator corrects and deletes captions, sets terms, downloads a transcript and ends the meeting", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de`));
   await type(page, "first");
-  await reads(page, "de", "[de] first");
+  await hasCaption(page, "de", "[de] first");
   await type(page, "second");
-  await reads(page, "de", "[de] second");
+  await hasCaption(page, "de", "[de] second");
   await page.locator(".row").first().hover();
   await page.getByRole("button", { name: "Correct" }).click();
   await page.getByLabel("Deutsch", { exact: true }).fill("Erstens");
@@ -278,10 +278,10 @@ test("a moderator corrects, takes back, sets terms and downloads", async () => {
   assert.deepEqual(page.faults, []);
 });
 
-test("on a telephone a tap shows what can be done with a caption, and its original", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de`, { phone: true }));
+test("on a telephone a tap shows the actions on a caption", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de`, { phone: true }));
   await type(page, "first");
-  await reads(page, "de", "[de] first");
+  await hasCaption(page, "de", "[de] first");
   await page.getByRole("button", { name: "Display" }).tap();
   await page.getByLabel("On request").tap();
   await page.keyboard.press("Escape");
@@ -292,47 +292,47 @@ test("on a telephone a tap shows what can be done with a caption, and its origin
   await page.getByRole("button", { name: "Correct" }).tap();
   await page.getByLabel("Deutsch", { exact: true }).fill("Erstens");
   await page.locator(".editor").getByRole("button", { name: "Save" }).tap();
-  await reads(page, "de", "Erstens");
+  await hasCaption(page, "de", "Erstens");
   assert.deepEqual(page.faults, []);
 });
 
-test("where no WebSocket comes through, the page reads over HTTP", async () => {
-  const name = room();
+test("the page reads over HTTP if WebSockets are blocked", async () => {
+  const name = newRoom();
   const speaker = await connected(await open(there, `/?room=${name}&to=de`));
   const page = await connected(await open(there, `/?room=${name}&to=fr`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
   }));
   await page.getByText("you can read but not speak").waitFor();
   await type(speaker, "good morning");
-  await reads(page, "fr", "[fr] good morning");
+  await hasCaption(page, "fr", "[fr] good morning");
   assert.equal(await page.getAttribute("body", "data-role"), "view");
   assert.deepEqual(page.faults, []);
 });
 
-test("a line that breaks comes back by itself, and nothing is read twice", async () => {
+test("a broken connection is restored, and no caption is shown twice", async () => {
   let cut;
-  const page = await connected(await open(there, `/?room=${room()}&to=de`, {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
       socket.connectToServer();
       cut = () => socket.close({ code: 1012 });
     }),
   }));
   await type(page, "before");
-  await reads(page, "de", "[de] before");
+  await hasCaption(page, "de", "[de] before");
   await cut();
   await page.locator('#state:not([data-state="open"])').waitFor();
   await connected(page);
   await type(page, "after");
-  await reads(page, "de", "[de] after");
+  await hasCaption(page, "de", "[de] after");
   assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
 });
 
 for (const store of [false, true]) {
-  test(`a killed gateway comes back ${store ? "with" : "without"} a store, and every line stands once`, async () => {
+  test(`after a restart ${store ? "with" : "without"} a store every line is shown once`, async () => {
     const file = join(mkdtempSync(join(tmpdir(), "store-")), "rooms.db");
     const options = ["--scripted-pace", "0.2", ...(store ? ["--store", `sqlite:${file}`] : [])];
-    let killed = await gateway({ options });
-    const name = room();
+    let killed = await startGateway({ options });
+    const name = newRoom();
     const opened = (query, more) => open(there, `${query}room=${name}&to=de`, { at: killed.address, ...more });
     const page = await connected(await opened("/?"));
     const reader = await connected(await opened("/?role=view&", { phone: true }));
@@ -341,16 +341,16 @@ for (const store of [false, true]) {
     }));
     const overlay = await opened("/overlay.html?");
     await type(page, "before the restart");
-    for (const one of [page, reader, overHttp]) await reads(one, "de", "[de] before the restart");
+    for (const one of [page, reader, overHttp]) await hasCaption(one, "de", "[de] before the restart");
     await type(page, "a line whose caption is still being made when the gateway is killed");
     for (const one of [page, reader, overHttp]) await one.locator(".row").nth(1).waitFor();
     await killed.kill();
     await page.locator('#state:not([data-state="open"])').waitFor();
     await type(page, "said meanwhile");
-    killed = await gateway({ port: killed.port, options });
+    killed = await startGateway({ port: killed.port, options });
     try {
       for (const one of [page, reader, overHttp]) {
-        await reads(one, "de", "[de] said meanwhile");
+        await hasCaption(one, "de", "[de] said meanwhile");
         await one.waitForFunction(() => !document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])'));
         const texts = await one.locator(".source").allTextContents();
         assert.deepEqual(texts, ["before the restart",
@@ -367,8 +367,8 @@ for (const store of [false, true]) {
   });
 }
 
-test("a page that was offline comes back at once, and reads what it missed", async () => {
-  const name = room();
+test("a page that was offline reconnects and shows what it missed", async () => {
+  const name = newRoom();
   let cut;
   const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
@@ -378,24 +378,24 @@ test("a page that was offline comes back at once, and reads what it missed", asy
   }));
   const speaker = await connected(await open(there, `/?room=${name}&to=de`));
   await type(speaker, "before");
-  await reads(reader, "de", "[de] before");
+  await hasCaption(reader, "de", "[de] before");
   await reader.context().setOffline(true);
   await cut();
   await reader.locator('#state:not([data-state="open"])').waitFor();
   await type(speaker, "meanwhile");
-  await reads(speaker, "de", "[de] meanwhile");
+  await hasCaption(speaker, "de", "[de] meanwhile");
   await reader.context().setOffline(false);
-  await reads(reader, "de", "[de] meanwhile");
+  await hasCaption(reader, "de", "[de] meanwhile");
   assert.deepEqual((await captions(reader)).map(([, text]) => text), ["[de] before", "[de] meanwhile"]);
 });
 
-test("a gateway that asks for a key is given one, and lets in as far as it reaches", async () => {
+test("a gateway with keys asks for one and grants the role that the key permits", async () => {
   const file = join(mkdtempSync(join(tmpdir(), "keys-")), "keys.toml");
   const made = execFileSync(process.env.GATEWAY_PYTHON ?? "python3", ["-m", "gateway", "key", "ann", "--keys", file, "--role", "speak"]);
   const [key] = /gwk_\S+/.exec(made.toString());
-  const closed = await gateway({ options: ["--keys", file] });
+  const closed = await startGateway({ options: ["--keys", file] });
   try {
-    const page = await open(there, `/?room=${room()}&role=moderate&to=de`, { at: closed.address });
+    const page = await open(there, `/?room=${newRoom()}&role=moderate&to=de`, { at: closed.address });
     await page.getByLabel("Key", { exact: true }).fill("gwk_0_wrong");
     await page.keyboard.press("Enter");
     await page.getByText("This key was not accepted.").waitFor();
@@ -405,7 +405,7 @@ test("a gateway that asks for a key is given one, and lets in as far as it reach
     await connected(page);
     assert.equal(await page.getAttribute("body", "data-role"), "speak");
     await type(page, "good morning");
-    await reads(page, "de", "[de] good morning");
+    await hasCaption(page, "de", "[de] good morning");
     await page.getByRole("button", { name: "Share" }).click();
     await page.getByLabel("Key for readers").fill(key);
     await page.keyboard.press("Tab");
@@ -423,12 +423,12 @@ test("a gateway that asks for a key is given one, and lets in as far as it reach
   }
 });
 
-test("a meeting on the local network: who runs it has links for readers without a word about keys", async () => {
-  const local = await gateway({ options: ["--lan"] });
+test("with --lan the share dialog has working links without asking for a key", async () => {
+  const local = await startGateway({ options: ["--lan"] });
   try {
-    const [, speak] = await local.said(/Speak +(\S+)/);
-    const [, here] = await local.said(/this machine: (\S+)/);
-    const [, read] = await local.said(/Read +(\S+)/);
+    const [, speak] = await local.printed(/Speak +(\S+)/);
+    const [, here] = await local.printed(/this machine: (\S+)/);
+    const [, read] = await local.printed(/Read +(\S+)/);
     const network = new URL(read).origin;
     for (const [link, name] of [[speak, "lan"], [here, "lan-here"]]) {
       const page = await connected(await open({ ...there, address: "" }, link));
@@ -447,7 +447,7 @@ test("a meeting on the local network: who runs it has links for readers without 
       await connected(phone);
       assert.equal(await phone.getAttribute("body", "data-role"), "view");
       await type(page, `good morning ${name}`);
-      await reads(phone, "de", `[de] good morning ${name}`);
+      await hasCaption(phone, "de", `[de] good morning ${name}`);
       assert.deepEqual([...page.faults, ...phone.faults], []);
     }
   } finally {
@@ -458,21 +458,21 @@ test("a meeting on the local network: who runs it has links for readers without 
 test("a gateway that is killed in mid-meeting and started again loses nothing that was finished", async () => {
   const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
   const options = ["--store", `sqlite:${file}`];
-  const first = await gateway({ options });
-  const page = await connected(await open(there, `/?room=${room()}&to=de`, { at: first.address }));
+  const first = await startGateway({ options });
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, { at: first.address }));
   for (const text of ["one", "two", "three"]) {
     await type(page, text);
-    await reads(page, "de", `[de] ${text}`);
+    await hasCaption(page, "de", `[de] ${text}`);
   }
   await page.waitForTimeout(1500); // the store writes once a second
   await first.kill();
   await page.locator('#state:not([data-state="open"])').waitFor();
   await picture(page, "no-connection");
-  const second = await gateway({ port: first.port, options });
+  const second = await startGateway({ port: first.port, options });
   try {
     await connected(page);
     await type(page, "four");
-    await reads(page, "de", "[de] four");
+    await hasCaption(page, "de", "[de] four");
     const texts = (await captions(page)).map(([, text]) => text);
     for (const text of ["one", "two", "three", "four"]) assert.ok(texts.includes(`[de] ${text}`), texts.join());
   } finally {

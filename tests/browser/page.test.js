@@ -1,21 +1,21 @@
-// The page itself: for everybody, by keyboard alone, at both sizes and in both themes, and light.
+// The page in a browser: accessibility in every screen, size and theme, the keyboard, the bytes of a visit.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 
-import { connected, open, picture, reads, room, stage, type } from "./fixtures.js";
+import { connected, open, picture, hasCaption, newRoom, useBrowser, type } from "./fixtures.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const COLD_BYTES = 150_000;
 
-const there = stage();
+const there = useBrowser();
 
-/** What axe-core finds wrong with what is shown now. */
+/** Return what axe-core finds wrong with the page as it is now. */
 async function violations(page) {
-  await page.evaluate(AXE); // the page's policy lets no script in; the debugger's way is not asked
+  await page.evaluate(AXE); // the debugger may add a script although the page's policy forbids it
   const found = await page.evaluate((values) => axe.run({ runOnly: { type: "tag", values } }), WITHIN);
   return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join(" | ")}`);
 }
@@ -24,8 +24,8 @@ for (const dark of [false, true]) {
   for (const phone of [false, true]) {
     const look = `${phone ? "telephone" : "desk"}-${dark ? "dark" : "light"}`;
 
-    test(`axe finds nothing wrong with any screen, ${look}`, async () => {
-      const name = room();
+    test(`axe finds no problem on any screen, ${look}`, async () => {
+      const name = newRoom();
       const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de,ja`, { phone, dark }));
       const seen = async (screen) => {
         await picture(page, `${look}-${screen}`);
@@ -33,7 +33,7 @@ for (const dark of [false, true]) {
       };
       await seen("start");
       await type(page, "good morning everybody");
-      await reads(page, "ja", "[ja] good morning everybody");
+      await hasCaption(page, "ja", "[ja] good morning everybody");
       await page.locator(".row").first().hover();
       await seen("meeting");
       for (const [button, panel] of [["#moderation", "moderation"], ["#statistics", "statistics"]]) {
@@ -60,8 +60,8 @@ for (const dark of [false, true]) {
   }
 }
 
-test("everything is done by keyboard alone", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&role=moderate&to=de,fr`));
+test("everything can be done with the keyboard alone", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de,fr`));
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.className);
   const reached = [];
   for (let n = 0; n < 20; n++) {
@@ -74,7 +74,7 @@ test("everything is done by keyboard alone", async () => {
   await page.focus("#line");
   await page.keyboard.type("good morning");
   await page.keyboard.press("Enter");
-  await reads(page, "de", "[de] good morning");
+  await hasCaption(page, "de", "[de] good morning");
   await page.focus("#reader");
   await page.keyboard.press("Enter");
   assert.equal(await focused(), "row");
@@ -84,22 +84,22 @@ test("everything is done by keyboard alone", async () => {
   await page.keyboard.press("Control+A");
   await page.keyboard.type("Guten Morgen");
   await page.keyboard.press("Enter");
-  await reads(page, "de", "Guten Morgen");
+  await hasCaption(page, "de", "Guten Morgen");
   await page.keyboard.press("Escape");
   assert.equal(await focused(), "reader");
 });
 
-test("screen readers are told finished captions, whole, in the first language", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+test("screen readers announce whole finished captions of the first language", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
   await type(page, "good morning everybody");
-  await reads(page, "fr", "[fr] good morning everybody");
+  await hasCaption(page, "fr", "[fr] good morning everybody");
   assert.deepEqual(await page.locator("#announcements p").allTextContents(), ["[de] good morning everybody"]);
   assert.equal(await page.getAttribute("#announcements", "aria-live"), "polite");
 });
 
-test("a cold cache loads no more than 150 KB, and nothing from elsewhere", async () => {
+test("the first visit loads at most 150 KB, and nothing from other hosts", async () => {
   const sizes = [];
-  const page = await open(there, `/?room=${room()}`, {
+  const page = await open(there, `/?room=${newRoom()}`, {
     prepare: (fresh) => fresh.on("requestfinished", async (request) => {
       const { responseBodySize, responseHeadersSize } = await request.sizes();
       sizes.push([request.url(), responseBodySize + responseHeadersSize]);
@@ -113,20 +113,20 @@ test("a cold cache loads no more than 150 KB, and nothing from elsewhere", async
   assert.deepEqual(sizes.filter(([url]) => !url.startsWith(there.address)), []);
 });
 
-test("two columns change places, a third is added, and the address remembers them", async () => {
-  const page = await connected(await open(there, `/?room=${room()}&to=de,fr`));
+test("columns can change places and be added, and the address stores them", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
   await type(page, "good morning");
-  await reads(page, "fr", "[fr] good morning");
+  await hasCaption(page, "fr", "[fr] good morning");
   await page.getByLabel("Language of column 1").selectOption("fr");
   assert.equal(new URL(page.url()).searchParams.get("to"), "fr,de");
   await page.getByRole("button", { name: "Add a language" }).click();
   await page.getByLabel("Language of column 3").selectOption("ja");
-  await reads(page, "ja", "[ja] good morning");
+  await hasCaption(page, "ja", "[ja] good morning");
   assert.equal(await page.getByRole("button", { name: "Add a language" }).count(), 0);
 });
 
-test("captions lie over a picture, on a page that has no background", async () => {
-  const name = room();
+test("the overlay shows captions on a transparent background", async () => {
+  const name = newRoom();
   const speaker = await connected(await open(there, `/?room=${name}&to=de`));
   const page = await open(there, `/overlay.html?room=${name}&to=de&lines=2`);
   await type(speaker, "good morning everybody");

@@ -1,17 +1,17 @@
-// How smooth the page is: run by hand, `node figures.js` with the environment of stage.js. It prints
+// Measurements of how smooth the page is. Run by hand: `node performance.js` with the environment of fixtures.js. It prints
 //   - frame times while 1,000 captions are scrolled through,
-//   - from a delta's arrival to the frame in which it is on the screen,
-//   - memory after so many meetings' worth of captions.
-// Figures of a machine without a GPU are those of software drawing: an upper bound.
+//   - the time from a delta's arrival to the frame that shows it,
+//   - memory after thousands of captions.
+// Without a GPU the browser draws in software, so the figures are an upper bound.
 
 import { chromium } from "playwright-core";
 
-import { connected, gateway, open } from "./fixtures.js";
+import { connected, startGateway, open } from "./fixtures.js";
 
 const CAPTIONS = 1000;
-const ROUNDS = Number(process.env.ROUNDS ?? 24); // meetings of 1,000 captions: 8 hours have about as many
+const ROUNDS = Number(process.env.ROUNDS ?? 24); // of 1,000 captions; 24 are about eight hours of meetings
 
-const there = { ...(await gateway()) };
+const there = { ...(await startGateway()) };
 there.browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-dev-shm-usage",],
@@ -20,8 +20,8 @@ there.browser = await chromium.launch({
 const quantile = (numbers, share) => [...numbers].sort((a, b) => a - b)[Math.floor(share * (numbers.length - 1))];
 const round = (number) => Math.round(100 * number) / 100;
 
-/** A socket that is played by this program: { page, tell }. */
-async function played() {
+/** Open a page whose socket this program simulates. Return { page, tell }; `tell` sends events. */
+async function openSimulated() {
   let socket;
   const page = await open(there, "/?room=figures&to=de,fr", {
     reducedMotion: "no-preference",
@@ -53,7 +53,7 @@ function utterance(n) {
   ];
 }
 
-const { page, tell } = await played();
+const { page, tell } = await openSimulated();
 const session = await page.context().newCDPSession(page);
 tools.send = (...command) => session.send(...command);
 await tools.send("Performance.enable");

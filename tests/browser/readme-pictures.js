@@ -1,10 +1,10 @@
-// The pictures of the README: run by hand, `node portrait.js http://127.0.0.1:8000 FOLDER` on a gateway
-// with the embedded model. It leaves demo-light.png, demo-dark.png, telephone.png, and the frames of a
-// short session, of which `ffmpeg -framerate 6 -i FOLDER/frame-%03d.png` makes a film.
+// The pictures of the README. Run by hand: `node readme-pictures.js http://127.0.0.1:8000 FOLDER`, with a
+// gateway that runs the embedded model. It saves demo-light.png, demo-dark.png, telephone.png and the frames
+// of a short film, which `ffmpeg -framerate 6 -i FOLDER/frame-%03d.png` puts together.
 
 import { chromium } from "playwright-core";
 
-import { connected, open, reads } from "./fixtures.js";
+import { connected, open, hasCaption } from "./fixtures.js";
 
 const [address, folder] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -28,7 +28,7 @@ for (let n = 0; n < FRAMES; n++) {
 }
 console.log(`${FRAMES} frames in ${((performance.now() - begin) / 1000).toFixed(1)} s`);
 const phone = await connected(await open(there, "/?room=weekly-sync&role=view&to=es", { phone: true, dark: true }));
-await reads(film, "de", "Wer macht heute Notizen?");
+await hasCaption(film, "de", "Wer macht heute Notizen?");
 await film.waitForTimeout(700);
 await film.screenshot({ path: `${folder}/demo-light.png` });
 await phone.screenshot({ path: `${folder}/telephone.png` });

@@ -1,6 +1,6 @@
-"""The demo page in a real browser, against a real gateway: `node --test` on the files beside this.
+"""Tests of the demo page in a real browser with a real gateway, run by `node --test`.
 
-Pictures of the screens are left in ``build/browser``, for people to look at.
+They save pictures of the screens in ``build/browser``, for people to look at.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def packages() -> None:
 
 @pytest.mark.usefixtures("packages")
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.test.js")), ids=lambda file: file.stem)
-def test_the_page_does_what_it_promises(file: Path, browser: str) -> None:
+def test_the_page_in_a_browser(file: Path, browser: str) -> None:
     npm.run(
         "node",
         file,

@@ -1,4 +1,4 @@
-// A client of the gateway's WebSocket, in JSON or MessagePack. It knows frames, not what they mean.
+// A client of the gateway's WebSocket, in JSON or MessagePack. It knows frames but not their meaning.
 
 import { decode, encode } from "@msgpack/msgpack";
 import WebSocket from "ws";
@@ -11,7 +11,7 @@ export class Client {
   #events = [];
   #readers = [];
 
-  /** Connect; `url` has the query, `protocols` may be empty. */
+  /** Connect. `url` contains the query; `protocols` may be empty. */
   static async connect(url, protocols = [JSON_PROTOCOL]) {
     const client = new Client(new WebSocket(url, protocols));
     await new Promise((resolve, reject) => {
@@ -41,24 +41,24 @@ export class Client {
     return this.#socket.protocol;
   }
 
-  /** Send a message as a map; in the format that was negotiated. */
+  /** Send a message in the negotiated format. */
   send(message) {
     const binary = this.protocol === MSGPACK_PROTOCOL;
     this.#socket.send(binary ? encode(message) : JSON.stringify(message));
   }
 
-  /** Send a frame as it stands: a string goes out as text, a Uint8Array as binary. */
+  /** Send a frame without encoding it: a string as text, a Uint8Array as binary. */
   sendRaw(frame) {
     this.#socket.send(frame);
   }
 
-  /** The next event. Rejects when the socket closes first. */
+  /** Return the next event. Reject if the socket closes before it. */
   next() {
     if (this.#events.length) return Promise.resolve(this.#events.shift());
     return new Promise((resolve, reject) => this.#readers.push({ resolve, reject }));
   }
 
-  /** Events up to and with the first for which `last` is true. Throws at an `error` before it. */
+  /** Return the events up to the first for which `last` is true. Throw at an `error` before it. */
   async until(last) {
     const events = [];
     for (;;) {

@@ -1,5 +1,5 @@
-// What a client in Node.js may rely on. Runs against the gateway at GATEWAY_URL (ws://host:port),
-// whose engine translates as `tests/node/test_node.py` has it.
+// The protocol as a client in Node.js sees it. Runs against the gateway at GATEWAY_URL (ws://host:port),
+// whose engine gives the translations of `tests/node/test_node.py`.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -24,7 +24,7 @@ async function connected(t, query, protocols) {
   return client;
 }
 
-/** What a reader sees of each caption, from deltas alone; checks the length the server tells. */
+/** Return the text of each caption as its deltas give it. Check the length that the server states. */
 function captions(events) {
   const shown = {};
   for (const { type, lang, add = "", draft, reset, n } of events) {
@@ -37,7 +37,7 @@ function captions(events) {
   return shown;
 }
 
-/** True once each of `values` (of `lang`, or another field) has had an event of `type`. */
+/** Return a predicate that becomes true when each of `values` has had an event of `type`. */
 function all(type, values, field = "lang") {
   const missing = new Set(values);
   return (event) => event.type === type && missing.delete(event[field]) && missing.size === 0;
@@ -70,8 +70,8 @@ for (const protocol of [JSON_PROTOCOL, MSGPACK_PROTOCOL]) {
       assert.equal(final.text, FINALS[lang]);
       assert.equal(final.by, "mt");
       assert.ok(final.ms.total >= final.ms.first);
-      assert.ok(shown[lang].deltas > 1, "it came in pieces");
-      assert.ok(final.text.startsWith(shown[lang].stable), "and they were its beginning");
+      assert.ok(shown[lang].deltas > 1, "it came in several deltas");
+      assert.ok(final.text.startsWith(shown[lang].stable), "the deltas were its beginning");
     }
     const seqs = events.filter((event) => event.seq).map((event) => event.seq);
     assert.deepEqual(seqs, [1, 2, 3].map((n) => welcome.seq + n));
@@ -100,24 +100,24 @@ for (const protocol of [JSON_PROTOCOL, MSGPACK_PROTOCOL]) {
   });
 }
 
-test("the first sub-protocol the server knows is taken", async (t) => {
+test("the server selects the first sub-protocol that it supports", async (t) => {
   const client = await connected(t, { to: "de" }, ["other", MSGPACK_PROTOCOL, JSON_PROTOCOL]);
   assert.equal(client.protocol, MSGPACK_PROTOCOL);
 });
 
-test("without a sub-protocol the server writes JSON", async (t) => {
+test("the server sends JSON to a client without a sub-protocol", async (t) => {
   const client = await connected(t, { to: "de" }, []);
   assert.equal((await client.next()).type, "welcome");
 });
 
-test("a line without JSON is said, complete, whatever was negotiated", async (t) => {
+test("a plain text frame is a complete utterance in every sub-protocol", async (t) => {
   const client = await connected(t, { to: "de" }, [MSGPACK_PROTOCOL]);
   client.sendRaw(TEXT);
   const final = (await client.until((event) => event.type === "final")).at(-1);
   assert.equal(final.text, FINALS.de);
 });
 
-test("a frame that cannot be read is named, and the socket goes on", async (t) => {
+test("an invalid frame is reported, and the socket stays open", async (t) => {
   const client = await connected(t, { to: "de" });
   await client.next();
   client.sendRaw('{"type":"say","ref":"bad"}');
@@ -136,7 +136,7 @@ test("a frame that cannot be read is named, and the socket goes on", async (t) =
   assert.equal(final.text, FINALS.de);
 });
 
-test("a speaker who talks on sees a draft once two partials agree, and one final", async (t) => {
+test("a growing utterance gets a draft once two partials agree, and then one final", async (t) => {
   const client = await connected(t, { to: "de" });
   client.send({ type: "say", id: "s", text: "Good morning", final: false });
   client.send({ type: "say", id: "s", text: "Good morning every", final: false });
@@ -152,7 +152,7 @@ test("a speaker who talks on sees a draft once two partials agree, and one final
   assert.deepEqual(snapshot.lines, [{ lang: "de", state: "final", text: FINALS.de, by: "mt" }]);
 });
 
-test("a caption can be corrected and taken back, for everybody and for who comes late", async (t) => {
+test("corrections and retractions reach everybody, late readers included", async (t) => {
   const room = { room: "corrected", to: "de" };
   const speaker = await connected(t, room);
   const ended = (type) => (event) => event.type === type;
@@ -180,7 +180,7 @@ test("a caption can be corrected and taken back, for everybody and for who comes
   assert.equal(events.at(-1).text, "Moin");
 });
 
-test("a reader may not correct, and is told so", async (t) => {
+test("a reader who tries to correct gets an error", async (t) => {
   const client = await connected(t, { to: "de", role: "view" });
   await client.next();
   client.send({ type: "edit", id: "a", lang: "de", text: "x", ref: "r" });
@@ -188,7 +188,7 @@ test("a reader may not correct, and is told so", async (t) => {
   assert.deepEqual([error.code, error.ref], ["forbidden", "r"]);
 });
 
-test("everybody in a room is told who reads what", async (t) => {
+test("everybody in a room is told how many people read each language", async (t) => {
   const ann = await connected(t, { room: "present", to: "de", speaker: "Ann" });
   await connected(t, { room: "present", to: "de,fr", role: "view" });
   const { readers, members, speakers } = (await ann.until(({ type }) => type === "presence")).at(-1);
@@ -196,28 +196,28 @@ test("everybody in a room is told who reads what", async (t) => {
                    { readers: { de: 2, fr: 1 }, members: 2, speakers: ["Ann"] });
 });
 
-test("?plain=1 answers in lines for people", async (t) => {
+test("plain=1 answers in plain lines", async (t) => {
   const client = await connected(t, { to: "de,fr", plain: "1" }, []);
   client.sendRaw(TEXT);
   const lines = [await client.next(), await client.next()].sort();
   assert.deepEqual(lines, [`[de] ${FINALS.de}`, `[fr] ${FINALS.fr}`]);
 });
 
-test("a bad query is explained on the open socket, then close 4400", async (t) => {
+test("a bad query gets an explanation and then close code 4400", async (t) => {
   const client = await connected(t, { role: "king" });
   const error = await client.next();
   assert.deepEqual([error.type, error.code, error.fatal], ["error", "bad_frame", true]);
   assert.equal((await client.closed).code, 4400);
 });
 
-test("a frame over the limit closes 1009", async (t) => {
+test("a frame over the limit is closed with code 1009", async (t) => {
   const client = await connected(t, { to: "de" });
   const { limits } = await client.next();
   client.sendRaw("x".repeat(limits.frame + 1));
   assert.equal((await client.closed).code, 1009);
 });
 
-test("wscat: a typed line comes back in two languages", async (t) => {
+test("a line typed into wscat is answered in two languages", async (t) => {
   const wscat = fileURLToPath(new URL("./node_modules/wscat/bin/wscat", import.meta.url));
   const url = address({ from: "en", to: "de,fr", plain: "1" });
   const child = spawn(process.execPath, [wscat, "--no-color", "-c", url, "-x", TEXT, "-w", "30"]);

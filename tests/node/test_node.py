@@ -1,4 +1,4 @@
-"""Another implementation of the protocol, in Node.js, against a real gateway; and wscat itself."""
+"""Tests in Node.js: a client of the protocol and wscat against a real gateway, and the page's modules."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SCRIPT = {
     (TEXT, "fr"): ["Bonjour", " à", " toutes", " et", " à", " tous"],
 }
 NODE = (20, 19)
-"""Oldest that knows by itself that the page's files are modules."""
+"""Oldest version that detects that the page's files are modules."""
 PACE = 0.02
-"""Seconds between words: the long text of the tests would take 12 s, if nobody cancelled it."""
+"""Seconds between words: the long text of the tests takes 12 s unless it is cancelled."""
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,11 @@ def run(node: str, *tests: Path, **env: str) -> None:
 
 
 @pytest.mark.usefixtures("packages")
-def test_a_client_written_for_node_gets_what_the_protocol_promises(
+def test_a_client_in_node_gets_what_the_protocol_promises(
     node: str, gateway: Live
 ) -> None:
     run(node, *sorted(HERE.glob("*.test.js")), GATEWAY_URL=gateway.ws)
 
 
-def test_the_demo_page_makes_captions_of_events(node: str) -> None:
-    run(node, *sorted(PAGE.glob("*.test.js")))
+def test_the_modules_of_the_demo_page(node: str) -> None:
+    run(node, *sorted(PAGE.rglob("*.test.js")))

@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { dueBefore, readScript, timeline } from "../../web_demo/playback/demo-script.js";
-import { Player } from "../../web_demo/playback/player.js";
+import { dueBefore, readScript, timeline } from "../../../web_demo/playback/demo-script.js";
+import { Player } from "../../../web_demo/playback/player.js";
 
-const file = (lang) => readFileSync(new URL(`../../web_demo/meeting/${lang}.txt`, import.meta.url), "utf8");
+const file = (lang) => readFileSync(new URL(`../../../web_demo/meeting/${lang}.txt`, import.meta.url), "utf8");
 const LANGUAGES = ["en", "de", "fr", "es", "ja", "zh"];
 
-test("the meeting has a hundred lines in each of six languages, of five people", () => {
+test("the script has a hundred lines of five people in each of six languages", () => {
   for (const lang of LANGUAGES) {
     const lines = readScript(file(lang));
     assert.equal(lines.length, 100, lang);
@@ -19,25 +19,25 @@ test("the meeting has a hundred lines in each of six languages, of five people",
   }
 });
 
-test("the same person says the same line in every language", () => {
+test("a line has the same speaker in every language", () => {
   const [first, ...others] = LANGUAGES.map((lang) => readScript(file(lang)).map(({ speaker }) => speaker));
   for (const other of others) assert.deepEqual(other, first);
 });
 
-test("a line grows word by word, and ends as it is written", () => {
+test("a line grows word by word and ends as written", () => {
   const said = timeline([{ speaker: "A", text: "Yes, loud and clear." }], "en");
   assert.deepEqual(said.map(({ text }) => text), ["Yes", "Yes, loud", "Yes, loud and", "Yes, loud and clear."]);
   assert.deepEqual(said.map(({ final }) => final), [false, false, false, true]);
 });
 
-test("a script without spaces grows by characters, and none is cut in two", () => {
+test("text without spaces grows by characters, and none is divided", () => {
   const texts = timeline([{ speaker: "A", text: "能，听得很清楚👍。" }], "zh").map(({ text }) => text);
   assert.equal(texts.at(-1), "能，听得很清楚👍。");
   assert.ok(texts.every((text) => texts.at(-1).startsWith(text) && text.isWellFormed()));
   assert.ok(texts.length > 3);
 });
 
-test("time only goes on, and a meeting takes five minutes or so", () => {
+test("times increase, and the meeting takes four to eight minutes", () => {
   for (const lang of LANGUAGES) {
     const said = timeline(readScript(file(lang)), lang);
     assert.ok(said.every(({ at }, i) => !i || at > said[i - 1].at), lang);
@@ -46,12 +46,12 @@ test("time only goes on, and a meeting takes five minutes or so", () => {
   }
 });
 
-test("what is due is what has passed", () => {
+test("entries are due when their time has passed", () => {
   const said = [{ at: 1 }, { at: 2 }, { at: 3 }];
   assert.deepEqual([dueBefore(said, 0, 0.5), dueBefore(said, 0, 2), dueBefore(said, 2, 9)], [0, 2, 3]);
 });
 
-test("a player that wakes up late leaves out what is outdated, and no line", () => {
+test("a late player leaves out outdated partial texts but no line", () => {
   let now = 0;
   const told = [];
   const player = new Player(timeline([{ speaker: "A", text: "one two three" }, { speaker: "A", text: "four five" }], "en"), {
@@ -67,7 +67,7 @@ test("a player that wakes up late leaves out what is outdated, and no line", () 
   assert.equal(player.isPlaying, false);
 });
 
-test("a player waits with what could not be said", () => {
+test("a player tries again to say an entry that could not be sent", () => {
   let now = 0;
   let open = false;
   const told = [];

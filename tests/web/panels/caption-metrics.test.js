@@ -1,9 +1,9 @@
-// The figures of the insight panel.
+// The measurements of the Statistics panel.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EMPTY_METRICS, append, mean, measure, quantile, parsePrometheus } from "../../web_demo/panels/caption-metrics.js";
+import { EMPTY_METRICS, append, mean, measure, quantile, parsePrometheus } from "../../../web_demo/panels/caption-metrics.js";
 
 const delta = (fields) => ({ type: "delta", id: "a", lang: "de", ...fields });
 const final = (text, fields) => ({
@@ -11,7 +11,7 @@ const final = (text, fields) => ({
 });
 const after = (...events) => events.reduce(measure, EMPTY_METRICS);
 
-test("a final tells when its first text came, and when it was finished", () => {
+test("a final adds the times of its first and its last text", () => {
   const { first, final: whole } = after(final("Ja."), final("Nein.", { id: "b", ms: { first: 30, total: 50 } }));
   assert.deepEqual([first, whole], [[20, 30], [90, 50]]);
 });
@@ -20,39 +20,39 @@ test("text that only grows has no erasure", () => {
   assert.deepEqual(after(delta({ add: "Guten" }), delta({ add: " Morgen" }), final("Guten Morgen")).erasure, [0]);
 });
 
-test("what was taken back counts, for each character of the final", () => {
+test("erasure is the number of removed characters for each character of the final", () => {
   const { erasure } = after(delta({ draft: "Wir sind" }), delta({ draft: "Wir treffen" }), final("Wir treffen uns"));
   assert.deepEqual(erasure, [4 / 15]);
 });
 
-test("a draft that became stable is not taken back", () => {
+test("a draft that becomes stable is not counted as erased", () => {
   assert.deepEqual(after(delta({ draft: "Wir" }), delta({ add: "Wir", draft: "" }), final("Wir")).erasure, [0]);
 });
 
-test("stable text that was reset counts as well", () => {
+test("stable text that is reset counts as erased", () => {
   assert.deepEqual(after(delta({ add: "Ja" }), delta({ add: "Nein", reset: true }), final("Nein")).erasure, [0.5]);
 });
 
-test("a caption that nobody saw growing says nothing about erasure", () => {
+test("a caption without deltas has no erasure", () => {
   assert.deepEqual(after(final("Ja.")).erasure, []);
 });
 
-test("the speaker's own language is no translation, and not measured", () => {
+test("a caption in the speaker's language is not measured", () => {
   assert.deepEqual(after(final("Yes.", { by: "same" })).first, []);
 });
 
-test("no more is kept than is shown", () => {
+test("the number of kept values is limited", () => {
   const many = Array.from({ length: 500 }, (_, i) => [delta({ id: `${i}`, draft: "x" }), final("x", { id: `y${i}` })]);
   const { shown, first } = after(...many.flat());
   assert.ok(shown.size <= 90 && first.length === 90);
   assert.equal(append(first, 7).at(-1), 7);
 });
 
-test("half of the figures lie below their median", () => {
+test("the quantile of 0.5 is the median", () => {
   assert.deepEqual([quantile([3, 1, 2], 0.5), quantile([], 0.5), mean([1, 3]), mean([])], [2, null, 2, null]);
 });
 
-test("metrics without labels are read, the rest is left out", () => {
+test("metrics without labels are parsed, others are ignored", () => {
   const text = '# HELP a b\ngateway_tokens_total 12.0\ngateway_engine_health{state="ready"} 1.0\ngateway_x 1e-05\n';
   assert.deepEqual(parsePrometheus(text), { gateway_tokens_total: 12, gateway_x: 1e-5 });
 });

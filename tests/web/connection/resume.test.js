@@ -1,23 +1,23 @@
-// What a page keeps so that it can come back.
+// The state that lets a page continue after its connection broke.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PendingRequests, ResumePosition, backoff, isRetryable } from "../../web_demo/connection/resume.js";
+import { PendingRequests, ResumePosition, backoff, isRetryable } from "../../../web_demo/connection/resume.js";
 
-test("a restart, a fault and a broken line are worth a new socket", () => {
+test("the page reconnects after restarts, faults and broken connections", () => {
   for (const code of [1001, 1002, 1005, 1006, 1012, 4000, 4001, 4008, 4029, 4399]) {
     assert.equal(isRetryable(code), true, code);
   }
 });
 
-test("a finished talk and what would only happen again are not", () => {
+test("the page does not reconnect after a normal end or a permanent error", () => {
   for (const code of [1000, 1007, 1009, 4400, 4401, 4403, 4404, 4409, 4410, 4499]) {
     assert.equal(isRetryable(code), false, code);
   }
 });
 
-test("waits grow, with jitter from nothing, to a longest one", () => {
+test("waiting times grow up to a limit, with full jitter", () => {
   assert.deepEqual([0, 1, 2, 3].map((n) => backoff(n, () => 1)), [0.25, 0.5, 1, 2]);
   assert.equal(backoff(50, () => 1), 15);
   assert.equal(backoff(3, () => 0), 0);
@@ -26,17 +26,17 @@ test("waits grow, with jitter from nothing, to a longest one", () => {
 const welcome = (fields) => ({ type: "welcome", resume: "t", epoch: "e", seq: 3, ...fields });
 const source = (seq, id = "a", ord = seq) => ({ type: "source", seq, id, ord });
 
-test("attempts to come back are numbered, and the first visit is none", () => {
+test("attempts to resume are numbered, and the first connection has no number", () => {
   const position = new ResumePosition();
   const attempt = () => new URL(position.addTo("ws://here/v1/ws")).searchParams.get("attempt");
   assert.equal(attempt(), null);
   position.welcome(welcome());
   assert.deepEqual([attempt(), attempt()], ["1", "2"]);
   position.welcome(welcome({ resume: "u" }));
-  assert.equal(attempt(), "3", "a new token does not begin anew");
+  assert.equal(attempt(), "3", "a new token does not restart the count");
 });
 
-test("a page says how far it has come, and takes no event twice", () => {
+test("the position counts accepted events, and no event is accepted twice", () => {
   const position = new ResumePosition();
   assert.deepEqual(position.query(), {});
   position.welcome(welcome());
@@ -48,11 +48,11 @@ test("a page says how far it has come, and takes no event twice", () => {
   assert.deepEqual(position.query(), { resume: "t", epoch: "e", seq: 9 });
 });
 
-test("of one number there is an event for each tag of its language", () => {
+test("events of one number are accepted once for each language tag", () => {
   const position = new ResumePosition();
   const final = (lang, seq = 4) => ({ type: "final", seq, lang });
   position.welcome(welcome());
-  assert.equal(position.accept(final("de", 3)), false, "it came with the welcome");
+  assert.equal(position.accept(final("de", 3)), false, "the welcome included it");
   assert.equal(position.query(true).seq, 3);
   assert.deepEqual(["de", "de", "de-AT", "de-AT"].map((lang) => position.accept(final(lang))),
                    [true, false, true, false]);
@@ -61,14 +61,14 @@ test("of one number there is an event for each tag of its language", () => {
   assert.equal(position.query(true).seq, 9);
 });
 
-test("a history that goes on keeps the number, another one begins anew", () => {
+test("a resumed epoch keeps the number, and another epoch begins with its own", () => {
   const position = new ResumePosition();
   position.welcome(welcome());
   position.accept(source(7));
   position.welcome(welcome({ epoch: "f", seq: 1, resumed: { ok: true, replayed: 0 } }));
   assert.deepEqual(position.query(), { resume: "t", epoch: "f", seq: 7 });
   position.welcome(welcome({ epoch: "f", seq: 8, resumed: { ok: false, replayed: 0 } }));
-  assert.equal(position.query().seq, 7, "what comes of before is known");
+  assert.equal(position.query().seq, 7, "earlier events are known");
   position.welcome(welcome({ epoch: "g", seq: 1, resume: null }));
   assert.deepEqual(position.query(), { epoch: "g", seq: 1 });
   position.forget();
@@ -79,19 +79,19 @@ const say = (id, text, final = true) => ({ type: "say", id, text, final });
 const ack = (id, rev, ord) => ({ type: "ack", id, rev, ord });
 const texts = (pending) => pending.unconfirmed().map(({ id, rev, text }) => [id, rev, text]);
 
-test("what was said is kept, with its revision, until its original comes", () => {
+test("a message is kept with its revision until its source event arrives", () => {
   const pending = new PendingRequests();
   assert.deepEqual(pending.add(say("a", "one")), { ...say("a", "one"), rev: 1 });
   pending.add(say("b", "tw", false));
   pending.add(say("b", "two"));
   assert.deepEqual(texts(pending), [["a", 1, "one"], ["b", 2, "two"]]);
   for (const event of [ack("a", 1, 1), source(1, "a"), ack("b", 1, 2), source(2, "b")]) pending.onEvent(event);
-  assert.deepEqual(texts(pending), [["b", 2, "two"]], "the newest revision was not accepted yet");
+  assert.deepEqual(texts(pending), [["b", 2, "two"]], "the newest revision is not accepted yet");
   pending.onEvent(ack("b", 2, 2));
   assert.deepEqual(texts(pending), []);
 });
 
-test("a long utterance is kept until its last part has come", () => {
+test("a long utterance is kept until the source of its last segment arrives", () => {
   const pending = new PendingRequests();
   pending.add(say("a", "one. two", false));
   assert.equal(pending.isGrowing("a"), false);
@@ -104,7 +104,7 @@ test("a long utterance is kept until its last part has come", () => {
   assert.equal(pending.unconfirmed().length, 0);
 });
 
-test("what was cancelled or taken back is not said again", () => {
+test("a cancelled or retracted utterance is not sent again", () => {
   const ends = [{ type: "cancelled", seq: 9, id: "a.2" }, { type: "retracted", seq: 9, id: "a" }];
   for (const end of ends) {
     const pending = new PendingRequests();
@@ -120,12 +120,12 @@ test("what was cancelled or taken back is not said again", () => {
   pending.add(say("a", "one", false));
   pending.onEvent(source(1, "a"));
   pending.onEvent({ type: "cancelled", seq: 9, id: "a" });
-  assert.equal(pending.unconfirmed().length, 1, "that was its first part");
+  assert.equal(pending.unconfirmed().length, 1, "that was its first segment");
   pending.remove("a");
   assert.equal(pending.get("a"), null);
 });
 
-test("what is refused for now is said again where it is whole, and else forgotten", () => {
+test("a temporarily refused message is sent again if it is final, and dropped otherwise", () => {
   const pending = new PendingRequests();
   const busy = { type: "error", code: "busy", retry: true };
   const whole = pending.add(say("a", "one"));
@@ -139,9 +139,9 @@ test("what is refused for now is said again where it is whole, and else forgotte
   assert.deepEqual(texts(pending), []);
 });
 
-test("no more is kept than anybody says in a while", () => {
+test("the number of pending utterances is limited", () => {
   const pending = new PendingRequests();
   const taken = Array.from({ length: 200 }, (_, n) => pending.add(say(`u${n}`, "x")));
   assert.equal(taken.filter(Boolean).length, 100);
-  assert.notEqual(pending.add(say("u0", "xy")), null, "what was begun may go on");
+  assert.notEqual(pending.add(say("u0", "xy")), null, "an utterance that has begun may grow");
 });

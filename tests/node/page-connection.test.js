@@ -1,17 +1,17 @@
-// The demo page's connection on real sockets, which break.
+// The connection of the demo page on real sockets that break.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import WebSocket from "ws";
 
-Math.random = () => 0; // do not wait
+Math.random = () => 0; // no waiting before attempts
 const room = `page-${Date.now()}`;
 const sockets = [];
 globalThis.WebSocket = class extends WebSocket {
   constructor(...args) {
     super(...args);
-    this.on("error", () => {}); // of one that is cut before it is open
+    this.on("error", () => {}); // a socket that is terminated before it is open reports an error
     sockets.push(this);
   }
 };
@@ -21,7 +21,7 @@ globalThis.document = { addEventListener() {} };
 const { WebSocketConnection } = await import("../../web_demo/connection/websocket.js");
 const { EMPTY_STATE, inRoomOrder, reduce } = await import("../../web_demo/captions/caption-state.js");
 
-test("an attempt that is read late does not take the place of the page", async () => {
+test("an attempt that the gateway receives late does not replace a newer connection", async () => {
   const events = [];
   let arrived = () => {};
   const connection = new WebSocketConnection(
@@ -37,7 +37,7 @@ test("an attempt that is read late does not take the place of the page", async (
     await until(() => sockets.length === before + n && connection.isOpen);
     if (n < 3) sockets.at(-1).terminate();
   }
-  const late = new WebSocket(sockets.at(-2).url, "gw.v1.json"); // the second, once more
+  const late = new WebSocket(sockets.at(-2).url, "gw.v1.json"); // the address of the second attempt
   const code = await new Promise((resolve) => late.on("close", resolve));
   assert.equal(code, 4029);
   connection.send({ type: "say", id: "u1", text: "line", final: true });
@@ -46,7 +46,7 @@ test("an attempt that is read late does not take the place of the page", async (
   connection.close();
 });
 
-test("through any number of cuts the page reads each caption once", async () => {
+test("the page receives each caption once through any number of broken connections", async () => {
   const events = [];
   let arrived = () => {};
   const connection = new WebSocketConnection(

@@ -1,9 +1,9 @@
-// The browser's speech recogniser, played by a fake: what is said of what it hears.
+// Speech recognition with a simulated recogniser of the browser.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ContinuousRecognition, readResults } from "../../web_demo/speech/speech-recognition.js";
+import { ContinuousRecognition, readResults } from "../../../web_demo/speech/speech-recognition.js";
 
 const result = (transcript, isFinal = false) => Object.assign([{ transcript }], { isFinal });
 
@@ -28,21 +28,21 @@ function setUp({ mock }) {
   return { speech, said, states, fake: () => Fake.made.at(-1), tick: (ms) => mock.timers.tick(ms) };
 }
 
-test("results that are not final are one text that grows", () => {
+test("unfinished results form one growing text", () => {
   assert.deepEqual(readResults([result("we meet"), result(" again")], 0), { finals: [], growing: "we meet again", next: 0 });
 });
 
-test("results that are final are said once", () => {
+test("a final result is read once", () => {
   const results = [result("good morning", true), result("we"), ];
   assert.deepEqual(readResults(results, 0), { finals: ["good morning"], growing: "we", next: 1 });
   assert.deepEqual(readResults(results, 1), { finals: [], growing: "we", next: 1 });
 });
 
-test("an empty final, as telephones send, is nothing", () => {
+test("an empty final result, as telephones send it, is ignored", () => {
   assert.deepEqual(readResults([result("", true)], 0), { finals: [], growing: "", next: 1 });
 });
 
-test("what is heard is said as it grows, and to its end", (t) => {
+test("recognised text is reported while it grows and when it is final", (t) => {
   const { speech, said, fake } = setUp(t);
   speech.start("de");
   fake().hears(result("guten"));
@@ -53,7 +53,7 @@ test("what is heard is said as it grows, and to its end", (t) => {
   assert.deepEqual(said, ["de guten", "de guten Morgen", "de Guten Morgen."]);
 });
 
-test("a recogniser that stops by itself is started again, and what it heard is said to its end", (t) => {
+test("a recogniser that stops is replaced, and its text is finished", (t) => {
   const { speech, said, fake, tick } = setUp(t);
   speech.start("en");
   fake().hears(result("we meet"));
@@ -65,7 +65,7 @@ test("a recogniser that stops by itself is started again, and what it heard is s
   assert.equal(said.at(-1), "en again.");
 });
 
-test("starts in vain come less and less often", (t) => {
+test("restarts without a result become less frequent", (t) => {
   const { speech, fake, tick } = setUp(t);
   speech.start("en");
   fake().onend();
@@ -77,7 +77,7 @@ test("starts in vain come less and less often", (t) => {
   assert.equal(Fake.made.length, 3);
 });
 
-test("mute says what was heard and listens no more, until it is started again", (t) => {
+test("mute finishes the text and stops listening until the next start", (t) => {
   const { speech, said, states, fake, tick } = setUp(t);
   speech.start("en");
   fake().hears(result("wait"));
@@ -89,7 +89,7 @@ test("mute says what was heard and listens no more, until it is started again", 
   assert.equal(states.at(-1), "listening");
 });
 
-test("another language is spoken by another recogniser", (t) => {
+test("another language starts another recogniser", (t) => {
   const { speech, said, fake, tick } = setUp(t);
   speech.start("en");
   fake().hears(result("hello"));
@@ -99,7 +99,7 @@ test("another language is spoken by another recogniser", (t) => {
   assert.equal(said.at(-1), "en hello.");
 });
 
-test("a microphone that is not allowed is said, and not asked for again", (t) => {
+test("a forbidden microphone is reported and not requested again", (t) => {
   const { speech, states, fake, tick } = setUp(t);
   speech.start("en");
   fake().onerror({ error: "not-allowed" });
@@ -108,7 +108,7 @@ test("a microphone that is not allowed is said, and not asked for again", (t) =>
   assert.deepEqual([states.at(-1), Fake.made.length], ["blocked", 1]);
 });
 
-test("a browser that cannot recognise speech says so", () => {
+test("a browser without speech recognition is reported", () => {
   const states = [];
   const speech = new ContinuousRecognition({ onText: () => {}, onState: (...state) => states.push(state), Recogniser: undefined });
   speech.start("en");

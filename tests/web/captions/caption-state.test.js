@@ -1,9 +1,9 @@
-// The demo page's captions: events of docs/protocol.md in, what a reader sees out.
+// The captions of a room, as they follow from the events of docs/protocol.md.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EMPTY_STATE, MAX_UTTERANCES, inRoomOrder, reduce } from "../../web_demo/captions/caption-state.js";
+import { EMPTY_STATE, MAX_UTTERANCES, inRoomOrder, reduce } from "../../../web_demo/captions/caption-state.js";
 
 const WELCOME = { type: "welcome", v: 1, session: "s", room: "r", epoch: "e", seq: 0 };
 
@@ -27,12 +27,12 @@ function frozen(value) {
   return value;
 }
 
-test("deltas are appended to the stable text, with the spaces they bring", () => {
+test("deltas are appended to the stable text with their spaces", () => {
   const { captions } = only(after(delta({ add: "Guten" }), delta({ add: " Morgen" })));
   assert.deepEqual(captions.de, { stable: "Guten Morgen", draft: "", status: "growing", code: null });
 });
 
-test("a draft replaces the draft before it, and one left out leaves it", () => {
+test("a draft replaces the previous draft, and a delta without one keeps it", () => {
   const first = delta({ draft: "Wir treffen" });
   assert.equal(only(after(first, delta({ draft: "Wir sehen" }))).captions.de.draft, "Wir sehen");
   const { stable, draft } = only(after(first, delta({ add: "Wir" }))).captions.de;
@@ -44,40 +44,40 @@ test("an empty draft removes the draft", () => {
   assert.deepEqual([captions.de.stable, captions.de.draft], ["Sie", ""]);
 });
 
-test("reset empties the stable text before add", () => {
+test("a reset removes the stable text before new text is added", () => {
   const { captions } = only(after(delta({ add: "Sure! Here" }), delta({ add: "Hier", reset: true })));
   assert.equal(captions.de.stable, "Hier");
 });
 
-test("a final stands alone: the end is the same without any delta", () => {
+test("a final caption is the same with and without the deltas before it", () => {
   const events = [source("a", 1), delta({ add: "hal" }), delta({ draft: "lo" }), final({})];
   const bare = events.filter(({ type }) => type !== "delta");
   assert.deepEqual(after(...events), after(...bare));
   assert.deepEqual(only(after(...events)).captions.de.status, "final");
 });
 
-test("what has ended never changes again", () => {
+test("a caption that has ended is not changed by later events", () => {
   const state = after(final({}), delta({ add: "!" }), final({ text: "other" }));
   assert.equal(only(state).captions.de.stable, "hallo");
   const cancelled = reduce(state, { type: "cancelled", id: "a", rev: 1, lang: "de", was: "done" });
   assert.equal(only(cancelled).captions.de.status, "final");
 });
 
-test("one language says nothing about another", () => {
+test("events in one language do not change captions in another", () => {
   const state = after(delta({ add: "Gut" }), delta({ lang: "fr", add: "Bon" }), final({}));
   const { captions } = only(state);
   assert.equal(captions.de.status, "final");
   assert.deepEqual([captions.fr.stable, captions.fr.status], ["Bon", "growing"]);
 });
 
-test("a failed caption keeps its code and shows nothing of what was begun", () => {
+test("a failed caption keeps its code and drops its unfinished text", () => {
   const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "de", code: "timeout", retry: true };
   const utterance = only(after(source("a", 1), delta({ add: "hal" }), failed));
   assert.deepEqual(utterance.captions.de, { stable: "", draft: "", status: "failed", code: "timeout" });
-  assert.equal(utterance.text, "hello", "the original is there to be shown");
+  assert.equal(utterance.text, "hello", "the original can be shown instead");
 });
 
-test("cancelled ends what still grows, in all languages or in one", () => {
+test("cancelled ends growing captions, in one language or in all", () => {
   const begun = [source("a", 1), delta({ add: "hal", draft: "lo" }), final({ lang: "fr" })];
   const all = only(after(...begun, { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" }));
   assert.deepEqual([all.captions.de.status, all.captions.de.draft], ["cancelled", ""]);
@@ -86,18 +86,18 @@ test("cancelled ends what still grows, in all languages or in one", () => {
   assert.equal(only(after(...begun, one)).captions.de.status, "cancelled");
 });
 
-test("an utterance that was never said to its end goes when it is cancelled", () => {
+test("an unfinished utterance is removed when it is cancelled", () => {
   const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
   const cancelled = { type: "cancelled", seq: 3, id: "a", rev: 1, was: "running" };
   assert.equal(inRoomOrder(after(say, delta({ draft: "hal" }), cancelled)).length, 0);
 });
 
-test("a cancelled for what was never there changes nothing", () => {
+test("cancelled changes nothing if the utterance is unknown", () => {
   const state = after(source("a", 1));
   assert.equal(reduce(state, { type: "cancelled", id: "zz", rev: 0, was: "none" }), state);
 });
 
-test("what this page says is shown before the server repeats it", () => {
+test("text of this page is shown before the server confirms it", () => {
   const say = { type: "say", id: "a", text: "good mor", lang: "en", final: false };
   const begun = only(after(say));
   assert.deepEqual([begun.text, begun.final], ["good mor", false]);
@@ -105,19 +105,19 @@ test("what this page says is shown before the server repeats it", () => {
   assert.deepEqual([ended.text, ended.final], ["good morning", true]);
 });
 
-test("utterances stand in the order of the room, those without a place last", () => {
+test("utterances are in the order of the room, and those without a place come last", () => {
   const state = after(delta({ id: "new", add: "x" }), source("b", 2), source("a", 1));
   assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "new"]);
 });
 
-test("a broken connection ends what grew, at once, and keeps what was read", () => {
+test("a broken connection ends growing captions and keeps finished ones", () => {
   const state = after(delta({ add: "hal", draft: "lo" }), final({ lang: "fr" }), { type: "broken" });
   const { captions } = only(state);
   assert.deepEqual(captions.de, { stable: "hal", draft: "", status: "interrupted", code: null });
   assert.equal(captions.fr.status, "final");
 });
 
-test("another history of the room keeps what was read, ends what grew, and may use its ids again", () => {
+test("after a new epoch old captions stay, growing ones end, and ids may be used again", () => {
   const before = after(source("a", 1), delta({ add: "hal" }), final({ lang: "fr", text: "salut" }));
   const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "again")].reduce(reduce, before);
   const [old, young] = inRoomOrder(state);
@@ -127,7 +127,7 @@ test("another history of the room keeps what was read, ends what grew, and may u
   assert.notEqual(old.key, young.key);
 });
 
-test("a line that is told or said again after a restart stands once, with its new caption", () => {
+test("an utterance that is repeated after a restart is shown once, with its new caption", () => {
   const restarted = { ...WELCOME, epoch: "f", resumed: { ok: false, replayed: 0 } };
   const before = after(source("a", 1), final({}), source("b", 2), { type: "broken" });
   const told = [restarted, source("a", 1), final({}), source("b", 2), final({ id: "b" })].reduce(reduce, before);
@@ -141,19 +141,19 @@ test("a line that is told or said again after a restart stands once, with its ne
                    [["a", "hello"], ["b", "hello"], ["c", "meanwhile"]]);
 });
 
-test("after a restart restored lines stay where they stood, beside those that were lost", () => {
+test("after a restart restored utterances keep their places among those that were lost", () => {
   const before = after(source("a", 1), source("b", 2, "lost"), source("c", 3), { type: "broken" });
   const state = [{ ...WELCOME, epoch: "f" }, source("a", 1), source("c", 2), source("d", 3)].reduce(reduce, before);
   assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "c", "d"]);
 });
 
-test("parts of a line that a restart restored stay where they stood", () => {
+test("segments that are restored after a restart keep their places", () => {
   const before = after(source("a", 1, "one"), source("b", 2), source("a.2", 3, "two"), { type: "broken" });
   const state = [{ ...WELCOME, epoch: "f" }, source("a", 1, "one"), final({}), source("b", 2), source("a.2", 3, "two")].reduce(reduce, before);
   assert.deepEqual(inRoomOrder(state).map(({ id }) => id), ["a", "b", "a.2"]);
 });
 
-test("a line in parts that is said again after a restart stands once, wherever it is cut then", () => {
+test("a segmented utterance that is repeated after a restart is shown once, wherever it is divided then", () => {
   const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
   const before = after(say("one two three"), source("a", 1, "one two"), delta({ id: "a.2", add: "drei" }));
   const state = [{ type: "broken" }, { ...WELCOME, epoch: "f" }, { type: "ack", id: "a", rev: 2, ord: 1 },
@@ -161,7 +161,7 @@ test("a line in parts that is said again after a restart stands once, wherever i
   assert.deepEqual(inRoomOrder(state).map(({ id, text }) => [id, text]), [["a", "one two three four"]]);
 });
 
-test("a caption that had not begun when the connection broke is not waited for, unless it goes on", () => {
+test("a caption that had not begun when the connection broke is expected only if the connection resumes", () => {
   const state = after(source("a", 1), final({ lang: "fr" }), { type: "broken" });
   assert.equal(only(state).interrupted, true);
   assert.equal(only(reduce(state, { ...WELCOME, resumed: { ok: true, replayed: 0 } })).interrupted, false);
@@ -169,7 +169,7 @@ test("a caption that had not begun when the connection broke is not waited for, 
   assert.equal(only(reduce(state, source("a", 1))).interrupted, false);
 });
 
-test("who comes back to the same room is shown nothing twice, and what had been missed", () => {
+test("after a reconnect to the same epoch missed captions are shown and none is shown twice", () => {
   const before = after(source("a", 1), delta({ add: "hal" }), source("b", 2), final({ id: "b" }));
   const growing = delta({ id: "c", add: "Wie geht", draft: " es", reset: true });
   const events = [{ type: "broken" }, WELCOME, source("a", 1), final({}), source("b", 2),
@@ -180,14 +180,14 @@ test("who comes back to the same room is shown nothing twice, and what had been 
                    ["hallo", "hallo", "Wie geht"]);
 });
 
-test("what grew when the connection broke goes on where the room goes on", () => {
+test("a growing caption continues after a reconnect to the same epoch", () => {
   const growing = delta({ add: "hallo", draft: " du", reset: true });
   const state = after(delta({ add: "hal" }), { type: "broken" }, WELCOME, growing);
   assert.deepEqual(only(state).captions.de,
                    { stable: "hallo", draft: " du", status: "growing", code: null });
 });
 
-test("where the next socket goes on, nothing ends that grows, and ids are the same ones", () => {
+test("a resumed connection keeps growing captions and their ids", () => {
   const resumed = { ...WELCOME, epoch: "f", resumed: { ok: true, replayed: 0 } };
   const state = after(delta({ add: "hal" }), resumed, delta({ add: "lo" }));
   assert.equal(only(state).captions.de.stable, "hallo");
@@ -195,17 +195,17 @@ test("where the next socket goes on, nothing ends that grows, and ids are the sa
   assert.equal(only(after(delta({ add: "hal" }), lost)).captions.de.status, "interrupted");
 });
 
-test("what is acknowledged again after it was said to its end is no new utterance", () => {
+test("a late ack of a finished utterance does not begin a new one", () => {
   const state = after(source("a", 1));
   assert.equal(reduce(state, { type: "ack", id: "a", rev: 1, ord: 1 }), state);
 });
 
-test("who comes late is shown what was said before", () => {
+test("a late reader is shown earlier utterances", () => {
   const state = after(source("a", 1), final({}), source("b", 2));
   assert.deepEqual(inRoomOrder(state).map(({ captions }) => captions.de?.stable), ["hallo", undefined]);
 });
 
-test("a language chosen later comes as snapshots, beside what there is", () => {
+test("snapshots add a language that was chosen later", () => {
   const lines = [{ lang: "fr", state: "final", text: "salut", by: "mt" },
                  { lang: "it", state: "running", text: "ci", draft: "ao" },
                  { lang: "es", state: "failed", text: "" }];
@@ -216,7 +216,7 @@ test("a language chosen later comes as snapshots, beside what there is", () => {
                     ["", "", "failed"]]);
 });
 
-test("a corrected caption has its new text, also where it had failed or was never seen", () => {
+test("a correction replaces a caption, also if it had failed or was never received", () => {
   const edited = (fields) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, by: "human", ...fields });
   const failed = { type: "failed", seq: 2, id: "a", ord: 1, lang: "fr", code: "timeout", retry: true };
   const { captions, text } = only(after(source("a", 1), final({}), failed,
@@ -227,7 +227,7 @@ test("a corrected caption has its new text, also where it had failed or was neve
   assert.equal(text, "hello");
 });
 
-test("a corrected original is no caption, but for those who read it as one", () => {
+test("a corrected original changes a caption only for readers of its language", () => {
   const edited = { type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "en", text: "Hi", by: "human" };
   const other = only(after(source("a", 1), final({}), edited));
   assert.deepEqual([other.text, Object.keys(other.captions)], ["Hi", ["de"]]);
@@ -235,18 +235,18 @@ test("a corrected original is no caption, but for those who read it as one", () 
   assert.deepEqual([same.text, same.captions.en.stable], ["Hi", "Hi"]);
 });
 
-test("a caption that a person wrote is marked, until a model writes it again", () => {
+test("a caption is marked as edited until a model translates it again", () => {
   const edited = (by) => ({ type: "edited", seq: 10, id: "a", rev: 1, ord: 1, lang: "de", text: "x", by });
   assert.equal(only(after(source("a", 1), final({}), edited("human"))).captions.de.edited, true);
   assert.equal(only(after(source("a", 1), edited("human"), edited("mt"))).captions.de.edited, undefined);
 });
 
-test("a caption that lacks a term of the glossary is marked", () => {
+test("a caption without a glossary term is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "glossary"] }))).captions.de.termMissing, true);
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.termMissing, undefined);
 });
 
-test("a line that the gateway refuses is not shown any longer, unless a part of it was taken", () => {
+test("a refused utterance is removed, unless a segment of it was accepted", () => {
   const say = { type: "say", id: "b", text: "\u200b", lang: "en", final: true };
   const error = { type: "error", code: "empty_text", fatal: false, retry: false, id: "b", msg: "The text is empty." };
   assert.deepEqual(inRoomOrder(after(source("a", 1), say, error)).map(({ id }) => id), ["a"]);
@@ -254,22 +254,22 @@ test("a line that the gateway refuses is not shown any longer, unless a part of 
   assert.equal(inRoomOrder(after(say, { type: "ack", id: "b", rev: 1, ord: 1 }, error)).length, 1);
 });
 
-test("what this page says has the name of its speaker at once", () => {
+test("text of this page shows its speaker at once", () => {
   const say = { type: "say", id: "a", text: "we", lang: "en", final: false };
   assert.equal(only(after({ ...say, speaker: "Ann" }, say)).speaker, "Ann");
 });
 
-test("what was taken back is gone, said to its end or not", () => {
+test("a retracted utterance is removed, finished or not", () => {
   const retracted = { type: "retracted", seq: 10, id: "a", ord: 1 };
   const ended = after(source("a", 1), final({}), source("b", 2), retracted);
   assert.deepEqual(inRoomOrder(ended).map(({ id }) => id), ["b"]);
-  assert.ok(!JSON.stringify([...ended.utterances.values()]).includes("hallo"), "nothing is kept");
+  assert.ok(!JSON.stringify([...ended.utterances.values()]).includes("hallo"), "no text is kept");
   const say = { type: "say", id: "a", text: "hel", lang: "en", final: false };
   const cancelled = { type: "cancelled", seq: 9, id: "a", rev: 1, was: "running" };
   assert.deepEqual(inRoomOrder(after(say, delta({ draft: "hal" }), cancelled, retracted, say)), []);
 });
 
-test("each part of a long utterance stands by itself, and has what was said since the one before", () => {
+test("each segment of a long utterance contains the text since the segment before it", () => {
   const say = (text) => ({ type: "say", id: "a", text, lang: "en", final: false });
   const ack = (ord) => ({ type: "ack", id: "a", rev: 1, ord });
   const state = after(say("one two"), ack(1), say("one two three"), ack(1), source("a", 1, "one two"),
@@ -278,23 +278,23 @@ test("each part of a long utterance stands by itself, and has what was said sinc
   assert.deepEqual(parts, [["a", 1, "one two", true], ["a.2", 2, "three four", false],
                            ["b", 3, "hello", true]]);
   const changed = reduce(state, say("One, two three four"));
-  assert.equal(changed.utterances.get("1/a.2").text, "", "what belongs to it cannot be told");
+  assert.equal(changed.utterances.get("1/a.2").text, "", "the text of the segment is unknown");
 });
 
-test("what is said behind a part that was taken back is not shown before the server tells it", () => {
+test("text after a retracted segment is not shown before the server sends it", () => {
   const say = { type: "say", id: "a", text: "one two three", lang: "en", final: false };
   const state = after(source("a", 1, "one two"), { type: "retracted", seq: 9, id: "a", ord: 1 }, say);
   assert.deepEqual(inRoomOrder(state).map(({ id, text }) => [id, text]), [["a.2", ""]]);
 });
 
-test("events nobody knows yet change nothing", () => {
+test("unknown events change nothing", () => {
   const state = after(source("a", 1));
   for (const type of ["tick", "stats", "presence", "error"]) {
     assert.equal(reduce(state, { type }), state);
   }
 });
 
-test("the state before an event is never changed", () => {
+test("reduce does not change the state that it is given", () => {
   let state = frozen(EMPTY_STATE);
   const events = [
     WELCOME, source("a", 1), delta({ add: "hal", draft: "lo" }), final({}), source("b", 2),
@@ -308,13 +308,13 @@ test("the state before an event is never changed", () => {
   }
 });
 
-test("an utterance that did not change stays the same object, so its row is not drawn again", () => {
+test("an unchanged utterance stays the same object, so that its row is not rendered again", () => {
   const before = after(source("a", 1), source("b", 2));
   const next = reduce(before, delta({ id: "b", add: "x" }));
   assert.equal(next.utterances.get("1/a"), before.utterances.get("1/a"));
 });
 
-test("the oldest utterances are forgotten", () => {
+test("the oldest utterances are dropped over the limit", () => {
   const events = Array.from({ length: MAX_UTTERANCES + 3 }, (_, i) => source(`u${i}`, i + 1));
   const utterances = inRoomOrder(after(...events));
   assert.equal(utterances.length, MAX_UTTERANCES);

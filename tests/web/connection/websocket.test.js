@@ -1,4 +1,4 @@
-// The demo page's connection: sockets that break, and one after the other. Sockets and time are made up.
+// The connection of the page, on simulated sockets and time.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
@@ -37,7 +37,7 @@ globalThis.WebSocket = Socket;
 globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 globalThis.document = { hidden: false, addEventListener };
 
-const { WebSocketConnection } = await import("../../web_demo/connection/websocket.js");
+const { WebSocketConnection } = await import("../../../web_demo/connection/websocket.js");
 
 const RESUMED = { resumed: { ok: true, replayed: 0 } };
 const say = (id, final = true) => ({ type: "say", id, text: id, final });
@@ -61,7 +61,7 @@ afterEach(() => mock.reset());
 const ids = () => events.filter(({ seq }) => seq).map(({ id }) => id);
 const said = (socket) => socket.sent.map(({ id, rev }) => [id, rev]);
 
-test("a socket that breaks is opened again, and says how far it had come", () => {
+test("a broken socket is opened again with the position of the page", () => {
   sockets[0].welcome();
   sockets[0].say(source(1, "x"));
   sockets[0].end(1006);
@@ -73,10 +73,10 @@ test("a socket that breaks is opened again, and says how far it had come", () =>
   sockets[1].welcome(RESUMED);
   sockets[1].say(source(1, "x"));
   sockets[1].say(source(2, "y"));
-  assert.deepEqual(ids(), ["x", "y"], "each event comes once");
+  assert.deepEqual(ids(), ["x", "y"], "each event is received once");
 });
 
-test("waits grow until a connection has lasted", () => {
+test("waiting times grow until a connection has been stable", () => {
   for (const seconds of [0.25, 0.5, 1]) {
     sockets.at(-1).end(1006);
     assert.deepEqual(states.at(-1), ["waiting", seconds]);
@@ -88,7 +88,7 @@ test("waits grow until a connection has lasted", () => {
   assert.deepEqual(states.at(-1), ["waiting", 0.25]);
 });
 
-test("what is said while there is no connection, or may be lost with it, is said on the next one", () => {
+test("messages that may be lost are sent again on the next socket", () => {
   assert.equal(connection.send(say("early")), true);
   sockets[0].welcome();
   connection.send(say("a"));
@@ -98,7 +98,7 @@ test("what is said while there is no connection, or may be lost with it, is said
   assert.deepEqual(said(sockets[0]), [["early", 1], ["a", 1], ["b", 1]]);
   sockets[0].end(1006);
   connection.send(say("b"));
-  assert.equal(connection.send({ type: "want", langs: [] }), false, "the next address has it");
+  assert.equal(connection.send({ type: "want", langs: [] }), false, "the next address contains it");
   mock.timers.tick(250);
   sockets[1].welcome(RESUMED);
   assert.deepEqual(said(sockets[1]), [["a", 1], ["b", 2]]);
@@ -109,7 +109,7 @@ test("what is said while there is no connection, or may be lost with it, is said
   assert.deepEqual(said(sockets.at(-1)), [["a", 1]]);
 });
 
-test("what a busy gateway refuses is said again, and the page hears nothing of it", () => {
+test("a message that a busy gateway refused is sent again, and the page receives no error", () => {
   sockets[0].welcome();
   connection.send(say("a"));
   const busy = { type: "error", code: "busy", retry: true, retry_ms: 400 };
@@ -120,19 +120,19 @@ test("what a busy gateway refuses is said again, and the page hears nothing of i
   assert.deepEqual(events.filter(({ type }) => type === "error").map(({ id }) => id), ["unknown"]);
 });
 
-test("before a planned restart the next socket is opened first, then the old one is left", () => {
+test("before a planned restart the next socket opens before the old one is left", () => {
   sockets[0].welcome();
   connection.send(say("growing", false));
   sockets[0].say({ type: "ack", id: "growing", rev: 1, ord: 1 });
   sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
   connection.send(say("growing"));
   connection.send(say("new"));
-  assert.deepEqual(said(sockets[0]), [["growing", 1], ["growing", 2]], "nothing new is taken");
+  assert.deepEqual(said(sockets[0]), [["growing", 1], ["growing", 2]], "no new utterance is sent");
   mock.timers.tick(250);
   sockets[0].say({ type: "ack", id: "growing", rev: 2, ord: 1 });
   sockets[0].say(source(1, "growing"));
   sockets[1].welcome(RESUMED);
-  sockets[0].say(source(2, "z")); // the next one has it too
+  sockets[0].say(source(2, "z")); // the next socket receives it as well
   sockets[1].say(source(1, "growing"));
   sockets[1].say(source(2, "z"));
   assert.deepEqual(said(sockets[1]), [["new", 1]]);
@@ -141,7 +141,7 @@ test("before a planned restart the next socket is opened first, then the old one
   assert.deepEqual(states.map(([name]) => name), ["connecting", "open", "open"]);
 });
 
-test("where the next process knows nothing of the room, the old socket is read to its end", () => {
+test("the old socket is read to its end if the next process does not know the room", () => {
   sockets[0].welcome();
   sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
@@ -152,7 +152,7 @@ test("where the next process knows nothing of the room, the old socket is read t
   assert.deepEqual(ids(), ["old", "new"]);
 });
 
-test("a restart without a successor is tried for until there is one", () => {
+test("the page retries until the gateway has restarted", () => {
   sockets[0].welcome();
   sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
@@ -164,7 +164,7 @@ test("a restart without a successor is tried for until there is one", () => {
   assert.deepEqual(states.at(-1), ["open"]);
 });
 
-test("a room that has ended, or one's own place taken from elsewhere, is the end", () => {
+test("the page does not reconnect to a room that has ended", () => {
   sockets[0].welcome();
   sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
@@ -175,7 +175,7 @@ test("a room that has ended, or one's own place taken from elsewhere, is the end
   assert.equal(sockets.length, 2);
 });
 
-test("a token that is good no more is given up before the connection is", () => {
+test("a refused resume token is dropped before the page gives up", () => {
   sockets[0].welcome();
   sockets[0].end(1006);
   mock.timers.tick(250);
@@ -186,7 +186,7 @@ test("a token that is good no more is given up before the connection is", () => 
   assert.deepEqual(states.at(-1), ["closed", "code 4401"]);
 });
 
-test("a line without a tick for long is dead", () => {
+test("a connection without frames for too long is treated as dead", () => {
   sockets[0].welcome();
   mock.timers.tick(30_000);
   sockets[0].say({ type: "tick", seq: 0 });
@@ -197,7 +197,7 @@ test("a line without a tick for long is dead", () => {
   assert.equal(sockets[0].closed, true);
 });
 
-test("a page that wakes up, or a network that returns, does not wait", () => {
+test("the page reconnects at once when it wakes up or the network returns", () => {
   for (const name of ["online", "pageshow", "visibilitychange"]) {
     sockets.at(-1).welcome();
     sockets.at(-1).end(1006);
@@ -207,7 +207,7 @@ test("a page that wakes up, or a network that returns, does not wait", () => {
   }
 });
 
-test("who leaves does not come back", () => {
+test("a connection that the page closed is not opened again", () => {
   sockets[0].welcome();
   sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);

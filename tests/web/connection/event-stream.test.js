@@ -1,5 +1,4 @@
-// The demo page's stream of events over HTTP: streams that break, and one after the other. Streams and
-// time are made up.
+// The event stream of the page, on simulated streams and time.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
@@ -34,7 +33,7 @@ globalThis.EventSource = Stream;
 globalThis.addEventListener = (name, listener) => (listeners[name] = listener);
 globalThis.document = { hidden: false, addEventListener };
 
-const { EventStream } = await import("../../web_demo/connection/event-stream.js");
+const { EventStream } = await import("../../../web_demo/connection/event-stream.js");
 
 const source = (seq) => ({ type: "source", seq, id: `u${seq}`, ord: seq });
 
@@ -57,7 +56,7 @@ afterEach(() => mock.reset());
 const ids = () => heard.filter(({ type }) => type === "source").map(({ id }) => id);
 const asked = (stream) => Object.fromEntries(stream.url.searchParams);
 
-test("a stream that breaks is opened again, and says how far it had come", () => {
+test("a broken stream is opened again with the position of the page", () => {
   streams[0].welcome();
   streams[0].say(source(1));
   streams[0].onerror();
@@ -67,7 +66,7 @@ test("a stream that breaks is opened again, and says how far it had come", () =>
   assert.equal(streams[0].closed, true);
 });
 
-test("a stream that breaks before it has told what was missed asks for it again", () => {
+test("a stream that breaks during the replay asks for the missed events again", () => {
   streams[0].welcome();
   streams[0].say(source(1));
   streams[0].onerror();
@@ -84,7 +83,7 @@ test("a stream that breaks before it has told what was missed asks for it again"
   assert.deepEqual(ids(), ["u1", "u2"]);
 });
 
-test("who reads several languages asks for the last number again, and hears each event once", () => {
+test("a reader of several languages asks for the last number again and receives each event once", () => {
   query = "?to=de,de-AT";
   streams[0].welcome();
   const final = (lang) => ({ type: "final", seq: 2, id: "a", ord: 1, lang });
@@ -98,7 +97,7 @@ test("who reads several languages asks for the last number again, and hears each
   assert.deepEqual(heard.filter(({ lang }) => lang).map(({ lang }) => lang), ["de", "de-AT"]);
 });
 
-test("waits grow until a stream is let in", () => {
+test("waiting times grow until a stream is welcomed", () => {
   for (const seconds of [0.25, 0.5, 1]) {
     streams.at(-1).onerror();
     assert.deepEqual(states.at(-1), ["waiting", seconds]);
@@ -109,7 +108,7 @@ test("waits grow until a stream is let in", () => {
   assert.deepEqual(states.at(-1), ["waiting", 0.25]);
 });
 
-test("a close that says not to come again is the end", () => {
+test("a permanent close code ends the stream", () => {
   streams[0].welcome();
   streams[0].end(4410);
   mock.timers.tick(60_000);
@@ -117,7 +116,7 @@ test("a close that says not to come again is the end", () => {
   assert.equal(streams.length, 1);
 });
 
-test("a network that returns, or a page that wakes, does not wait for the timer", () => {
+test("the stream reconnects at once when the page wakes up or the network returns", () => {
   streams[0].onerror();
   for (const name of ["online", "pageshow", "visibilitychange"]) {
     listeners[name]();
@@ -127,10 +126,10 @@ test("a network that returns, or a page that wakes, does not wait for the timer"
   events.close();
   const count = streams.length;
   listeners.online();
-  assert.equal(streams.length, count, "who has left is not brought back");
+  assert.equal(streams.length, count, "a closed stream is not opened again");
 });
 
-test("nothing can be said, and other languages are another stream", () => {
+test("a stream sends nothing, and opens again for other languages", () => {
   streams[0].welcome();
   assert.equal(events.send({ type: "say", id: "a", text: "hi" }), false);
   assert.equal(events.isOpen, false);
