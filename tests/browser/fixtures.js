@@ -103,6 +103,14 @@ export async function hasCaption(page, lang, text) {
   await page.locator(`.caption[data-lang="${lang}"][data-status="final"]`, { hasText: text }).first().waitFor();
 }
 
+/** Wait until the page is scrolled to its newest caption. */
+export function isAtNewest(page) {
+  return page.waitForFunction(() => {
+    const { scrollHeight, scrollTop, clientHeight } = document.querySelector("#reader");
+    return scrollHeight > clientHeight && scrollHeight - scrollTop - clientHeight < 32;
+  });
+}
+
 /** Save a picture of the page, for people to look at. */
 export function picture(page, name) {
   return page.screenshot({ path: `${PICTURES}/${name}.png` });

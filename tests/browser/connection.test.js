@@ -1,0 +1,196 @@
+// Connections of the page in a browser: breaks, restarts, HTTP instead of WebSocket, keys.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { captions, connected, hasCaption, newRoom, open, picture, startGateway, type, useBrowser } from "./fixtures.js";
+
+const there = useBrowser();
+
+test("the page reads over HTTP if WebSockets are blocked", async () => {
+  const name = newRoom();
+  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  const page = await connected(await open(there, `/?room=${name}&to=fr`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
+  }));
+  await page.getByText("you can read but not speak").waitFor();
+  await type(speaker, "good morning");
+  await hasCaption(page, "fr", "[fr] good morning");
+  assert.equal(await page.getAttribute("body", "data-role"), "view");
+  assert.deepEqual(page.faults, []);
+});
+
+test("a broken connection is restored, and no caption is shown twice", async () => {
+  let cut;
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
+      socket.connectToServer();
+      cut = () => socket.close({ code: 1012 });
+    }),
+  }));
+  await type(page, "before");
+  await hasCaption(page, "de", "[de] before");
+  await cut();
+  await page.locator('#state:not([data-state="open"])').waitFor();
+  await connected(page);
+  await type(page, "after");
+  await hasCaption(page, "de", "[de] after");
+  assert.deepEqual((await captions(page)).map(([, text]) => text), ["[de] before", "[de] after"]);
+});
+
+for (const store of [false, true]) {
+  test(`after a restart ${store ? "with" : "without"} a store every line is shown once`, async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "store-")), "rooms.db");
+    const options = ["--scripted-pace", "0.2", ...(store ? ["--store", `sqlite:${file}`] : [])];
+    let killed = await startGateway({ options });
+    const name = newRoom();
+    const opened = (query, more) => open(there, `${query}room=${name}&to=de`, { at: killed.address, ...more });
+    const page = await connected(await opened("/?"));
+    const reader = await connected(await opened("/?role=view&", { phone: true }));
+    const overHttp = await connected(await opened("/?role=view&", {
+      prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
+    }));
+    const overlay = await opened("/overlay.html?");
+    await type(page, "before the restart");
+    for (const one of [page, reader, overHttp]) await hasCaption(one, "de", "[de] before the restart");
+    await type(page, "a line whose caption is still being made when the gateway is killed");
+    for (const one of [page, reader, overHttp]) await one.locator(".row").nth(1).waitFor();
+    await killed.kill();
+    await page.locator('#state:not([data-state="open"])').waitFor();
+    await type(page, "said meanwhile");
+    killed = await startGateway({ port: killed.port, options });
+    try {
+      for (const one of [page, reader, overHttp]) {
+        await hasCaption(one, "de", "[de] said meanwhile");
+        await one.waitForFunction(() => !document.querySelector('.caption:is([data-status="waiting"], [data-status="growing"])'));
+        const texts = await one.locator(".source").allTextContents();
+        assert.deepEqual(texts, ["before the restart",
+          "a line whose caption is still being made when the gateway is killed", "said meanwhile"]);
+        assert.deepEqual(one.faults, []);
+      }
+      await overlay.locator(".window", { hasText: "[de] said meanwhile" }).waitFor();
+      assert.equal(await overlay.locator(".window p", { hasText: "said meanwhile" }).count(), 1);
+      await picture(page, `restarted-${store ? "stored" : "empty"}`);
+      await picture(reader, `restarted-telephone-${store ? "stored" : "empty"}`);
+    } finally {
+      await killed.stop();
+    }
+  });
+}
+
+test("a page that was offline reconnects and shows what it missed", async () => {
+  const name = newRoom();
+  let cut;
+  const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`, {
+    prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
+      socket.connectToServer();
+      cut = () => socket.close({ code: 1012 });
+    }),
+  }));
+  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  await type(speaker, "before");
+  await hasCaption(reader, "de", "[de] before");
+  await reader.context().setOffline(true);
+  await cut();
+  await reader.locator('#state:not([data-state="open"])').waitFor();
+  await type(speaker, "meanwhile");
+  await hasCaption(speaker, "de", "[de] meanwhile");
+  await reader.context().setOffline(false);
+  await hasCaption(reader, "de", "[de] meanwhile");
+  assert.deepEqual((await captions(reader)).map(([, text]) => text), ["[de] before", "[de] meanwhile"]);
+});
+
+test("a gateway with keys asks for one and grants the role that the key permits", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "keys-")), "keys.toml");
+  const made = execFileSync(process.env.GATEWAY_PYTHON ?? "python3", ["-m", "gateway", "key", "ann", "--keys", file, "--role", "speak"]);
+  const [key] = /gwk_\S+/.exec(made.toString());
+  const closed = await startGateway({ options: ["--keys", file] });
+  try {
+    const page = await open(there, `/?room=${newRoom()}&role=moderate&to=de`, { at: closed.address });
+    await page.getByLabel("Key", { exact: true }).fill("gwk_0_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByText("This key was not accepted.").waitFor();
+    await picture(page, "key");
+    await page.getByLabel("Key", { exact: true }).fill(key);
+    await page.keyboard.press("Enter");
+    await connected(page);
+    assert.equal(await page.getAttribute("body", "data-role"), "speak");
+    await type(page, "good morning");
+    await hasCaption(page, "de", "[de] good morning");
+    await page.getByRole("button", { name: "Share" }).click();
+    await page.getByLabel("Key for readers").fill(key);
+    await page.keyboard.press("Tab");
+    await page.locator("#qr path").first().waitFor();
+    const phone = await open({ ...there, address: "" }, await page.inputValue("#link-read"), { phone: true });
+    await phone.locator("#languages a").first().click();
+    await connected(phone);
+    assert.deepEqual(phone.faults, []);
+    await page.goto(`${closed.address}/?room=other&to=fr#key=${key}`);
+    await connected(page);
+    assert.equal(new URL(page.url()).hash, "");
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await closed.stop();
+  }
+});
+
+test("with --lan the share dialog has working links without asking for a key", async () => {
+  const local = await startGateway({ options: ["--lan"] });
+  try {
+    const [, speak] = await local.printed(/Speak +(\S+)/);
+    const [, here] = await local.printed(/this machine: (\S+)/);
+    const [, read] = await local.printed(/Read +(\S+)/);
+    const network = new URL(read).origin;
+    for (const [link, name] of [[speak, "lan"], [here, "lan-here"]]) {
+      const page = await connected(await open({ ...there, address: "" }, link));
+      assert.equal(await page.getAttribute("body", "data-role"), "moderate");
+      assert.equal(new URL(page.url()).hash, "");
+      await page.getByRole("button", { name: "Share" }).click();
+      await page.locator("#qr path").first().waitFor();
+      assert.equal(await page.inputValue("#link-read"), read);
+      assert.equal(new URL(await page.inputValue("#link-overlay")).origin, network);
+      assert.equal(await page.getByLabel("Key for readers").isVisible(), false);
+      assert.equal(await page.locator("#local-note").isVisible(), false);
+      await picture(page, name);
+      await page.keyboard.press("Escape");
+      const phone = await open({ ...there, address: "" }, read, { phone: true });
+      await phone.locator('#languages a[lang="de"]').click();
+      await connected(phone);
+      assert.equal(await phone.getAttribute("body", "data-role"), "view");
+      await type(page, `good morning ${name}`);
+      await hasCaption(phone, "de", `[de] good morning ${name}`);
+      assert.deepEqual([...page.faults, ...phone.faults], []);
+    }
+  } finally {
+    await local.stop();
+  }
+});
+
+test("no finished caption is lost when the gateway is killed and started again", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
+  const options = ["--store", `sqlite:${file}`];
+  const first = await startGateway({ options });
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, { at: first.address }));
+  for (const text of ["one", "two", "three"]) {
+    await type(page, text);
+    await hasCaption(page, "de", `[de] ${text}`);
+  }
+  await page.waitForTimeout(1500); // the store writes once a second
+  await first.kill();
+  await page.locator('#state:not([data-state="open"])').waitFor();
+  await picture(page, "no-connection");
+  const second = await startGateway({ port: first.port, options });
+  try {
+    await connected(page);
+    await type(page, "four");
+    await hasCaption(page, "de", "[de] four");
+    const texts = (await captions(page)).map(([, text]) => text);
+    for (const text of ["one", "two", "three", "four"]) assert.ok(texts.includes(`[de] ${text}`), texts.join());
+  } finally {
+    await second.stop();
+  }
+});
