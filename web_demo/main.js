@@ -43,7 +43,11 @@ if (settings.role === "speak" && sessionStorage.getItem(`moderates ${settings.ro
 let readOnly = settings.role === "view";
 const autoscroll = new AutoScroll($("#reader"), $("#newest"));
 const captions = new CaptionList(autoscroll);
-new DisplaySettings(() => captions.releaseHeights(), { original: readOnly ? "hidden" : "shown" });
+// The presentation view has no button to the newest captions, so it begins there.
+new DisplaySettings({
+  onChange: () => captions.releaseHeights(),
+  onPresent: () => autoscroll.jumpToNewest(),
+}, { original: readOnly ? "hidden" : "shown" });
 const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages);
 const from = $("#from");
 let state = EMPTY_STATE;

@@ -1,7 +1,6 @@
 // Meetings in a browser: typing, speaking, the demo, moderation, telephones.
 
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { test } from "node:test";
 
 import { connected, hasCaption, isAtNewest, newRoom, open, picture, type, useBrowser } from "./fixtures.js";
@@ -256,6 +255,20 @@ test("a moderator learns what the glossary does, which captions lack a term and 
   await hasCaption(page, "de", "[de] nothing special");
   assert.equal(await page.getByText("A glossary term was not used").count(), 1);
   assert.deepEqual([...page.faults, ...reader.faults], []);
+});
+
+test("the presentation view begins at the newest caption", async () => {
+  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  for (let n = 0; n < 30; n++) {
+    await type(page, `line ${n}`);
+    await hasCaption(page, "de", `[de] line ${n}`);
+  }
+  await page.locator("#reader").hover();
+  await page.mouse.wheel(0, -2000);
+  await page.locator("#newest").waitFor();
+  await page.click("#present");
+  await isAtNewest(page);
+  assert.deepEqual(page.faults, []);
 });
 
 test("the presentation view hides its toolbar when nobody uses the machine, wherever the pointer is", async () => {

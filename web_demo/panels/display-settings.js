@@ -15,15 +15,18 @@ export class DisplaySettings {
   #list = document.querySelector("#utterances");
   #presentButton = document.querySelector("#present");
   #onChange;
+  #onPresent;
   #idleTimer = 0;
   #choices;
 
   /**
-   * @param {() => void} onChange called when the captions must be laid out again
+   * @param {() => void} callbacks.onChange called when the captions must be laid out again
+   * @param {() => void} callbacks.onPresent called when the presentation view begins
    * @param {object} defaults choices of this page, used until somebody chooses
    */
-  constructor(onChange, defaults = {}) {
+  constructor({ onChange, onPresent }, defaults = {}) {
     this.#onChange = onChange;
+    this.#onPresent = onPresent;
     this.#choices = { ...DEFAULTS, ...defaults, ...storedChoices() };
     for (const [name, value] of Object.entries(this.#choices)) {
       const input = this.#dialog.querySelector(`[name="${name}"][value="${value}"]`);
@@ -61,6 +64,7 @@ export class DisplaySettings {
     if (on) this.#presentButton.blur(); // the toolbar stays while the keyboard's focus is in it
     this.#showToolbar();
     this.#onChange();
+    if (on) this.#onPresent();
   }
 
   #apply() {
