@@ -1,4 +1,4 @@
-"""Tests in Node.js: a client of the protocol and wscat against a real gateway, and the page's modules."""
+"""Tests in Node.js: a client of the protocol, wscat, and the modules of the demo page."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def run(node: str, *tests: Path, **env: str) -> None:
 
 
 @pytest.mark.usefixtures("packages")
-def test_a_client_in_node_gets_what_the_protocol_promises(
-    node: str, gateway: Live
-) -> None:
+def test_a_client_in_node_gets_what_the_protocol_promises(node: str, gateway: Live) -> None:
     run(node, *sorted(HERE.glob("*.test.js")), GATEWAY_URL=gateway.ws)
 
 
