@@ -31,7 +31,7 @@ const $ = (selector) => document.querySelector(selector);
 
 const settings = readSettings(location.search, location.origin, { role: "speak" });
 if (!settings.room) {
-  // Whoever opens a new meeting moderates it, in this tab. Others who get the address may speak.
+  // The person who opens a new meeting moderates it, in this tab. Others who get the address may speak.
   settings.room = inventRoomName();
   sessionStorage.setItem(`moderates ${settings.room}`, "1");
   const url = new URL(location);

@@ -9,12 +9,12 @@ import { test } from "node:test";
 
 import { captions, connected, hasCaption, newRoom, open, picture, startGateway, type, useBrowser } from "./fixtures.js";
 
-const there = useBrowser();
+const environment = useBrowser();
 
 test("the page reads over HTTP if WebSockets are blocked", async () => {
   const name = newRoom();
-  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
-  const page = await connected(await open(there, `/?room=${name}&to=fr`, {
+  const speaker = await connected(await open(environment, `/?room=${name}&to=de`));
+  const page = await connected(await open(environment, `/?room=${name}&to=fr`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => socket.close({ code: 1011 })),
   }));
   await page.getByText("you can read but not speak").waitFor();
@@ -26,7 +26,7 @@ test("the page reads over HTTP if WebSockets are blocked", async () => {
 
 test("a broken connection is restored, and no caption is shown twice", async () => {
   let cut;
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, {
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
       socket.connectToServer();
       cut = () => socket.close({ code: 1012 });
@@ -48,7 +48,7 @@ for (const store of [false, true]) {
     const options = ["--scripted-pace", "0.2", ...(store ? ["--store", `sqlite:${file}`] : [])];
     let killed = await startGateway({ options });
     const name = newRoom();
-    const opened = (query, more) => open(there, `${query}room=${name}&to=de`, { at: killed.address, ...more });
+    const opened = (query, more) => open(environment, `${query}room=${name}&to=de`, { at: killed.address, ...more });
     const page = await connected(await opened("/?"));
     const reader = await connected(await opened("/?role=view&", { phone: true }));
     const overHttp = await connected(await opened("/?role=view&", {
@@ -85,13 +85,13 @@ for (const store of [false, true]) {
 test("a page that was offline reconnects and shows what it missed", async () => {
   const name = newRoom();
   let cut;
-  const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`, {
+  const reader = await connected(await open(environment, `/?room=${name}&role=view&to=de`, {
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (socket) => {
       socket.connectToServer();
       cut = () => socket.close({ code: 1012 });
     }),
   }));
-  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
+  const speaker = await connected(await open(environment, `/?room=${name}&to=de`));
   await type(speaker, "before");
   await hasCaption(reader, "de", "[de] before");
   await reader.context().setOffline(true);
@@ -110,7 +110,7 @@ test("a gateway with keys asks for one and grants the role that the key permits"
   const [key] = /gwk_\S+/.exec(made.toString());
   const closed = await startGateway({ options: ["--keys", file] });
   try {
-    const page = await open(there, `/?room=${newRoom()}&role=moderate&to=de`, { at: closed.address });
+    const page = await open(environment, `/?room=${newRoom()}&role=moderate&to=de`, { at: closed.address });
     await page.getByLabel("Key", { exact: true }).fill("gwk_0_wrong");
     await page.keyboard.press("Enter");
     await page.getByText("This key was not accepted.").waitFor();
@@ -125,7 +125,7 @@ test("a gateway with keys asks for one and grants the role that the key permits"
     await page.getByLabel("Key for readers").fill(key);
     await page.keyboard.press("Tab");
     await page.locator("#qr path").first().waitFor();
-    const phone = await open({ ...there, address: "" }, await page.inputValue("#link-read"), { phone: true });
+    const phone = await open({ ...environment, address: "" }, await page.inputValue("#link-read"), { phone: true });
     await phone.locator("#languages a").first().click();
     await connected(phone);
     assert.deepEqual(phone.faults, []);
@@ -146,7 +146,7 @@ test("with --lan the share dialog has working links without asking for a key", a
     const [, read] = await local.printed(/Read +(\S+)/);
     const network = new URL(read).origin;
     for (const [link, name] of [[speak, "lan"], [here, "lan-here"]]) {
-      const page = await connected(await open({ ...there, address: "" }, link));
+      const page = await connected(await open({ ...environment, address: "" }, link));
       assert.equal(await page.getAttribute("body", "data-role"), "moderate");
       assert.equal(new URL(page.url()).hash, "");
       await page.getByRole("button", { name: "Share" }).click();
@@ -157,7 +157,7 @@ test("with --lan the share dialog has working links without asking for a key", a
       assert.equal(await page.locator("#local-note").isVisible(), false);
       await picture(page, name);
       await page.keyboard.press("Escape");
-      const phone = await open({ ...there, address: "" }, read, { phone: true });
+      const phone = await open({ ...environment, address: "" }, read, { phone: true });
       await phone.locator('#languages a[lang="de"]').click();
       await connected(phone);
       assert.equal(await phone.getAttribute("body", "data-role"), "view");
@@ -174,7 +174,7 @@ test("no finished caption is lost when the gateway is killed and started again",
   const file = join(mkdtempSync(join(tmpdir(), "meeting-")), "rooms.db");
   const options = ["--store", `sqlite:${file}`];
   const first = await startGateway({ options });
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, { at: first.address }));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, { at: first.address }));
   for (const text of ["one", "two", "three"]) {
     await type(page, text);
     await hasCaption(page, "de", `[de] ${text}`);

@@ -45,17 +45,17 @@ export async function startGateway({ port, options = [] } = {}) {
 
 /** Return { browser, address } for all tests of a file; both are there when the first test begins. */
 export function useBrowser() {
-  const there = {};
+  const environment = {};
   before(async () => {
-    there.gateway = await startGateway();
-    there.address = there.gateway.address;
-    there.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+    environment.gateway = await startGateway();
+    environment.address = environment.gateway.address;
+    environment.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   });
   after(async () => {
-    await there.browser?.close();
-    await there.gateway?.stop();
+    await environment.browser?.close();
+    await environment.gateway?.stop();
   });
-  return there;
+  return environment;
 }
 
 /**

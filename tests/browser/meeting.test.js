@@ -5,10 +5,10 @@ import { test } from "node:test";
 
 import { connected, hasCaption, isAtNewest, newRoom, open, picture, type, useBrowser } from "./fixtures.js";
 
-const there = useBrowser();
+const environment = useBrowser();
 
 test("a typed line is read in two languages, and its markup stays text", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,ar`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,ar`));
   const text = 'good <b>morning</b> <img src=x onerror="throw 1">';
   await type(page, text);
   await hasCaption(page, "de", `[de] ${text}`);
@@ -22,9 +22,9 @@ test("a typed line is read in two languages, and its markup stays text", async (
 
 test("the demo is read in three languages on three pages at once", async () => {
   const name = newRoom();
-  const page = await connected(await open(there, `/?room=${name}&to=de`));
+  const page = await connected(await open(environment, `/?room=${name}&to=de`));
   const readers = await Promise.all(["fr", "ja", "en"].map(async (lang) =>
-    [lang, await connected(await open(there, `/?room=${name}&role=view&to=${lang}`))]));
+    [lang, await connected(await open(environment, `/?room=${name}&role=view&to=${lang}`))]));
   await page.getByRole("button", { name: "Play demo", exact: true }).click();
   await page.click("#speed");
   await page.click("#speed");
@@ -43,7 +43,7 @@ test("the demo is read in three languages on three pages at once", async () => {
 });
 
 test("a growing row never becomes lower, and rows above it never move", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,fr`));
   await page.evaluate(() => {
     window.jumps = [];
     const last = new Map();
@@ -65,7 +65,7 @@ test("a growing row never becomes lower, and rows above it never move", async ()
 });
 
 test("a reader who scrolls back stays there and is offered a button to the newest captions", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
   for (let n = 0; n < 30; n++) {
     await type(page, `line ${n}`);
     await hasCaption(page, "de", `[de] line ${n}`);
@@ -85,8 +85,8 @@ test("a reader who scrolls back stays there and is offered a button to the newes
 
 test("an open editor stays in sight while new captions arrive", async () => {
   const name = newRoom();
-  const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de`));
-  const other = await connected(await open(there, `/?room=${name}&to=de`));
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`));
+  const other = await connected(await open(environment, `/?room=${name}&to=de`));
   for (let n = 0; n < 20; n++) {
     await type(page, `line ${n}`);
     await hasCaption(page, "de", `[de] line ${n}`);
@@ -113,7 +113,7 @@ test("an open editor stays in sight while new captions arrive", async () => {
 });
 
 test("a page at the newest caption stays there when a language is added", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,fr`));
   const long = Array(200).fill("no").join(" ");
   for (const text of [..."abcdefghij", long, "the last one"]) {
     await type(page, text);
@@ -127,12 +127,12 @@ test("a page at the newest caption stays there when a language is added", async 
 
 test("a telephone joins by the link of the QR code, chooses a language and can only read", async () => {
   const name = newRoom();
-  const page = await connected(await open(there, `/?room=${name}`));
+  const page = await connected(await open(environment, `/?room=${name}`));
   await page.getByRole("button", { name: "Share" }).click();
   await page.locator("#qr path").first().waitFor();
   const address = await page.inputValue("#link-read");
   await picture(page, "share");
-  const phone = await open({ ...there, address: "" }, address, { phone: true, dark: true, locale: "fr-FR" });
+  const phone = await open({ ...environment, address: "" }, address, { phone: true, dark: true, locale: "fr-FR" });
   const first = phone.locator("#languages a").first();
   assert.match(await first.innerText(), /Français/);
   await picture(phone, "join");
@@ -148,7 +148,7 @@ test("a telephone joins by the link of the QR code, chooses a language and can o
 });
 
 test("speech is captioned while it is spoken and when it is finished", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, {
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, {
     prepare: (fresh) => fresh.addInitScript(() => {
       const recorded = ["we", "we meet", "we meet again", "we meet again on", "we meet again on Thursday"];
       window.SpeechRecognition = class {
@@ -174,7 +174,7 @@ test("speech is captioned while it is spoken and when it is finished", async () 
 });
 
 test("a browser without speech recognition suggests what to do instead", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}`, {
+  const page = await connected(await open(environment, `/?room=${newRoom()}`, {
     prepare: (fresh) => fresh.addInitScript(() => {
       delete window.SpeechRecognition;
       delete window.webkitSpeechRecognition;
@@ -185,7 +185,7 @@ test("a browser without speech recognition suggests what to do instead", async (
 });
 
 test("a pasted transcript is played line by line with its speakers", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: good morning\nBen: hello");
   await page.getByRole("button", { name: "Play", exact: true }).click();
@@ -194,7 +194,7 @@ test("a pasted transcript is played line by line with its speakers", async () =>
 });
 
 test("a pasted transcript keeps text in angle brackets", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
   await page.getByRole("button", { name: "Paste a transcript" }).click();
   await page.fill("#pasted", "Ann: use List<T> if a < b\n<b>42</b>");
   await page.getByText("2 lines, 1 speaker").waitFor();
@@ -205,7 +205,7 @@ test("a pasted transcript keeps text in angle brackets", async () => {
 
 for (const [phone, dark] of [[false, false], [true, true]]) {
   test(`text over the limit is announced and sent as several lines, ${phone ? "telephone" : "desk"}`, async () => {
-    const page = await connected(await open(there, `/?room=${newRoom()}&to=de`, { phone, dark }));
+    const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`, { phone, dark }));
     const sentence = (n) => `This is sentence number ${n} of a speech that somebody pastes into the line.`;
     const speech = Array.from({ length: 40 }, (_, n) => sentence(n)).join(" ");
     await page.fill("#line", speech);
@@ -228,8 +228,8 @@ for (const [phone, dark] of [[false, false], [true, true]]) {
 
 test("a moderator learns what the glossary does, which captions lack a term and what cannot be saved", async () => {
   const name = newRoom();
-  const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de`));
-  const reader = await connected(await open(there, `/?room=${name}&role=view&to=de`));
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`));
+  const reader = await connected(await open(environment, `/?room=${name}&role=view&to=de`));
   await page.getByRole("button", { name: "Moderate" }).click();
   const save = () => page.getByRole("button", { name: "Save" }).click();
   await page.getByLabel("Term", { exact: true }).fill("standup");
@@ -258,7 +258,7 @@ test("a moderator learns what the glossary does, which captions lack a term and 
 });
 
 test("the presentation view begins at the newest caption", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
   for (let n = 0; n < 30; n++) {
     await type(page, `line ${n}`);
     await hasCaption(page, "de", `[de] line ${n}`);
@@ -272,7 +272,7 @@ test("the presentation view begins at the newest caption", async () => {
 });
 
 test("the presentation view hides its toolbar when nobody uses the machine, wherever the pointer is", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de`));
   await type(page, "good morning");
   await hasCaption(page, "de", "[de] good morning");
   const bar = (opacity) => page.waitForFunction((wanted) => getComputedStyle(document.querySelector(".bar")).opacity === wanted, opacity);
@@ -287,7 +287,7 @@ test("the presentation view hides its toolbar when nobody uses the machine, wher
 });
 
 test("a moderator corrects and deletes captions, sets terms, downloads a transcript and ends the meeting", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&role=moderate&to=de`));
   await type(page, "first");
   await hasCaption(page, "de", "[de] first");
   await type(page, "second");
@@ -315,7 +315,7 @@ test("a moderator corrects and deletes captions, sets terms, downloads a transcr
 });
 
 test("on a telephone a tap shows the actions on a caption", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de`, { phone: true }));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&role=moderate&to=de`, { phone: true }));
   await type(page, "first");
   await hasCaption(page, "de", "[de] first");
   await page.getByRole("button", { name: "Display" }).tap();

@@ -11,7 +11,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const WITHIN = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const COLD_BYTES = 150_000;
 
-const there = useBrowser();
+const environment = useBrowser();
 
 /** Return what axe-core finds wrong with the page as it is now. */
 async function violations(page) {
@@ -26,7 +26,7 @@ for (const dark of [false, true]) {
 
     test(`axe finds no problem on any screen, ${look}`, async () => {
       const name = newRoom();
-      const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de,ja`, { phone, dark }));
+      const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de,ja`, { phone, dark }));
       const seen = async (screen) => {
         await picture(page, `${look}-${screen}`);
         assert.deepEqual(await violations(page), [], screen);
@@ -51,7 +51,7 @@ for (const dark of [false, true]) {
         await seen("present");
       }
       for (const path of [`/join.html?room=${name}`, `/overlay.html?room=${name}&to=de`]) {
-        await page.goto(there.address + path);
+        await page.goto(environment.address + path);
         await page.locator("#languages a, .window").first().waitFor();
         await seen(path.slice(1, 5));
       }
@@ -61,7 +61,7 @@ for (const dark of [false, true]) {
 }
 
 test("everything can be done with the keyboard alone", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&role=moderate&to=de,fr`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&role=moderate&to=de,fr`));
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.ariaLabel || document.activeElement.className);
   const reached = [];
   for (let n = 0; n < 20; n++) {
@@ -90,7 +90,7 @@ test("everything can be done with the keyboard alone", async () => {
 });
 
 test("screen readers announce whole finished captions of the first language", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,fr`));
   await type(page, "good morning everybody");
   await hasCaption(page, "fr", "[fr] good morning everybody");
   assert.deepEqual(await page.locator("#announcements p").allTextContents(), ["[de] good morning everybody"]);
@@ -99,7 +99,7 @@ test("screen readers announce whole finished captions of the first language", as
 
 test("the first visit loads at most 150 KB, and nothing from other hosts", async () => {
   const sizes = [];
-  const page = await open(there, `/?room=${newRoom()}`, {
+  const page = await open(environment, `/?room=${newRoom()}`, {
     prepare: (fresh) => fresh.on("requestfinished", async (request) => {
       const { responseBodySize, responseHeadersSize } = await request.sizes();
       sizes.push([request.url(), responseBodySize + responseHeadersSize]);
@@ -110,11 +110,11 @@ test("the first visit loads at most 150 KB, and nothing from other hosts", async
   const bytes = sizes.reduce((sum, [, size]) => sum + size, 0);
   console.log(`# ${sizes.length} files, ${bytes} bytes`);
   assert.ok(bytes <= COLD_BYTES, `${bytes} bytes`);
-  assert.deepEqual(sizes.filter(([url]) => !url.startsWith(there.address)), []);
+  assert.deepEqual(sizes.filter(([url]) => !url.startsWith(environment.address)), []);
 });
 
 test("columns can change places and be added, and the address stores them", async () => {
-  const page = await connected(await open(there, `/?room=${newRoom()}&to=de,fr`));
+  const page = await connected(await open(environment, `/?room=${newRoom()}&to=de,fr`));
   await type(page, "good morning");
   await hasCaption(page, "fr", "[fr] good morning");
   await page.getByLabel("Language of column 1").selectOption("fr");
@@ -127,8 +127,8 @@ test("columns can change places and be added, and the address stores them", asyn
 
 test("the overlay shows captions on a transparent background", async () => {
   const name = newRoom();
-  const speaker = await connected(await open(there, `/?room=${name}&to=de`));
-  const page = await open(there, `/overlay.html?room=${name}&to=de&lines=2`);
+  const speaker = await connected(await open(environment, `/?room=${name}&to=de`));
+  const page = await open(environment, `/overlay.html?room=${name}&to=de&lines=2`);
   await type(speaker, "good morning everybody");
   await page.locator(".window", { hasText: "[de] good morning everybody" }).waitFor();
   assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgba(0, 0, 0, 0)");

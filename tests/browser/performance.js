@@ -11,8 +11,8 @@ import { connected, startGateway, open } from "./fixtures.js";
 const CAPTIONS = 1000;
 const ROUNDS = Number(process.env.ROUNDS ?? 24); // of 1,000 captions; 24 are about eight hours of meetings
 
-const there = { ...(await startGateway()) };
-there.browser = await chromium.launch({
+const environment = { ...(await startGateway()) };
+environment.browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-dev-shm-usage",],
 });
@@ -23,7 +23,7 @@ const round = (number) => Math.round(100 * number) / 100;
 /** Open a page whose socket this program simulates. Return { page, tell }; `tell` sends events. */
 async function openSimulated() {
   let socket;
-  const page = await open(there, "/?room=figures&to=de,fr", {
+  const page = await open(environment, "/?room=figures&to=de,fr", {
     reducedMotion: "no-preference",
     prepare: (fresh) => fresh.routeWebSocket(/\/v1\/ws/, (opened) => {
       socket = opened;
@@ -117,5 +117,5 @@ for (let turn = 0; turn < ROUNDS; turn++) {
   sizes.push(await heap());
 }
 console.log(`heap in MB after each ${CAPTIONS} captions: ${sizes.join(" ")}`);
-await there.browser.close();
-await there.stop();
+await environment.browser.close();
+await environment.stop();

@@ -8,13 +8,13 @@ import { connected, open, hasCaption } from "./fixtures.js";
 
 const [address, folder] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-const there = { browser, address };
+const environment = { browser, address };
 const SIZE = { viewport: { width: 1200, height: 720 }, reducedMotion: "no-preference" };
 const FRAMES = 96;
 const FRAME_MS = 1000 / 6;
 
 async function demo(name, more) {
-  const page = await connected(await open(there, `/?room=${name}&role=moderate&to=de,fr,ja`, { ...SIZE, ...more }));
+  const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de,fr,ja`, { ...SIZE, ...more }));
   await page.getByRole("button", { name: "Play demo", exact: true }).click();
   await page.mouse.move(600, 20);
   return page;
@@ -27,7 +27,7 @@ for (let n = 0; n < FRAMES; n++) {
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, begin + (n + 1) * FRAME_MS - performance.now())));
 }
 console.log(`${FRAMES} frames in ${((performance.now() - begin) / 1000).toFixed(1)} s`);
-const phone = await connected(await open(there, "/?room=weekly-sync&role=view&to=es", { phone: true, dark: true }));
+const phone = await connected(await open(environment, "/?room=weekly-sync&role=view&to=es", { phone: true, dark: true }));
 await hasCaption(film, "de", "Wer macht heute Notizen?");
 await film.waitForTimeout(700);
 await film.screenshot({ path: `${folder}/demo-light.png` });

@@ -72,7 +72,7 @@ export class CaptionRow {
     this.node.toggleAttribute("data-growing", this.growing); // only other rows may be left undrawn out of sight
   }
 
-  /** Whether a caption of the row still grows. */
+  /** True while a caption of the row grows. */
   get growing() {
     return [...this.#captions.values()].some((caption) => caption.growing);
   }

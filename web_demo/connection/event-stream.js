@@ -28,11 +28,6 @@ export class EventStream {
     onPageReturn(() => this.#reconnectNow());
   }
 
-  /** Whether a message can be sent: never. */
-  get isOpen() {
-    return false;
-  }
-
   /** Open another stream if `message` asks for other languages; ignore all other messages. */
   send(message) {
     if (message.type === "want") this.open();

@@ -73,7 +73,7 @@ export class WebSocketConnection {
     this.#stop("you left");
   }
 
-  /** Whether a message can be sent now. */
+  /** True if a message can be sent now. */
   get isOpen() {
     return this.#current?.socket.readyState === WebSocket.OPEN;
   }

@@ -54,7 +54,7 @@ export class DemoControls {
     });
   }
 
-  /** Whether something is played or paused. */
+  /** True while something is played or paused. */
   get isActive() {
     return this.#player !== null;
   }

@@ -32,7 +32,7 @@ export class Player {
     this.#now = now;
   }
 
-  /** Whether it plays. */
+  /** True unless paused. */
   get isPlaying() {
     return this.#countedAt !== null;
   }

@@ -57,7 +57,7 @@ export class ContinuousRecognition {
     this.#onState = onState;
   }
 
-  /** Whether this browser can recognise speech. */
+  /** True if this browser can recognise speech. */
   get isSupported() {
     return Boolean(this.#Recogniser);
   }

@@ -22,9 +22,9 @@ class Socket {
   }
   welcome(fields = {}) {
     this.readyState = 1;
-    this.say({ type: "welcome", resume: "t", epoch: "e", seq: 0, ...fields });
+    this.receive({ type: "welcome", resume: "t", epoch: "e", seq: 0, ...fields });
   }
-  say(event) {
+  receive(event) {
     this.onmessage({ data: JSON.stringify(event) });
   }
   end(code, reason = "") {
@@ -59,11 +59,11 @@ beforeEach(() => {
 afterEach(() => mock.reset());
 
 const ids = () => events.filter(({ seq }) => seq).map(({ id }) => id);
-const said = (socket) => socket.sent.map(({ id, rev }) => [id, rev]);
+const sentBy = (socket) => socket.sent.map(({ id, rev }) => [id, rev]);
 
 test("a broken socket is opened again with the position of the page", () => {
   sockets[0].welcome();
-  sockets[0].say(source(1, "x"));
+  sockets[0].receive(source(1, "x"));
   sockets[0].end(1006);
   assert.deepEqual(states, [["connecting"], ["open"], ["waiting", 0.25]]);
   mock.timers.tick(250);
@@ -71,8 +71,8 @@ test("a broken socket is opened again with the position of the page", () => {
   assert.deepEqual(["room", "resume", "epoch", "seq"].map((name) => searchParams.get(name)),
                    ["r", "t", "e", "1"]);
   sockets[1].welcome(RESUMED);
-  sockets[1].say(source(1, "x"));
-  sockets[1].say(source(2, "y"));
+  sockets[1].receive(source(1, "x"));
+  sockets[1].receive(source(2, "y"));
   assert.deepEqual(ids(), ["x", "y"], "each event is received once");
 });
 
@@ -93,49 +93,49 @@ test("messages that may be lost are sent again on the next socket", () => {
   sockets[0].welcome();
   connection.send(say("a"));
   connection.send(say("b", false));
-  sockets[0].say({ type: "ack", id: "early", rev: 1, ord: 1 });
-  sockets[0].say(source(1, "early"));
-  assert.deepEqual(said(sockets[0]), [["early", 1], ["a", 1], ["b", 1]]);
+  sockets[0].receive({ type: "ack", id: "early", rev: 1, ord: 1 });
+  sockets[0].receive(source(1, "early"));
+  assert.deepEqual(sentBy(sockets[0]), [["early", 1], ["a", 1], ["b", 1]]);
   sockets[0].end(1006);
   connection.send(say("b"));
   assert.equal(connection.send({ type: "want", langs: [] }), false, "the next address contains it");
   mock.timers.tick(250);
   sockets[1].welcome(RESUMED);
-  assert.deepEqual(said(sockets[1]), [["a", 1], ["b", 2]]);
+  assert.deepEqual(sentBy(sockets[1]), [["a", 1], ["b", 2]]);
   connection.send({ type: "cancel", id: "b" });
   sockets[1].end(1006);
   mock.timers.tick(500);
   sockets.at(-1).welcome(RESUMED);
-  assert.deepEqual(said(sockets.at(-1)), [["a", 1]]);
+  assert.deepEqual(sentBy(sockets.at(-1)), [["a", 1]]);
 });
 
 test("a message that a busy gateway refused is sent again, and the page receives no error", () => {
   sockets[0].welcome();
   connection.send(say("a"));
   const busy = { type: "error", code: "busy", retry: true, retry_ms: 400 };
-  sockets[0].say({ ...busy, id: "a" });
-  sockets[0].say({ ...busy, id: "unknown" });
+  sockets[0].receive({ ...busy, id: "a" });
+  sockets[0].receive({ ...busy, id: "unknown" });
   mock.timers.tick(400);
-  assert.deepEqual(said(sockets[0]), [["a", 1], ["a", 1]]);
+  assert.deepEqual(sentBy(sockets[0]), [["a", 1], ["a", 1]]);
   assert.deepEqual(events.filter(({ type }) => type === "error").map(({ id }) => id), ["unknown"]);
 });
 
 test("before a planned restart the next socket opens before the old one is left", () => {
   sockets[0].welcome();
   connection.send(say("growing", false));
-  sockets[0].say({ type: "ack", id: "growing", rev: 1, ord: 1 });
-  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  sockets[0].receive({ type: "ack", id: "growing", rev: 1, ord: 1 });
+  sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   connection.send(say("growing"));
   connection.send(say("new"));
-  assert.deepEqual(said(sockets[0]), [["growing", 1], ["growing", 2]], "no new utterance is sent");
+  assert.deepEqual(sentBy(sockets[0]), [["growing", 1], ["growing", 2]], "no new utterance is sent");
   mock.timers.tick(250);
-  sockets[0].say({ type: "ack", id: "growing", rev: 2, ord: 1 });
-  sockets[0].say(source(1, "growing"));
+  sockets[0].receive({ type: "ack", id: "growing", rev: 2, ord: 1 });
+  sockets[0].receive(source(1, "growing"));
   sockets[1].welcome(RESUMED);
-  sockets[0].say(source(2, "z")); // the next socket receives it as well
-  sockets[1].say(source(1, "growing"));
-  sockets[1].say(source(2, "z"));
-  assert.deepEqual(said(sockets[1]), [["new", 1]]);
+  sockets[0].receive(source(2, "z")); // the next socket receives it as well
+  sockets[1].receive(source(1, "growing"));
+  sockets[1].receive(source(2, "z"));
+  assert.deepEqual(sentBy(sockets[1]), [["new", 1]]);
   assert.deepEqual(ids(), ["growing", "z"]);
   sockets[0].end(4001);
   assert.deepEqual(states.map(([name]) => name), ["connecting", "open", "open"]);
@@ -143,18 +143,18 @@ test("before a planned restart the next socket opens before the old one is left"
 
 test("the old socket is read to its end if the next process does not know the room", () => {
   sockets[0].welcome();
-  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
   sockets[1].welcome({ epoch: "f", resumed: { ok: false, replayed: 0 } });
-  sockets[1].say(source(1, "new"));
-  sockets[0].say(source(1, "old"));
+  sockets[1].receive(source(1, "new"));
+  sockets[0].receive(source(1, "old"));
   sockets[0].end(4001);
   assert.deepEqual(ids(), ["old", "new"]);
 });
 
 test("the page retries until the gateway has restarted", () => {
   sockets[0].welcome();
-  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
   sockets[1].end(4001);
   sockets[0].end(4001);
@@ -166,7 +166,7 @@ test("the page retries until the gateway has restarted", () => {
 
 test("the page does not reconnect to a room that has ended", () => {
   sockets[0].welcome();
-  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
   sockets[0].end(4410, "The room has ended.");
   assert.deepEqual(states.at(-1), ["closed", "The room has ended."]);
@@ -189,7 +189,7 @@ test("a refused resume token is dropped before the page gives up", () => {
 test("a connection without frames for too long is treated as dead", () => {
   sockets[0].welcome();
   mock.timers.tick(30_000);
-  sockets[0].say({ type: "tick", seq: 0 });
+  sockets[0].receive({ type: "tick", seq: 0 });
   mock.timers.tick(37_000);
   assert.equal(states.at(-1)[0], "open");
   mock.timers.tick(1000);
@@ -209,7 +209,7 @@ test("the page reconnects at once when it wakes up or the network returns", () =
 
 test("a connection that the page closed is not opened again", () => {
   sockets[0].welcome();
-  sockets[0].say({ type: "goaway", in_ms: 10_000, why: "Restart." });
+  sockets[0].receive({ type: "goaway", in_ms: 10_000, why: "Restart." });
   mock.timers.tick(250);
   connection.close();
   assert.deepEqual(sockets.map(({ closed }) => closed), [true, true]);
