@@ -61,7 +61,7 @@ test-browser: $(TEST)
 # vLLM for real, on the CPU: its own environment, since it brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
-	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/tune tests/server/vllm_plugin/test_plugin.py
+	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/server/vllm_plugin
 
 # Known vulnerabilities of the dependencies. Says so where the service cannot be reached.
 audit: $(TEST)
