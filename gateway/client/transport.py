@@ -16,6 +16,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import EVENTS, ClientMessage, Error, ServerMessage, Welcome
 
 CLOSE_S = 1.0
@@ -190,4 +191,6 @@ def address(url: str, query: dict[str, str | None]) -> str:
     if not known:
         raise ValueError(f"{url!r} is not the address of a gateway, such as ws://127.0.0.1:8000.")
     pairs = parse_qsl(given) + [(key, value) for key, value in query.items() if value is not None]
-    return urlunsplit((scheme, place, path.rstrip("/") or "/v1/ws", urlencode(pairs, safe=","), ""))
+    return urlunsplit(
+        (scheme, place, path.rstrip("/") or SOCKET_PATH, urlencode(pairs, safe=","), "")
+    )

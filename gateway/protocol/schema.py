@@ -18,6 +18,7 @@ import msgspec
 
 from gateway.errors import CloseCode, ErrorCode
 from gateway.protocol.codec import Codec
+from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import (
     DURABLE,
     EVENTS,
@@ -69,12 +70,11 @@ Json = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI = "3.0.0"
-ADDRESS = "/v1/ws"
 
 QUERY: dict[str, Json] = {
     "room": {
         "type": "string",
-        "pattern": "^[A-Za-z0-9_-]{1,64}$",
+        "pattern": ROOM_PATTERN,
         "description": "Room to join; without it the socket gets a room of its own.",
     },
     "role": {
@@ -137,7 +137,7 @@ QUERY: dict[str, Json] = {
         "Without effect where a sub-protocol was offered.",
     },
 }
-"""Query parameters of `ADDRESS`."""
+"""Query parameters of `SOCKET_PATH`."""
 
 ANSWERS: dict[type[ClientMessage], tuple[type[ServerMessage], ...]] = {
     Say: (Ack, Error),
@@ -334,7 +334,7 @@ def asyncapi() -> Json:
         },
         "channels": {
             "socket": {
-                "address": ADDRESS,
+                "address": SOCKET_PATH,
                 "title": "One socket of one room",
                 "description": f"With sub-protocol `{Codec.JSON.value}` (the default) the server "
                 f"writes JSON text frames, with `{Codec.MSGPACK.value}` the same maps as "

@@ -26,6 +26,7 @@ from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault
 from gateway.limits import Limits
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
 from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
@@ -124,7 +125,7 @@ def create_app(
 
     endpoint = WebSocketEndpoint(hub, gate)
     routes: list[BaseRoute] = [
-        WebSocketRoute(api.SOCKET, endpoint),
+        WebSocketRoute(SOCKET_PATH, endpoint),
         *api.ROUTES,
         *libretranslate.ROUTES,
         *transcripts.ROUTES,
@@ -166,7 +167,7 @@ class _Application(Starlette):
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope["path"] == api.SOCKET:
+        if scope["type"] == "websocket" and scope["path"] == SOCKET_PATH:
             await self._endpoint(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

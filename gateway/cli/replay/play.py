@@ -28,6 +28,7 @@ from gateway.cli.replay.measure import ReaderRecord, joined
 from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
 from gateway.cli.replay.watch import ScreenRecorder
 from gateway.client import Client, NotTranslated, Refused, connect
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
 from gateway.text import languages, units
 
@@ -334,7 +335,7 @@ async def tokens(url: str, key: str | None = None) -> float | None:
     """Tokens that the gateway's engine has made so far, or None where it does not tell."""
     scheme, place, path, _, _ = urlsplit(url if "://" in url else f"ws://{url}")
     scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
-    path = path.removesuffix("/v1/ws").rstrip("/") + "/metrics"
+    path = path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
     where = urlunsplit((scheme, place, path, "", ""))
     try:
         async with httpx2.AsyncClient(timeout=METRICS_S) as http:

@@ -32,15 +32,13 @@ from gateway.auth.signing import Signer
 from gateway.auth.tickets import Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
+from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
 from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, Unfetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback
 
 log = logging.getLogger("gateway.gate")
 
 Part = TypeVar("Part")
-
-BEARER = "gw.bearer."
-"""Begins a sub-protocol that is a token: browsers cannot send headers with a WebSocket."""
 
 WATCH_S = 2.0
 """Seconds between two looks at the file of keys."""
@@ -270,7 +268,8 @@ class Caller:
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
                 "No key was presented.",
-                f"Send Authorization: Bearer KEY, or the sub-protocol {BEARER}KEY, or ?ticket=.",
+                f"Send Authorization: Bearer KEY, or the sub-protocol {BEARER_PREFIX}KEY,"
+                " or ?ticket=.",
             )
         try:
             return self.renew(shown, ticket=ticket)
@@ -300,13 +299,8 @@ class Caller:
 
     def _shown(self) -> str | None:
         """The first token there is: header, sub-protocol, ticket."""
-        scheme, _, token = self._headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            return token.strip()
-        for offered in self._scope.get("subprotocols", ()):
-            if offered.startswith(BEARER):
-                return str(offered.removeprefix(BEARER))
-        return self._ticket()
+        header = bearer_token(self._headers.get("authorization", ""))
+        return header or offered_token(self._scope.get("subprotocols", ())) or self._ticket()
 
     def _ticket(self) -> str | None:
         """It is believed where nobody is asked, too: it says where its bearer is meant to go."""
@@ -319,8 +313,7 @@ def spoken(offered: Iterable[str], chosen: str | None) -> str | None:
     A browser gives up unless one that it offered is named; where that is only its token, the token
     goes back to who sent it.
     """
-    tokens = [one for one in offered if one.startswith(BEARER)]
-    return chosen or (tokens[0] if tokens else None)
+    return chosen or next(iter(offered_tokens(offered)), None)
 
 
 def build(settings: Settings, made: Keyring | None = None) -> Authenticator:

@@ -16,14 +16,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-SOCKET = "/v1/ws"
-"""Path of the WebSocket."""
-
-BEARER = "gw.bearer."
-"""Begins a sub-protocol that is a token."""
-
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""A room that a client can name. Others are refused wherever they come."""
+from gateway.protocol.handshake import SOCKET_PATH, bearer_token, is_room_name, offered_token
 
 _PATH = re.compile(r"/v1/rooms/([^/]+)(?:/.*)?")
 _ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
@@ -56,15 +49,14 @@ def asked(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> RoomHint | N
     text = _ORIGIN.sub("", target.decode("latin-1"), count=1)
     raw, _, query = text.partition("#")[0].partition("?")
     path = unquote(raw)
-    if path != SOCKET:
+    if path != SOCKET_PATH:
         found = _PATH.fullmatch(path)
-        named = found is not None and NAME.fullmatch(found[1])
-        return RoomHint(room=found[1]) if found and named else None
+        return RoomHint(room=found[1]) if found and is_room_name(found[1]) else None
     # As Starlette reads it: of what is there twice the last counts.
     fields = dict(parse_qsl(query, keep_blank_values=True))
     room = fields.get("room")
     if room is not None:
-        return RoomHint(room=room) if NAME.fullmatch(room) else None
+        return RoomHint(room=room) if is_room_name(room) else None
     return RoomHint(
         resume=fields.get("resume") or None,
         bearer=_bearer(headers),
@@ -78,13 +70,11 @@ def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     for name, value in headers:
         text = value.decode("latin-1")
         if name == b"authorization":
-            scheme, _, token = text.partition(" ")
-            if scheme.lower() == "bearer" and token.strip():
-                return token.strip()
+            token = bearer_token(text)
+            if token is not None:
+                return token
         elif name == b"sec-websocket-protocol" and offered is None:
-            names = (one.strip() for one in text.split(","))
-            tokens = (one.removeprefix(BEARER) for one in names if one.startswith(BEARER))
-            offered = next(tokens, None)
+            offered = offered_token(one.strip() for one in text.split(","))
     return offered
 
 

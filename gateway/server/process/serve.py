@@ -44,6 +44,7 @@ from gateway.engines.base.engine import Engine, SubstitutableEngine
 from gateway.engines.registry import build
 from gateway.errors import GatewayError, wordless
 from gateway.limits import Limits
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.access.authenticator import build as build_gate
 from gateway.server.app import create_app
@@ -581,6 +582,6 @@ def _addresses(engine: Engine, place: str, settings: Settings) -> str:
     secure = "" if settings.certfile is None else "s"
     return (
         f"  Open   http{secure}://{place}/\n"
-        f"  or     wscat {key}-c 'ws{secure}://{place}/v1/ws?from={source}&to={','.join(targets)}'"
+        f"  or     wscat {key}-c 'ws{secure}://{place}{SOCKET_PATH}?from={source}&to={','.join(targets)}'"
         "   and type a line\n"
     )

@@ -27,6 +27,7 @@ from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Context, Final, Terms
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes import oneshot
@@ -38,9 +39,6 @@ from gateway.text import languages
 log = logging.getLogger("gateway.http")
 
 Body = TypeVar("Body")
-
-SOCKET = "/v1/ws"
-"""Path of the WebSocket."""
 
 NAMED = 128
 """Characters of a path that is not served that are repeated in the answer."""
@@ -284,7 +282,7 @@ async def no_socket(socket: WebSocket) -> None:
         return
     fault = ClientFault(
         ErrorCode.NOT_FOUND,
-        f"There is no WebSocket at {socket.url.path[:NAMED]}: it is at {SOCKET}.",
+        f"There is no WebSocket at {socket.url.path[:NAMED]}: it is at {SOCKET_PATH}.",
         f"Try: {_wscat(socket)}",
     )
     await socket.send_denial_response(refusal(fault))
@@ -294,7 +292,7 @@ def _wscat(connection: HTTPConnection) -> str:
     """A command line that opens the socket."""
     url = connection.url
     scheme = "wss" if url.scheme in ("https", "wss") else "ws"
-    return f"wscat -c '{scheme}://{url.netloc}{SOCKET}?to=de'"
+    return f"wscat -c '{scheme}://{url.netloc}{SOCKET_PATH}?to=de'"
 
 
 async def on_bug(request: Request, exc: Exception) -> Response:
@@ -368,7 +366,7 @@ def _hub(request: Request) -> Hub:
 
 
 ROUTES = (
-    Route(SOCKET, upgrade_required),
+    Route(SOCKET_PATH, upgrade_required),
     Route("/v1/translate", translate, methods=["POST"]),
     Route("/v1/languages", list_languages),
     Route("/healthz", healthz),

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import msgspec
 
 from gateway import __version__
+from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
 from gateway.protocol.schema import Json
 from gateway.server.routes.api import STATUS, TranslateRequest
@@ -33,7 +34,7 @@ EXAMPLES: dict[str, Json] = {
     "TicketRequest": {"room": "demo"},
 }
 LIST: Json = {"type": "array", "items": TEXT}
-NAME: Json = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
+NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
 
 def openapi() -> Json:
@@ -85,7 +86,7 @@ def _paths() -> Json:
     )
     ready = _object("Whether it translates.", status=TEXT, engine=TEXT)
     return {
-        "/v1/ws": {
+        SOCKET_PATH: {
             "get": _operation(
                 "socket",
                 "The path of the WebSocket: without a handshake 426.",

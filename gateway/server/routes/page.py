@@ -20,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from gateway.protocol.handshake import SOCKET_PATH
+
 SUFFIXES = frozenset((".html", ".css", ".js", ".svg", ".txt"))
 """Files that are served; all are text."""
 
@@ -69,7 +71,7 @@ async def index(request: Request) -> Response:
     """Where the demo page was not installed."""
     return PlainTextResponse(
         "This is a translation gateway without its demo page.\n"
-        f"Try: wscat -c 'ws://{request.url.netloc}/v1/ws?from=en&to=de'\n"
+        f"Try: wscat -c 'ws://{request.url.netloc}{SOCKET_PATH}?from=en&to=de'\n"
     )
 
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.routes.websocket import ROOM
+from gateway.protocol.handshake import bearer_token, is_room_name
 from gateway.settings.catalogue import loopback
 
 TOKEN = 128
@@ -43,7 +43,7 @@ async def qr(request: Request) -> Response:
     server is sent.
     """
     room = request.path_params["room"]
-    if not ROOM.fullmatch(room):
+    if not is_room_name(room):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
     if len(request.headers.get("host", "")) > HOST:
         raise ClientFault(
@@ -54,8 +54,8 @@ async def qr(request: Request) -> Response:
     if request.app.state.base is not None and loopback(request.url.hostname or ""):
         address = f"{request.app.state.base}/join.html?{urlencode({'room': room})}"
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token:
+    token = bearer_token(request.headers.get("authorization", ""))
+    if token is None:
         drawn = await asyncio.to_thread(picture, address)
     elif len(token) > TOKEN:
         raise ClientFault(ErrorCode.TOO_LONG, f"A code takes {TOKEN} characters of a token.")

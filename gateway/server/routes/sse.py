@@ -23,9 +23,10 @@ from gateway.core.event_log import StreamPosition
 from gateway.core.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.protocol.codec import Codec
+from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
-from gateway.server.routes.websocket import ROOM, read_query
+from gateway.server.routes.websocket import read_query
 from gateway.server.runtime.hub import Hub
 
 log = logging.getLogger("gateway.events")
@@ -55,7 +56,7 @@ async def events(request: Request) -> RoomEventStream:
     hub: Hub = request.app.state.hub
     gate: Authenticator = request.app.state.gate
     room = request.path_params["room"]
-    if not ROOM.fullmatch(room):
+    if not is_room_name(room):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
     caller = gate.caller(request.scope)
     caller.enter()

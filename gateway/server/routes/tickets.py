@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gateway.auth.permissions import Role
 from gateway.auth.tickets import TICKET_S
+from gateway.protocol.handshake import ROOM_PATTERN
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes.api import EXAMPLE, allowed, read, reply
 from gateway.text import languages
@@ -26,7 +27,7 @@ from gateway.text import languages
 class TicketRequest(msgspec.Struct, frozen=True):
     """Body of ``POST /v1/tickets``. ``to`` are languages, separated by commas; without it all."""
 
-    room: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    room: Annotated[str, Meta(pattern=ROOM_PATTERN)]
     role: Role = Role.VIEW
     to: str | None = None
 

@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 from gateway.auth.permissions import Role
 from gateway.core.event_log import LogEntry
 from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.handshake import is_room_name
 from gateway.server.routes.api import allowed
-from gateway.server.routes.websocket import ROOM
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 from gateway.transcripts import formats
@@ -170,8 +170,8 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
     Whoever reads what was said comes through here, wherever it is kept. Raises `ClientFault`
     (``not_found``).
     """
-    room = hub.rooms.get(name) if ROOM.fullmatch(name) else None
-    if room is None and hub.store is not None and ROOM.fullmatch(name):
+    room = hub.rooms.get(name) if is_room_name(name) else None
+    if room is None and hub.store is not None and is_room_name(name):
         history = await hub.store.load(name)
         if history is not None:
             log = history.log
@@ -235,7 +235,7 @@ async def forget(request: Request) -> Response:
     hub: Hub = request.app.state.hub
     name = request.path_params["room"]
     await allowed(request, Role.MODERATE, name)
-    if not (ROOM.fullmatch(name) and await hub.forget(name)):
+    if not (is_room_name(name) and await hub.forget(name)):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.")
     return Response(status_code=204)
 

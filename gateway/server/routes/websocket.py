@@ -32,6 +32,7 @@ from gateway.core.session import Renew, Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
+from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import Error, View
 from gateway.server.access.authenticator import Authenticator, spoken
 from gateway.server.runtime.hub import CLOSE, Hub, HubPhase
@@ -39,7 +40,6 @@ from gateway.server.uvicorn.websocket import WRITER, Post, SocketWriter
 
 log = logging.getLogger("gateway.connection")
 
-ROOM = re.compile(r"[A-Za-z0-9_-]{1,64}")
 HEARTBEAT_S = (1.0, 300.0)
 """Least and most seconds between two ``tick``."""
 CLOSE_S = 1.0
@@ -346,7 +346,7 @@ def read_query(
         targets=(grant.langs or ()) if "ticket" in query else (),
     )
     room = query.get("room")
-    if room is not None and not ROOM.fullmatch(room):
+    if room is not None and not is_room_name(room):
         raise _bad("room", room, "1 to 64 letters, digits, '-' or '_'")
     role = query.get("role", was.role.value)
     if role not in Role.__members__.values():

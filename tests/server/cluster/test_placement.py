@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from gateway.server.cluster.placement import NAME, RoomHint, asked, owner
+from gateway.protocol.handshake import is_room_name
+from gateway.server.cluster.placement import RoomHint, asked, owner
 
 ROOMS = st.text(string.ascii_letters + string.digits + "-_~", min_size=1, max_size=20)
 MEMBERS = st.sets(st.integers(0, 63), min_size=1, max_size=8)
@@ -107,7 +108,7 @@ def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) 
     found = asked(b"/v1/ws?" + query.encode(), [])
     if room is None:
         assert found is not None and found.room is None
-    elif NAME.fullmatch(room):
+    elif is_room_name(room):
         assert found == RoomHint(room=room)
     else:
         assert found is None
@@ -118,4 +119,4 @@ def test_whatever_is_sent_is_read_without_a_fault(
     target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> None:
     found = asked(target, headers)
-    assert found is None or found.room is None or NAME.fullmatch(found.room)
+    assert found is None or found.room is None or is_room_name(found.room)
