@@ -1,14 +1,17 @@
-"""What is served over HTTP, as programs read it: ``docs/schema/openapi.json``.
+"""The OpenAPI document of the HTTP interface: ``docs/schema/openapi.json``.
 
-Owns: the OpenAPI 3.1 document of every route but the demo page. Must not know: how a request is
-answered. ``tests/server/routes/test_openapi.py`` holds it to the routes, and `make fuzz` the server
-to it."""
+Owns: the OpenAPI 3.1 description of every route except the demo page. Must not know: how a request
+is answered. ``tests/server/routes/test_openapi.py`` compares the document with the routes, and
+`make fuzz` compares the server's answers with the document.
+"""
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Iterable
-from typing import Any, get_args
+from http import HTTPStatus
+from typing import get_args
 
 import msgspec
 
@@ -22,37 +25,38 @@ from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
 
 PATH = "schema/openapi.json"
-"""Below ``docs/``."""
+"""Path of the document below ``docs/``."""
 
 TEXT: Json = {"type": "string"}
 EVENTS: Json = {}
-"""OpenAPI 3.1 has no words for a stream of events: the description has."""
-EXAMPLES: dict[str, Json] = {
-    "TranslateRequest": {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
-    "TranslateQuery": {"q": ["Good morning."], "source": "en", "target": "de"},
-    "DetectRequest": {"q": "Guten Morgen"},
-    "TicketRequest": {"room": "demo"},
+"""Schema of an event stream. OpenAPI 3.1 cannot describe one, so that the summary does."""
+EXAMPLES: dict[type[msgspec.Struct], Json] = {
+    TranslateRequest: {"text": "Good morning.", "source_lang": "en", "target_lang": "de"},
+    TranslateQuery: {"q": ["Good morning."], "source": "en", "target": "de"},
+    DetectRequest: {"q": "Guten Morgen"},
+    TicketRequest: {"room": "demo"},
 }
-LIST: Json = {"type": "array", "items": TEXT}
 NAME: Json = {"type": "string", "pattern": ROOM_PATTERN}
 
 
 def openapi() -> Json:
-    """The document."""
+    """Return the document."""
     shapes = (TranslateRequest, TranslateQuery, DetectRequest, TicketRequest)
     _, schemas = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
-    schemas["Fault"] = _object("What was wrong.", error=TEXT, code=TEXT, hint={"type": "string"})
+    schemas["Fault"] = _object(
+        "A refusal or failure.", error=TEXT, code=TEXT, hint={"type": "string"}
+    )
     schemas["Fault"]["properties"]["hint"] = {"type": ["string", "null"]}
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Real-time translation gateway, over HTTP",
+            "title": "Real-time translation gateway: HTTP interface",
             "version": __version__,
-            "description": "One-shot translation, transcripts, health. The contract in words is "
-            "`docs/protocol.md`; the WebSocket's is `asyncapi.v1.json`.",
+            "description": "One-shot translation, transcripts and health. `docs/protocol.md`"
+            " explains them; `asyncapi.v1.json` describes the WebSocket.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "http://127.0.0.1:8000", "description": "As `gateway serve` starts."}],
+        "servers": [{"url": "http://127.0.0.1:8000", "description": "Default of `gateway serve`."}],
         "paths": _paths(),
         "components": {
             "schemas": dict(sorted(schemas.items())),
@@ -60,7 +64,7 @@ def openapi() -> Json:
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A key, a JWT or a ticket, where the gateway asks for one.",
+                    "description": "A key, a JWT or a ticket, if the gateway requires one.",
                 }
             },
         },
@@ -68,89 +72,86 @@ def openapi() -> Json:
 
 
 def render() -> str:
-    """The document as the file has it."""
+    """Return the document as text of the file, with a line break at its end."""
     return json.dumps(openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _paths() -> Json:
     room = {"name": "room", "in": "path", "required": True, "schema": NAME, "example": "demo"}
-    kind = {"type": "string", "enum": [str(kind) for kind in Format]}
-    tag = _object("A language.", code=TEXT, name=TEXT, targets=LIST)
-    row = _object("A language.", tag=TEXT, name=TEXT, endonym=TEXT, targets=LIST)
-    guess = _object("A guess.", confidence={"type": "number"}, language=TEXT)
-    count = {"type": "integer", "minimum": 0}
-    whole = _object(
-        "The translation.",
-        **{"translation": TEXT, "source_lang": TEXT, "target_lang": TEXT, "ms": count},
-        flags=LIST,
-    )
-    ready = _object("Whether it translates.", status=TEXT, engine=TEXT)
+    format = {"type": "string", "enum": [str(one) for one in Format]}
+    detection = _object("A guess.", confidence={"type": "number"}, language=TEXT)
     return {
         SOCKET_PATH: {
             "get": _operation(
                 "socket",
-                "The path of the WebSocket: without a handshake 426.",
-                _json({"$ref": "#/components/schemas/Fault"}),
-                status=426,
-                asks=False,
+                "Path of the WebSocket. A request that is not a WebSocket handshake gets 426.",
+                {426: _json({"$ref": "#/components/schemas/Fault"})},
+                auth=Auth.NONE,
             )
         },
         "/v1/translate": {
             "post": _operation(
                 "translate",
-                "One text into one language; with `stream` as server-sent events.",
-                {"application/json": whole, "text/event-stream": EVENTS},
-                body="TranslateRequest",
+                "Translate one text into one language; `stream` answers in server-sent events.",
+                {200: {"application/json": _translation(), "text/event-stream": EVENTS}},
+                body=TranslateRequest,
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
         },
         "/translate": {
             "post": _operation(
                 "libreTranslate",
-                "As LibreTranslate has it: one text, or a list of them.",
-                _json({"type": "object", "required": ["translatedText"]}),
-                body="TranslateQuery",
+                "Translate one text or a list of texts, as in LibreTranslate's API.",
+                {200: _json({"type": "object", "required": ["translatedText"]})},
+                body=TranslateQuery,
                 faults=(400, 413, 429, 500, 502, 503, 504),
             )
         },
         "/detect": {
             "post": _operation(
                 "detect",
-                "As LibreTranslate has it; nothing for text that could be in any language.",
-                _json({"type": "array", "items": guess}),
-                body="DetectRequest",
+                "Detect the language of a text, as in LibreTranslate's API. The list is empty if"
+                " no language is likely.",
+                {200: _json(_list(detection))},
+                body=DetectRequest,
                 faults=(400, 413, 504),
             )
         },
         "/v1/languages": {
             "get": _operation(
                 "languages",
-                "What can be translated into what.",
-                _json(
-                    _object("All.", model=TEXT, languages={"type": "array", "items": row}),
-                ),
-                asks=False,
+                "List the languages and what each can be translated into.",
+                {200: _json(_languages())},
+                auth=Auth.NONE,
             )
         },
         "/languages": {
             "get": _operation(
                 "libreLanguages",
-                "As LibreTranslate has it.",
-                _json({"type": "array", "items": tag}),
-                asks=False,
+                "List the languages as in LibreTranslate's API.",
+                {
+                    200: _json(
+                        _list(_object("A language.", code=TEXT, name=TEXT, targets=_list(TEXT)))
+                    )
+                },
+                auth=Auth.NONE,
             )
         },
         "/v1/rooms/{room}/transcript.{format}": {
             "parameters": [
                 room,
-                {"name": "format", "in": "path", "required": True, "schema": kind},
+                {"name": "format", "in": "path", "required": True, "schema": format},
             ],
             "get": _operation(
                 "transcript",
-                "What was said in a room.",
+                "Return the transcript of a room.",
                 {
-                    **{name: TEXT for name in ("text/vtt", "application/x-subrip", "text/plain")},
-                    **_json({"type": "object"}),
+                    200: {
+                        "text/vtt": TEXT,
+                        "application/x-subrip": TEXT,
+                        "text/plain": TEXT,
+                        **_json({"type": "object"}),
+                    }
                 },
                 query={
                     "lang": {**TEXT, "description": "BCP 47 tags, separated by commas."},
@@ -163,8 +164,8 @@ def _paths() -> Json:
             "parameters": [room],
             "get": _operation(
                 "events",
-                "A room as server-sent events, without an end.",
-                {"text/event-stream": EVENTS},
+                "Stream the events of a room as server-sent events.",
+                {200: {"text/event-stream": EVENTS}},
                 query={
                     "to": {**TEXT, "description": "BCP 47 tags, separated by commas."},
                     "view": {"type": "string", "enum": list(get_args(View))},
@@ -177,84 +178,123 @@ def _paths() -> Json:
             "parameters": [room],
             "get": _operation(
                 "qr",
-                "The QR code of the page on which one joins the room.",
-                {"image/svg+xml": TEXT},
+                "Return the QR code of the room's join page.",
+                {200: {"image/svg+xml": TEXT}},
                 faults=(404, 413),
-                asks=False,
+                auth=Auth.NONE,
             ),
         },
         "/v1/rooms/{room}": {
             "parameters": [room],
             "delete": _operation(
                 "forget",
-                "End a room and delete all that is known of it.",
-                None,
-                status=204,
+                "End a room and delete everything that is stored of it.",
+                {204: None},
                 faults=(404, 500),
             ),
         },
         "/v1/tickets": {
             "post": _operation(
                 "ticket",
-                "What a browser shows instead of a key, once.",
-                _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"})),
-                body="TicketRequest",
+                "Create a ticket, which a browser presents once instead of a key.",
+                {200: _json(_object("A ticket.", ticket=TEXT, expires_s={"type": "number"}))},
+                body=TicketRequest,
                 faults=(400, 413, 504),
             )
         },
         "/healthz": {
             "get": _operation(
                 "healthz",
-                "The process lives.",
-                _json(_object("Yes.", status=TEXT, version=TEXT)),
-                asks=None,
+                "Tell that the process is alive.",
+                {200: _json(_object("The process.", status=TEXT, version=TEXT))},
+                auth=Auth.UNCHECKED,
             )
         },
         "/readyz": {
             "get": _operation(
                 "readyz",
-                "A new utterance would be translated.",
-                _json(ready),
-                others={503: {"description": "It would not.", "content": _content(_json(ready))}},
-                asks=None,
+                "Tell whether a new utterance would be translated: 200, else 503.",
+                {200: _json(_readiness()), 503: _json(_readiness())},
+                auth=Auth.UNCHECKED,
             )
         },
-        "/metrics": {"get": _operation("metrics", "Prometheus text format.", {"text/plain": TEXT})},
+        "/metrics": {
+            "get": _operation(
+                "metrics",
+                "Return the metrics in the text format of Prometheus.",
+                {200: {"text/plain": TEXT}},
+            )
+        },
     }
+
+
+def _translation() -> Json:
+    return _object(
+        "The translation.",
+        translation=TEXT,
+        source_lang=TEXT,
+        target_lang=TEXT,
+        ms={"type": "integer", "minimum": 0},
+        flags=_list(TEXT),
+    )
+
+
+def _languages() -> Json:
+    language = _object("A language.", tag=TEXT, name=TEXT, endonym=TEXT, targets=_list(TEXT))
+    return _object("The model's languages.", model=TEXT, languages=_list(language))
+
+
+def _readiness() -> Json:
+    return _object("State of the engine.", status=TEXT, engine=TEXT)
+
+
+class Auth(enum.Enum):
+    """The checks that a request has to pass before it is served."""
+
+    KEY = "a key, if the gateway requires keys, and the origin of the page"
+    NONE = "the origin of the page"
+    UNCHECKED = "nothing"
 
 
 def _operation(
     name: str,
     summary: str,
-    content: Json | None,
+    answers: dict[int, Json | None],
     *,
-    status: int = 200,
-    body: str | None = None,
+    body: type[msgspec.Struct] | None = None,
     query: Json | None = None,
     faults: Iterable[int] = (),
-    others: dict[int, Json] | None = None,
-    asks: bool | None = True,
+    auth: Auth = Auth.KEY,
 ) -> Json:
-    """``asks``: whether a key may be asked for; None: not even where a page comes from."""
-    if asks is not None:
-        faults = sorted({403, *faults, *((401, 429) if asks else ())})
+    """Return the description of one operation.
+
+    :param answers: schemas by media type, by status code; None for an answer without a body
+    :param body: shape of the request's body, as JSON or as a form
+    :param query: schemas of the query parameters by name
+    :param faults: status codes of refusals, besides those that ``auth`` implies
+    """
+    refusals = set(faults)
+    if auth is not Auth.UNCHECKED:
+        refusals.add(403)
+    if auth is Auth.KEY:
+        refusals |= {401, 429}
+    responses: Json = {}
+    for status, content in answers.items():
+        responses[str(status)] = {"description": HTTPStatus(status).phrase + "."}
+        if content is not None:
+            responses[str(status)]["content"] = _content(content)
     codes: dict[int, list[str]] = {}
-    for code, number in STATUS.items():
-        codes.setdefault(number, []).append(code.value)
-    done: Json = {"description": "Done."}
-    if content is not None:
-        done["content"] = _content(content)
-    answers: Json = {str(status): done}
-    for number in faults:
-        known = ", ".join(f"`{code}`" for code in codes.get(number, ["bad_frame"]))
-        answers[str(number)] = {
+    for code, status in STATUS.items():
+        codes.setdefault(status, []).append(code.value)
+    for status in sorted(refusals):
+        known = ", ".join(f"`{code}`" for code in codes.get(status, ["bad_frame"]))
+        responses[str(status)] = {
             "description": known,
             "content": _content(_json({"$ref": "#/components/schemas/Fault"})),
         }
-    for number, answer in (others or {}).items():
-        answers[str(number)] = answer
-    operation: Json = {"operationId": name, "summary": summary, "responses": answers}
-    if asks:
+    operation: Json = {"operationId": name, "summary": summary, "responses": responses}
+    if auth is Auth.KEY:
+        # The empty object stands for a gateway without keys.
         operation["security"] = [{"bearer": []}, {}]
     if query is not None:
         operation["parameters"] = [
@@ -262,7 +302,7 @@ def _operation(
         ]
     if body is not None:
         shape = {
-            "schema": {"$ref": f"#/components/schemas/{body}"},
+            "schema": {"$ref": f"#/components/schemas/{body.__name__}"},
             "example": EXAMPLES[body],
         }
         operation["requestBody"] = {
@@ -281,9 +321,13 @@ def _object(description: str, **properties: Json) -> Json:
     }
 
 
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
 def _json(schema: Json) -> Json:
     return {"application/json": schema}
 
 
-def _content(kinds: Json) -> Any:
-    return {kind: {"schema": schema} for kind, schema in kinds.items()}
+def _content(schemas: Json) -> Json:
+    return {media_type: {"schema": schema} for media_type, schema in schemas.items()}

@@ -1,4 +1,4 @@
-"""The OpenAPI document says what is served over HTTP: no less, no more, and as new as the code."""
+"""The OpenAPI document describes the HTTP interface completely and is up to date."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def test_the_file_is_as_new_as_the_code() -> None:
+def test_the_document_in_docs_is_up_to_date() -> None:
     assert FILE.read_text(encoding="utf-8") == openapi.render(), "run `make docs`"
 
 
-def test_every_route_is_described_and_nothing_else() -> None:
+def test_every_route_is_described_and_nothing_else_is() -> None:
     served = {
         (route.path, method.lower())
         for route in ROUTES
@@ -41,7 +41,7 @@ def test_every_route_is_described_and_nothing_else() -> None:
     assert described == served
 
 
-def test_what_it_refers_to_is_in_it() -> None:
+def test_every_schema_is_referred_to_and_every_reference_has_a_schema() -> None:
     text = openapi.render()
     named = set(re.findall(r'"#/components/schemas/(\w+)"', text))
     assert named == set(json.loads(text)["components"]["schemas"])
