@@ -1,6 +1,6 @@
-"""The ASGI application: routes, and the life of the hub.
+"""The ASGI application: routes, middleware, and the lifespan of the hub.
 
-Owns: which path is served by what. Must not know: how anything behind a path works.
+Owns: which module serves which path, and the background tasks. Must not know: how a route works.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from gateway.auth.origin import AllowedOrigins
 from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.errors import ClientFault
+from gateway.errors import ClientFault, wordless
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
@@ -42,12 +42,12 @@ POLICY = (
     "script-src 'self'",
     "style-src 'self'",
     "img-src 'self'",
-    "connect-src 'self' ws: wss:",  # 'self' is not yet of the scheme ws everywhere
+    "connect-src 'self' ws: wss:",  # not every browser lets 'self' include the scheme ws
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
 )
-"""What the demo page may load and do: its own files, and WebSockets."""
+"""Content security policy of the demo page: its own files and WebSockets only."""
 
 SECURITY = (
     (b"content-security-policy", "; ".join(POLICY).encode()),
@@ -58,10 +58,14 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(self), payment=(), usb=()"),
 )
-"""Headers on every HTTP answer."""
+"""Headers of every HTTP answer."""
 
-OPEN = frozenset(("/healthz", "/readyz"))
-"""Paths for machines that know the gateway by any name, and learn nothing there."""
+UNCHECKED = frozenset(("/healthz", "/readyz"))
+"""Paths without a check of ``Origin`` and ``Host``. Load balancers call the gateway by any name,
+and the answers are not private."""
+
+RESTART_S = 1.0
+"""Seconds until a background task that failed is started again."""
 
 
 def create_app(
@@ -70,23 +74,38 @@ def create_app(
     *,
     lang: str | None = None,
     flow: StreamingOptions | None = None,
+    coalesce_s: float = 0.05,
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
-    signing_key: str | None = None,
-    gate: Authenticator | None = None,
-    coalesce_s: float = 0.05,
+    authenticator: Authenticator | None = None,
 ) -> Starlette:
-    """The gateway around an engine, and a store, that somebody else starts and closes.
+    """Return the gateway around an engine as an ASGI application.
 
-    ``lang`` is what a speaker who names no language speaks (default: each text is
-    detected). ``flow`` is how text that still grows is treated. ``guards`` counts what the guards
-    stopped. ``signing_key`` is what tokens are signed with (default: the store's own, else a new
-    one). ``gate`` is who is let in (default: everybody). ``coalesce_s`` is how long text may wait
-    for more of itself under load.
+    The caller starts and closes ``engine`` and ``store``. The application's lifespan must run: it
+    starts the housekeeping, and its end closes all rooms. A server that stops serving before the
+    lifespan ends should call ``app.state.hub.drain(seconds)`` first, so that captions in flight
+    are finished. Served by uvicorn without `gateway.server.process.serve.configure`, the
+    application works, but the bounds of `gateway.server.uvicorn` do not hold.
+
+    ``app.state`` has these attributes for embedders: ``hub`` (`Hub`), ``authenticator``,
+    ``metrics`` (`Metrics`), ``expose`` (a coroutine function that returns what ``/metrics``
+    answers, as bytes), ``store``, and ``base_url`` (address of the gateway for QR codes, without a
+    slash at its end; None: the address of the request).
+
+    :param engine: translates; its profile lists the languages
+    :param limits: bounds of sockets, texts, rooms and memory; default: `Limits()`
+    :param lang: BCP 47 tag of what a speaker says who names no language; default: each text's
+        language is detected
+    :param flow: how growing texts are cut and when they are translated
+    :param coalesce_s: most seconds that translated text waits under load to be sent with more
+    :param guards: counts outputs that a guard stopped, by guard and outcome. Pass the counter that
+        the engine was built with, so that ``/metrics`` shows it.
+    :param store: stores rooms across restarts; default: rooms are in memory only
+    :param authenticator: decides who is admitted, and signs tokens; default: everyone is admitted
     """
     metrics = Metrics()
     limits = limits if limits is not None else Limits()
-    gate = gate or Authenticator(limits)
+    authenticator = authenticator or Authenticator(limits)
     detector = Detector(engine.profile.sources)
     hub = Hub(
         engine,
@@ -97,22 +116,26 @@ def create_app(
         store=store,
         observe=metrics.observe,
         coalesce_s=coalesce_s,
-        signer=None if signing_key is None else Signer(signing_key.encode()),
+        signer=authenticator.signer,
     )
-    gate.signer = lambda: hub.signer
-    metrics.guard(gate)
-    metrics.watch(hub, guards if guards is not None else Counter())
+    metrics.add_authenticator(authenticator)
+    metrics.add_hub(hub, guards if guards is not None else Counter())
     if store is not None:
-        metrics.keep(store)
+        metrics.add_store(store)
 
     @contextlib.asynccontextmanager
-    async def life(app: Starlette) -> AsyncIterator[None]:
-        if signing_key is None and store is not None:
-            hub.signer = await _signer(store, hub.signer)
-        loading = asyncio.create_task(asyncio.to_thread(detector.load))  # before the first text
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if store is not None and authenticator.signer_is_random:
+            authenticator.signer = hub.signer = await _stored_signer(store, hub.signer)
+
+        async def watch_keys() -> None:
+            await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
+
+        # The model takes a second to load: the first text should not wait for it.
+        loading = asyncio.create_task(_load(detector))
         keepers = [
-            asyncio.create_task(hub.keep()),
-            asyncio.create_task(gate.watch(lambda: hub.review(gate.confirm))),
+            asyncio.create_task(keep_running("housekeeping", hub.keep)),
+            asyncio.create_task(keep_running("the watch over the key file", watch_keys)),
         ]
         try:
             yield
@@ -121,9 +144,9 @@ def create_app(
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(loading, *keepers, return_exceptions=True)
-            await gate.aclose()
+            await authenticator.aclose()
 
-    endpoint = WebSocketEndpoint(hub, gate)
+    endpoint = WebSocketEndpoint(hub, authenticator)
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET_PATH, endpoint),
         *api.ROUTES,
@@ -138,28 +161,60 @@ def create_app(
     app = _Application(
         endpoint,
         routes=routes,
-        lifespan=life,
-        middleware=[Middleware(_OriginMiddleware, gate=gate), *_across(gate.pages)],
+        lifespan=lifespan,
+        middleware=[
+            Middleware(_OriginMiddleware, authenticator=authenticator),
+            *_cors(authenticator.origins),
+        ],
         exception_handlers=api.EXCEPTIONS,
     )
-    # Around all there is: Starlette's own answer to a fault is outside of its middleware.
+    # Starlette answers an unhandled exception outside of its middleware, and that answer needs the
+    # headers too: they are added around the whole stack.
     app.middleware_stack = _SecurityHeaders(app.build_middleware_stack())
     app.state.hub = hub
-    app.state.gate = gate
+    app.state.authenticator = authenticator
     app.state.metrics = metrics
-    app.state.expose = partial(asyncio.to_thread, metrics.expose)  # of all processes, for several
+    # One of several processes replaces it by a function that collects the metrics of all.
+    app.state.expose = partial(asyncio.to_thread, metrics.expose)
     app.state.store = store
-    app.state.scribe = transcripts.TranscriptWriter()
-    app.state.menus = {}
-    app.state.base = None  # where others reach it, if that is known: `join.qr`
+    app.state.transcript_writer = transcripts.TranscriptWriter()
+    app.state.language_lists = {}
+    app.state.base_url = None
     return app
 
 
-class _Application(Starlette):
-    """Starlette, except that sockets go past its middleware and routes.
+async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a background task until it returns or is cancelled. Log a failure and run the task again.
 
-    Those have nothing to do for a socket, and would keep nine coroutines and some 5 KB of it for as
-    long as it is open.
+    Without housekeeping nothing would time out, and without the watch over the key file a revoked
+    key would stay valid. A restart keeps both; the gateway stays ready meanwhile, because captions
+    do not need them.
+
+    :param name: subject of the log line
+    """
+    while True:
+        try:
+            await work()
+            return
+        except Exception as exc:
+            bare = wordless(exc)
+            log.error("%s failed; it restarts in %g s", name, RESTART_S, exc_info=bare)
+        await asyncio.sleep(RESTART_S)
+
+
+async def _load(detector: Detector) -> None:
+    try:
+        await asyncio.to_thread(detector.load)
+    except Exception as exc:
+        # Not fatal: the first text to detect loads the model again, and its speaker is told.
+        log.error("the language detector could not be loaded", exc_info=wordless(exc))
+
+
+class _Application(Starlette):
+    """A Starlette application that passes the WebSocket's path straight to its endpoint.
+
+    Middleware and routes have nothing to do for a socket, and would keep nine coroutines and some
+    5 KB in memory for as long as it is open.
     """
 
     def __init__(self, endpoint: WebSocketEndpoint, **options: Any) -> None:
@@ -174,7 +229,10 @@ class _Application(Starlette):
 
 
 class _SecurityHeaders:
-    """Pure ASGI: Starlette's BaseHTTPMiddleware would wrap every request in a task group."""
+    """ASGI middleware that adds `SECURITY` to every HTTP answer.
+
+    It is no `BaseHTTPMiddleware`, which would wrap every request in a task group.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -192,8 +250,9 @@ class _SecurityHeaders:
         await self.app(scope, receive, with_headers)
 
 
-async def _signer(store: Store, default: Signer) -> Signer:
-    """One that believes what was signed before a restart, and by other processes of the store."""
+async def _stored_signer(store: Store, default: Signer) -> Signer:
+    """Return the signer of the store, which accepts tokens from before a restart and from other
+    processes; ``default`` if the store cannot be read."""
     try:
         return Signer(await store.key())
     except StoreFault as fault:
@@ -202,33 +261,36 @@ async def _signer(store: Store, default: Signer) -> Signer:
 
 
 class _OriginMiddleware:
-    """Turns away requests of pages from elsewhere, and under names that are not the gateway's.
+    """ASGI middleware that refuses requests of foreign pages and under foreign host names.
 
-    A socket is told on the socket, by its `WebSocketEndpoint`.
+    Sockets are checked by `WebSocketEndpoint`, which can explain a refusal to a browser.
     """
 
-    def __init__(self, app: ASGIApp, gate: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self.app = app
-        self._gate = gate
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and scope["path"] not in UNCHECKED:
             try:
-                self._gate.check(Headers(scope=scope))
+                self._authenticator.check_origin(Headers(scope=scope))
             except ClientFault as fault:
                 await api.refusal(fault)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
 
-def _across(pages: AllowedOrigins) -> list[Middleware]:
-    """What lets pages of listed origins read the answers: a token is in a header, not a cookie."""
-    if not pages.listed:
+def _cors(origins: AllowedOrigins) -> list[Middleware]:
+    """Return the middleware that lets pages of the listed origins read answers.
+
+    Credentials are not allowed: a token is in a header, not in a cookie.
+    """
+    if not origins.listed:
         return []
     return [
         Middleware(
             CORSMiddleware,
-            allow_origins=sorted(pages.listed),
+            allow_origins=sorted(origins.listed),
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=("authorization", "content-type"),
             expose_headers=("retry-after",),

@@ -92,20 +92,20 @@ class Metrics:
             case Cancelled():
                 self._captions.labels("cancelled", event.was).inc()
 
-    def watch(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
+    def add_hub(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
         """Read the hub's gauges at every scrape."""
         self.registry.register(_HubCollector(hub, guards))
 
-    def guard(self, gate: Authenticator) -> None:
-        """Read the gate's counters at every scrape."""
-        self.registry.register(_AuthenticatorCollector(gate))
+    def add_authenticator(self, authenticator: Authenticator) -> None:
+        """Read the authenticator's counters at every scrape."""
+        self.registry.register(_AuthenticatorCollector(authenticator))
 
-    def keep(self, store: Store) -> None:
+    def add_store(self, store: Store) -> None:
         """Read the store's gauges at every scrape."""
         self.registry.register(_StoreCollector(store))
 
-    def collect(self, garbage: GarbageCollector) -> None:
-        """Read how long collections took at every scrape."""
+    def add_garbage_collector(self, garbage: GarbageCollector) -> None:
+        """Read the times of garbage collections at every scrape."""
         self.registry.register(_GarbageCollector(garbage))
 
     def expose(self) -> bytes:
@@ -239,26 +239,26 @@ def _late(tally: DeliveryCounters) -> Iterator[Metric]:
 
 
 class _AuthenticatorCollector:
-    def __init__(self, gate: Authenticator) -> None:
-        self._gate = gate
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "gateway_addresses",
             "Client addresses whose use is counted now.",
-            len(self._gate.addresses),
+            len(self._authenticator.addresses),
         )
         yield GaugeMetricFamily(
             "gateway_tickets_used",
             "Used tickets that are remembered until they expire.",
-            len(self._gate.tickets),
+            len(self._authenticator.tickets),
         )
         refused = CounterMetricFamily(
             "gateway_turned_away",
             "Sockets and requests that were refused, by the code of the error.",
             labels=["code"],
         )
-        for code, count in sorted(self._gate.refused.items()):
+        for code, count in sorted(self._authenticator.refused.items()):
             refused.add_metric([code], count)
         yield refused
 

@@ -124,9 +124,9 @@ def test_a_client_on_the_command_line_shows_the_key_in_its_variable(
     capsys: pytest.CaptureFixture[str], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = made(capsys, file, "a")
-    gate = Authenticator(Limits(), ring=Keyring.read(file.read_text()))
+    authenticator = Authenticator(Limits(), keyring=Keyring.read(file.read_text()))
     say = ["say", "good morning", "--from", "en", "--to", "de", "--url"]
-    with in_thread(gate=gate) as live:
+    with in_thread(authenticator=authenticator) as live:
         assert main([*say, live.ws]) == 1
         assert "No key was presented." in capsys.readouterr().err
         monkeypatch.setenv("GATEWAY_KEY", token)

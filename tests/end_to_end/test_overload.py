@@ -102,7 +102,7 @@ async def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_busin
     for n in range(60):
         hub.open(ConnectRequest(room="r", grant=Permissions(tenant=f"t{n:02}")))
     metrics = Metrics()
-    metrics.watch(hub, Counter())
+    metrics.add_hub(hub, Counter())
     scraped = metrics.expose().decode()
     assert 'gateway_tenant_sessions{tenant="acme"} 1.0' in scraped
     assert 'gateway_tenant_inflight{tenant="(others)"} 0.0' in scraped

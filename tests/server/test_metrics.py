@@ -37,9 +37,9 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     guards = Counter({("loop", "retried"): 1})
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
     metrics, hub = app.state.metrics, app.state.hub
-    metrics.collect(GarbageCollector(lambda: False))
+    metrics.add_garbage_collector(GarbageCollector(lambda: False))
     metrics.registry.register(HandoverCollector(FdPassing(folder, 0, range(2))))
-    app.state.gate.refused["busy"] = hub.load.refused["seat"] = 1
+    app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
     common = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}

@@ -43,13 +43,13 @@ def bearer(token: str) -> dict[str, str]:
 
 def asking(limits: Limits | None = None, **options: Any) -> Authenticator:
     """A gate that asks for one of the keys above."""
-    return Authenticator(limits or Limits(), ring=Keyring.read(FILE), **options)
+    return Authenticator(limits or Limits(), keyring=Keyring.read(FILE), **options)
 
 
 @contextlib.asynccontextmanager
 async def guarded(**options: Any) -> AsyncIterator[tuple[Live, httpx.AsyncClient]]:
     async with (
-        running(gate=asking(**options)) as live,
+        running(authenticator=asking(**options)) as live,
         httpx.AsyncClient(base_url=live.http, timeout=10) as client,
     ):
         yield live, client

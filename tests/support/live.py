@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gateway.auth.origin import AllowedHosts
+from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine
@@ -56,7 +57,7 @@ async def running(
     store: Store | None = None,
     signing_key: str | None = None,
     drain_s: float = 5.0,
-    gate: Authenticator | None = None,
+    authenticator: Authenticator | None = None,
     settings: Settings | None = None,
 ) -> AsyncIterator[Live]:
     """Serve ``engine`` (default: a scripted one) until the block ends.
@@ -68,15 +69,16 @@ async def running(
     settings = msgspec.structs.replace(settings or Settings(), limits=limits)
     listener = listen("127.0.0.1", 0, settings=settings)
     port = listener.getsockname()[1]
-    gate = gate if gate is not None else Authenticator(limits, names=AllowedHosts(["x"]))
+    if authenticator is None:
+        signer = None if signing_key is None else Signer(signing_key.encode())
+        authenticator = Authenticator(limits, hosts=AllowedHosts(["x"]), signer=signer)
     app = create_app(
         engine,
         limits,
         lang=lang,
         flow=flow,
         store=store,
-        signing_key=signing_key,
-        gate=gate,
+        authenticator=authenticator,
     )
     server = GatewayServer(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
@@ -106,7 +108,10 @@ async def running(
 
 @contextlib.contextmanager
 def in_thread(
-    engine: Engine | None = None, limits: Limits | None = None, *, gate: Authenticator | None = None
+    engine: Engine | None = None,
+    limits: Limits | None = None,
+    *,
+    authenticator: Authenticator | None = None,
 ) -> Iterator[Live]:
     """The same for tests that are not coroutines, such as those that run another program."""
     ready: Future[Live] = Future()
@@ -115,7 +120,7 @@ def in_thread(
     async def main() -> None:
         done = asyncio.Event()
         try:
-            async with running(engine, limits, gate=gate) as live:
+            async with running(engine, limits, authenticator=authenticator) as live:
                 stop.append((live.loop, done))
                 ready.set_result(live)
                 await done.wait()

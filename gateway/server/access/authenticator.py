@@ -1,11 +1,12 @@
-"""The way in: who is at the door, what it shows, and what that is worth.
+"""Authentication of sockets and requests: keys, JSON Web Tokens, tickets, origins, addresses.
 
-Owns: the keys in force, the counting of addresses, and in which order a request is looked at. Must
-not know: what is asked for behind the door.
+Owns: the keys in force, the counting of client addresses, the order of the checks. Must not know:
+what an authenticated request is for.
 
-Where neither keys nor an issuer of tokens are configured, nobody is asked, and everybody has the
-grant of everything. `gateway.settings.catalogue.refuse_exposure` keeps such a gateway to its own
-machine."""
+If neither keys nor an issuer of JSON Web Tokens are configured, no token is required and every
+caller has all permissions. `gateway.settings.catalogue.refuse_exposure` allows such a gateway to
+listen on its own machine only.
+"""
 
 from __future__ import annotations
 
@@ -33,183 +34,201 @@ from gateway.auth.tickets import Tickets
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.handshake import BEARER_PREFIX, bearer_token, offered_token, offered_tokens
-from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, Unfetched
+from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, KeysNotFetched
 from gateway.settings.catalogue import Settings, SettingsError, loopback
 
 log = logging.getLogger("gateway.gate")
 
-Part = TypeVar("Part")
+Rule = TypeVar("Rule")
 
 WATCH_S = 2.0
-"""Seconds between two looks at the file of keys."""
+"""Seconds between two checks of the key file for changes."""
 
 SECRET_BYTES = 32
-"""Bytes of a shared secret, at least: one of HS256 has to be as long as its hash (RFC 7518 3.2)."""
+"""Least bytes of a shared secret. A key of HS256 must be as long as its hash (RFC 7518, 3.2)."""
 
 
 class Authenticator:
-    """What has to be shown, and to whom pages and addresses have to belong."""
+    """The authentication of one gateway.
+
+    :param keyring: keys in force; None: none are required
+    :param keys_file: file that ``keyring`` was read from, watched for changes by `watch_keys`
+    :param issuer: issuer of JSON Web Tokens that are accepted
+    :param origins: origins of web pages that are accepted besides the gateway's own
+    :param hosts: names of the gateway in the header ``Host``, checked if no token is required
+    :param proxies: reverse proxies whose ``X-Forwarded-For`` is believed
+    :param signer: signs tickets and resume tokens. Default: a random key, which
+        `gateway.server.app.create_app` replaces with the key of the store, if there is a store.
+    """
 
     def __init__(
         self,
         limits: Limits,
         *,
-        ring: Keyring | None = None,
-        file: Path | None = None,
+        keyring: Keyring | None = None,
+        keys_file: Path | None = None,
         issuer: JwtIssuer | None = None,
-        pages: AllowedOrigins | None = None,
-        names: AllowedHosts | None = None,
+        origins: AllowedOrigins | None = None,
+        hosts: AllowedHosts | None = None,
         proxies: TrustedProxies | None = None,
-        signer: Callable[[], Signer] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        signer: Signer | None = None,
     ) -> None:
-        """``file`` is where ``ring`` comes from, and looked at again.
-
-        ``signer`` is of the tickets; it is asked for each time, since a store may bring one late.
-        """
-        own = Signer(secrets.token_bytes(SECRET_BYTES))
-        self.ring = ring
-        self.pages = pages or AllowedOrigins()
+        self.keyring = keyring
+        self.origins = origins or AllowedOrigins()
         self.addresses = AddressLimits(limits)
         self.tickets = Tickets()
-        self.signer = signer or (lambda: own)
+        self.signer = signer or Signer(secrets.token_bytes(SECRET_BYTES))
+        self.signer_is_random = signer is None
+        """True if `signer` was not configured and is lost with the process."""
         self.refused: Counter[str] = Counter()
-        """Sockets and requests that were not let in, by the code of the error."""
-        self.now = clock
-        self.wall = wall
-        self._file = file
-        self._seen: object = None  # what the file was when it was read
-        self._last: object = None  # and at the last look
-        self._asked = asyncio.Event()
+        """Refused sockets and requests, by error code."""
+        self.now = time.monotonic
+        self.wall_clock = time.time
+        self._keys_file = keys_file
+        self._read_stamp: object = None  # stamp of the file when it was read
+        self._last_stamp: object = None  # stamp of the file at the last check
+        self._reload_now = asyncio.Event()
         self._issuer = issuer
-        self._names = names or AllowedHosts()
+        self._hosts = hosts or AllowedHosts()
         self._proxies = proxies or TrustedProxies()
 
     @property
-    def asks(self) -> bool:
-        """Whether anybody has to show anything."""
-        return self.ring is not None or self._issuer is not None
+    def required(self) -> bool:
+        """True if callers must present a token."""
+        return self.keyring is not None or self._issuer is not None
 
     def caller(self, scope: Scope) -> Caller:
-        """Who asks, by what the connection and its headers say."""
+        """Return the caller of an ASGI connection, by its address and headers."""
         headers = Headers(scope=scope)
         client = scope.get("client")
         forwarded = headers.getlist("x-forwarded-for")
         address = self._proxies.client(client[0] if client else None, forwarded)
         return Caller(self, scope, headers, address)
 
-    def address(self, peer: str | None) -> str | None:
-        """What to count a connection under of which nothing has been read; None: not at all."""
+    def peer_address(self, peer: str | None) -> str | None:
+        """Return the address that a connection counts under before any bytes are read.
+
+        None: it is not counted, because it comes from this machine or from a proxy.
+        """
         return self._proxies.direct(peer)
 
-    def check(self, headers: Headers) -> None:
-        """Whether a page may ask this, under this name. Raises `ClientFault` (``forbidden``)."""
+    def check_origin(self, headers: Headers) -> None:
+        """Check the headers ``Origin`` and ``Host``. Raises `ClientFault` (``forbidden``)."""
         host = headers.get("host")
-        if not self.asks:
-            self._names.check(host)
-        self.pages.check(headers.get("origin"), host)
+        if not self.required:
+            # A token proves more than a name. Without one the name is the only defence against
+            # a page whose own name was pointed at this machine (DNS rebinding).
+            self._hosts.check(host)
+        self.origins.check(headers.get("origin"), host)
 
-    def worth(self, token: str, *, ticket: bool = True) -> Permissions:
-        """What a token gives, whatever kind it is of.
+    def verify(self, token: str, *, ticket: bool = True) -> Permissions:
+        """Return the permissions of a token of any kind.
 
-        Raises `ClientFault`: ``unauthenticated``, or ``busy`` where that cannot be told now.
+        Raises `ClientFault`: ``unauthenticated``, or ``busy`` if the issuer's keys are not there.
 
-        :param ticket: whether it may be one
+        :param ticket: whether a ticket is accepted
         """
-        if token.startswith(api_keys.PREFIX) and self.ring is not None:
-            return self.ring.grant(token, self.wall())
+        if token.startswith(api_keys.PREFIX) and self.keyring is not None:
+            return self.keyring.grant(token, self.wall_clock())
         if token.count(".") == 2 and self._issuer is not None:
             return self._issuer.grant(token)
         if token.count(".") == 1 and ticket:
-            return self.confirm(self.tickets.redeem(self.signer(), token, self.wall()))
+            return self.confirm(self.tickets.redeem(self.signer, token, self.wall_clock()))
         raise ClientFault(
             ErrorCode.UNAUTHENTICATED,
             "This is neither a key nor a ticket of this gateway.",
             "A key begins with gwk_; ask whoever runs this gateway for one.",
         )
 
-    def home(self, bearer: str | None, ticket: str | None) -> str | None:
-        """The room that a request without a room will be led to by what it shows, if by any.
+    def home_room(self, bearer: str | None, ticket: str | None) -> str | None:
+        """Return the room of a request that names none, if its token is for one room only.
 
-        Nothing is used up, and nobody is let in by this: a token may not even be good.
+        This only routes the request: no ticket is used up, and the token may be invalid.
         """
-        shown = (bearer or ticket) if self.asks else ticket
-        if shown is None:
+        token = (bearer or ticket) if self.required else ticket
+        if token is None:
             return None
-        if shown.startswith(api_keys.PREFIX) and self.ring is not None:
+        if token.startswith(api_keys.PREFIX) and self.keyring is not None:
             try:
-                return self.ring.grant(shown, self.wall()).home
+                return self.keyring.grant(token, self.wall_clock()).home
             except ClientFault:
                 return None
-        if shown.count(".") == 2:
-            return jwt_claims.home(shown)
-        return self.tickets.home(self.signer(), shown, self.wall())
+        if token.count(".") == 2:
+            return jwt_claims.home(token)
+        return self.tickets.home(self.signer, token, self.wall_clock())
 
-    def confirm(self, grant: Permissions) -> Permissions:
-        """What is left of what a token once gave. Raises `ClientFault` (``unauthenticated``)."""
-        if self.asks and not grant.key and grant.until is None:
+    def confirm(self, granted: Permissions) -> Permissions:
+        """Return what still holds of permissions that were granted before.
+
+        Raises `ClientFault` (``unauthenticated``) if their key is gone or their time is over.
+        """
+        if self.required and not granted.key and granted.until is None:
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
                 "This was given out before keys were asked for.",
                 "Ask whoever runs this gateway for a key.",
             )
-        return (self.ring or _NO_KEYS).confirm(grant, self.wall())
+        return (self.keyring or _NO_KEYS).confirm(granted, self.wall_clock())
 
-    def ticket(self, grant: Permissions) -> str:
-        """A ticket that is worth ``grant``."""
+    def mint_ticket(self, granted: Permissions) -> str:
+        """Return a ticket with these permissions."""
         nonce = secrets.token_bytes(12)
-        return self.tickets.mint(self.signer(), grant, nonce, self.wall())
+        return self.tickets.mint(self.signer, granted, nonce, self.wall_clock())
 
-    async def settle(self) -> None:
-        """Wait for the keys of the issuer."""
+    async def wait_for_issuer_keys(self) -> None:
+        """Wait until the issuer's public keys are fetched, or until the fetch has failed."""
         if self._issuer is not None:
-            await self._issuer.settle()
+            await self._issuer.wait_for_keys()
 
-    def fetch(self) -> None:
-        """Fetch the keys of the issuer, and do not wait for them."""
+    def fetch_issuer_keys(self) -> None:
+        """Start to fetch the issuer's public keys, and do not wait for them."""
         if self._issuer is not None:
             self._issuer.fetch()
 
-    async def watch(self, changed: Callable[[], None]) -> None:
-        """Look at the file of keys for as long as the gateway lives; tell when they are others.
+    async def watch_keys(self, changed: Callable[[], None]) -> None:
+        """Watch the key file until cancelled, and call ``changed`` after each change.
 
-        The first look is at once: it may have changed since it was read.
+        Return at once if there is no file to watch.
         """
-        if self._file is None:
+        if self._keys_file is None:
             return
         while True:
+            # The first check does not wait: the file may have changed since it was read.
             try:
-                if await asyncio.to_thread(self._reread, self._file):
-                    log.info("%d keys in %s", len(self.ring or ()), self._file)
+                if await asyncio.to_thread(self._reread, self._keys_file):
+                    log.info("%d keys in %s", len(self.keyring or ()), self._keys_file)
                     changed()
             except Exception:
-                log.exception("the keys could not be looked at; those known stay in force")
+                log.exception("the key file could not be checked; the known keys stay in force")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
-                    await self._asked.wait()
-            if self._asked.is_set():
-                self._asked.clear()
-                self._seen = None
+                    await self._reload_now.wait()
+            if self._reload_now.is_set():
+                self._reload_now.clear()
+                self._read_stamp = None
 
-    def look(self) -> None:
-        """Read the file of keys again now, changed or not."""
-        self._asked.set()
+    def reload_keys(self) -> None:
+        """Have `watch_keys` read the key file now, even if it is unchanged."""
+        self._reload_now.set()
 
     async def aclose(self) -> None:
+        """Cancel a fetch of the issuer's keys."""
         if self._issuer is not None:
             await self._issuer.aclose()
 
     def _reread(self, file: Path) -> bool:
-        """Read the keys again where the file is another, and was so at the last look too: one that
-        is being written can be empty for a moment, and no key would be good. In a thread."""
+        """Read the key file if it has changed, and return whether it was read. Runs in a thread.
+
+        The file must look the same at two checks in a row: a file that is being written can be
+        empty for a moment, and no key would be valid.
+        """
         stamp = _stamp(file)
-        settled, self._last = stamp == self._last, stamp
-        if stamp == self._seen or not settled:
+        settled, self._last_stamp = stamp == self._last_stamp, stamp
+        if stamp == self._read_stamp or not settled:
             return False
-        self._seen = stamp
+        self._read_stamp = stamp
         try:
-            self.ring = Keyring.read(file.read_text(encoding="utf-8"))
+            self.keyring = Keyring.read(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, KeyFault) as exc:
             log.error("%s%s The keys known before stay in force.", file, _unusable(exc))
             return False
@@ -217,54 +236,65 @@ class Authenticator:
 
 
 class Caller:
-    """One socket or request at the gate."""
+    """One socket or request, and what it presents."""
 
-    __slots__ = ("_gate", "_headers", "_inside", "_scope", "address")
+    __slots__ = ("_admitted", "_authenticator", "_headers", "_scope", "address")
 
     def __init__(
-        self, gate: Authenticator, scope: Scope, headers: Headers, address: str | None
+        self, authenticator: Authenticator, scope: Scope, headers: Headers, address: str | None
     ) -> None:
         self.address = address
-        self._gate = gate
+        self._authenticator = authenticator
         self._scope = scope
         self._headers = headers
-        self._inside = False
+        self._admitted = False
 
-    def enter(self) -> None:
-        """A socket that wants in, and has to `leave`. Raises `ClientFault`."""
-        try:
-            self._gate.check(self._headers)
-            self._gate.addresses.enter(self.address, self._gate.now())
-        except ClientFault as fault:
-            self._gate.refused[fault.code.value] += 1
-            raise
-        self._inside = True
+    def admit(self) -> None:
+        """Check the origin of a socket and count it under its address, until `release`.
 
-    def leave(self) -> None:
-        """The socket is closed. Idempotent."""
-        if self._inside:
-            self._inside = False
-            self._gate.addresses.leave(self.address)
-
-    async def grant(
-        self, before: Permissions | None = None, token: str | None = None, *, ticket: bool = True
-    ) -> Permissions:
-        """What this caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
-
-        :param before: what it had when its resume token was signed, if it showed one
-        :param token: a key that stood in the body
-        :param ticket: whether a ticket is good for what is asked
+        Raises `ClientFault`: ``forbidden``, ``busy``.
         """
-        gate = self._gate
-        shown = self._ticket() if ticket else None
-        if gate.asks:
-            shown = self._shown() or token
-        if shown is None and before is not None and (gate.asks or not before.key):
-            return gate.confirm(before)
-        if shown is None and not gate.asks:
+        authenticator = self._authenticator
+        try:
+            authenticator.check_origin(self._headers)
+            authenticator.addresses.enter(self.address, authenticator.now())
+        except ClientFault as fault:
+            authenticator.refused[fault.code.value] += 1
+            raise
+        self._admitted = True
+
+    def release(self) -> None:
+        """Stop counting the socket. Idempotent."""
+        if self._admitted:
+            self._admitted = False
+            self._authenticator.addresses.leave(self.address)
+
+    async def authorize(
+        self,
+        granted: Permissions | None = None,
+        body_token: str | None = None,
+        *,
+        ticket: bool = True,
+    ) -> Permissions:
+        """Return what the caller may do. Raises `ClientFault`: ``unauthenticated``, ``busy``.
+
+        A token in a header counts before one in the body and before a resume token.
+
+        :param granted: permissions stated by the resume token, if the caller presented one
+        :param body_token: key in the body of the request
+        :param ticket: whether a ticket is accepted
+        """
+        authenticator = self._authenticator
+        # A ticket is believed even if no token is required: it names the caller's room and role.
+        token = self._ticket() if ticket else None
+        if authenticator.required:
+            token = self._token() or body_token
+        if token is None and granted is not None and (authenticator.required or not granted.key):
+            return authenticator.confirm(granted)
+        if token is None and not authenticator.required:
             return EVERYTHING
-        if shown is None:
-            gate.refused[ErrorCode.UNAUTHENTICATED.value] += 1
+        if token is None:
+            authenticator.refused[ErrorCode.UNAUTHENTICATED.value] += 1
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
                 "No key was presented.",
@@ -272,70 +302,75 @@ class Caller:
                 " or ?ticket=.",
             )
         try:
-            return self.renew(shown, ticket=ticket)
-        except Unfetched:
-            await gate.settle()
-            return self.renew(shown, ticket=ticket)
+            return self.verify(token, ticket=ticket)
+        except KeysNotFetched:
+            await authenticator.wait_for_issuer_keys()
+            return self.verify(token, ticket=ticket)
 
     @property
     def renewal(self) -> Callable[[str], Permissions] | None:
-        """How its rights are renewed; None where nobody is asked for any."""
-        return self.renew if self._gate.asks else None
+        """Function that renews an open socket's permissions; None if no token is required."""
+        return self.verify if self._authenticator.required else None
 
-    def renew(self, token: str, *, ticket: bool = True) -> Permissions:
-        """What another token gives. Raises `ClientFault`: ``unauthenticated``, ``busy``."""
-        gate = self._gate
-        gate.addresses.trust(self.address, gate.now())
+    def verify(self, token: str, *, ticket: bool = True) -> Permissions:
+        """Return the permissions of a token, and count a wrong one against the caller's address.
+
+        Raises `ClientFault`: ``unauthenticated``, ``busy``.
+        """
+        authenticator = self._authenticator
+        authenticator.addresses.trust(self.address, authenticator.now())
         try:
-            return gate.worth(token, ticket=ticket)
-        except Unfetched:
-            gate.fetch()
+            return authenticator.verify(token, ticket=ticket)
+        except KeysNotFetched:
+            authenticator.fetch_issuer_keys()
             raise
         except ClientFault as fault:
-            gate.refused[fault.code.value] += 1
+            authenticator.refused[fault.code.value] += 1
             if fault.code is ErrorCode.UNAUTHENTICATED:
-                gate.addresses.failed(self.address, gate.now())
+                authenticator.addresses.failed(self.address, authenticator.now())
             raise
 
-    def _shown(self) -> str | None:
-        """The first token there is: header, sub-protocol, ticket."""
+    def _token(self) -> str | None:
+        """Return the first token of: header, sub-protocol, ticket."""
         header = bearer_token(self._headers.get("authorization", ""))
         return header or offered_token(self._scope.get("subprotocols", ())) or self._ticket()
 
     def _ticket(self) -> str | None:
-        """It is believed where nobody is asked, too: it says where its bearer is meant to go."""
         return QueryParams(self._scope.get("query_string", b"")).get("ticket")
 
 
-def spoken(offered: Iterable[str], chosen: str | None) -> str | None:
-    """The sub-protocol to name in the answer.
+def accepted_subprotocol(offered: Iterable[str], chosen: str | None) -> str | None:
+    """Return the sub-protocol that the handshake's answer names, or None.
 
-    A browser gives up unless one that it offered is named; where that is only its token, the token
-    goes back to who sent it.
+    A browser fails the connection unless the answer names one that it offered. If it offered
+    nothing but its token, the answer names the token.
+
+    :param chosen: the negotiated codec, if any
     """
     return chosen or next(iter(offered_tokens(offered)), None)
 
 
-def build(settings: Settings, made: Keyring | None = None) -> Authenticator:
-    """The gate of a gateway with these settings. Raises `SettingsError`.
+def build(settings: Settings, fallback: Keyring | None = None) -> Authenticator:
+    """Return the authenticator that the settings describe. Raises `SettingsError`.
 
-    :param made: the keys in force where there is no file of them, or none that can be read
+    :param fallback: keys in force if there is no key file, or none that can be read
     """
     file = None if settings.keys is None else Path(settings.keys).expanduser()
     try:
-        ring = made if file is None else Keyring.read(file.read_text(encoding="utf-8"))
+        keyring = fallback if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
-        if made is None:
+        if fallback is None:
             raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
-        ring = made  # `Authenticator.watch` says so
+        keyring = fallback  # `Authenticator.watch_keys` logs what is wrong with the file
     return Authenticator(
         settings.limits,
-        ring=ring,
-        file=None if file is None or fleeting(file) else file,
+        keyring=keyring,
+        keys_file=None if file is None or single_read(file) else file,
         issuer=_issuer(settings),
-        pages=_listed("origins", settings.origins, AllowedOrigins),
-        names=_listed("hosts", settings.hosts, AllowedHosts),
-        proxies=_listed("trusted_proxies", settings.trusted_proxies, TrustedProxies),
+        origins=_rule("origins", settings.origins, AllowedOrigins),
+        hosts=_rule("hosts", settings.hosts, AllowedHosts),
+        proxies=_rule("trusted_proxies", settings.trusted_proxies, TrustedProxies),
+        signer=None if settings.signing_key is None else Signer(settings.signing_key.encode()),
     )
 
 
@@ -350,8 +385,8 @@ def _unusable(fault: Exception) -> str:
             return f": {fault}"
 
 
-def fleeting(file: Path) -> bool:
-    """Whether it can be read only once, as a pipe: read again it is empty, and no key is good."""
+def single_read(file: Path) -> bool:
+    """Tell whether a file can be read only once, such as a pipe: the next read finds no keys."""
     return file.exists() and not file.is_file()
 
 
@@ -362,19 +397,21 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
     if secret is not None and len(secret) < SECRET_BYTES:
         raise SettingsError(f"jwt_key has {len(secret)} bytes; {SECRET_BYTES} is the least.")
     if settings.jwks_url is not None or settings.jwks_file is not None:
+        # The owner of a public key signs tokens for other services too. Without an audience such a
+        # token would be accepted here.
         if settings.jwt_audience is None:
             raise SettingsError(
-                "Whoever has public keys signs tokens for others too: set jwt_audience, which tells"
-                " those for this gateway."
+                "An issuer with public keys signs tokens for other services too: set jwt_audience,"
+                " which marks those for this gateway."
             )
         _check_url(settings.jwks_url)
     try:
-        found = None
+        key_set = None
         if settings.jwks_file is not None:
-            found = Path(settings.jwks_file).expanduser().read_text(encoding="utf-8")
+            key_set = Path(settings.jwks_file).expanduser().read_text(encoding="utf-8")
         return JwtIssuer(
             secret=secret,
-            keys=found,
+            key_set=key_set,
             url=settings.jwks_url,
             issuer=settings.jwt_issuer,
             audience=settings.jwt_audience,
@@ -386,24 +423,27 @@ def _issuer(settings: Settings) -> JwtIssuer | None:
 def _check_url(url: str | None) -> None:
     parts = urlsplit(url or "https://none")
     if parts.scheme != "https" and not loopback(parts.hostname or ""):
-        raise SettingsError("jwks_url has to begin with https://: whoever answers makes the keys.")
+        raise SettingsError(
+            "jwks_url must begin with https://: anyone who can answer for it could issue tokens."
+        )
 
 
-def _listed(name: str, text: str | None, make: Callable[[list[str]], Part]) -> Part:
+def _rule(name: str, text: str | None, make: Callable[[list[str]], Rule]) -> Rule:
+    """Return the rule that a setting with a comma-separated list describes."""
     try:
-        return make([one.strip() for one in (text or "").split(",") if one.strip()])
+        return make([entry.strip() for entry in (text or "").split(",") if entry.strip()])
     except ValueError as exc:
         raise SettingsError(f"{name} cannot be used: {exc}.") from exc
 
 
 def _stamp(file: Path) -> object:
-    """Changes with the file, and with who may read it."""
+    """Return a value that changes with a file's content and with the permission to read it."""
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    allowed = found.st_mode, found.st_uid, found.st_gid
-    return (found.st_mtime_ns, found.st_size, found.st_ino, *allowed)
+    allowed = stat.st_mode, stat.st_uid, stat.st_gid
+    return (stat.st_mtime_ns, stat.st_size, stat.st_ino, *allowed)
 
 
 _NO_KEYS = Keyring()

@@ -1,11 +1,11 @@
-"""JSON Web Tokens of somebody else: whether a signature is good, and where its key comes from.
+"""JSON Web Tokens of an external issuer: signatures, and the set of public keys.
 
 Owns: PyJWT, the algorithms, the set of public keys and when it is fetched. Must not know: sockets,
 what claims mean (`gateway.auth.jwt_claims`).
 
-An algorithm is never the token's choice. HS256 is looked at with the shared secret and nothing
-else, RS256 and ES256 with a public key of that very type: else a public key, which everybody has,
-could be used as a secret to sign with (RFC 8725 section 3.1).
+The token does not choose its algorithm. HS256 is verified with the shared secret only, RS256 and
+ES256 only with a public key of that type. Otherwise a public key, which everyone has, could serve
+as a secret to sign with (RFC 8725, section 3.1).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from gateway.errors import ClientFault, ErrorCode
 log = logging.getLogger("gateway.issuer")
 
 KINDS = {"RSA": "RS256", "EC": "ES256"}
-"""The one algorithm of each type of public key. Sets may hold secrets too; they are not used."""
+"""Algorithm of each type of public key. A set may hold secrets too, which are not used."""
 
 LEEWAY_S = 10.0
-"""Seconds that the clocks of issuer and gateway may differ."""
+"""Seconds by which the clocks of issuer and gateway may differ."""
 FRESH_S = 3_600.0
 """Seconds after which the public keys are fetched again."""
 AGAIN_S = 30.0
-"""Seconds between two fetches, at least: anybody can send a token of an unknown key."""
+"""Least seconds between two fetches: anyone can send a token that names an unknown key."""
 FETCH_S = 5.0
-"""Seconds of one fetch."""
+"""Seconds that one fetch may take."""
 SET_BYTES = 262_144
-"""Bytes of a set of public keys."""
+"""Most bytes of a set of public keys."""
 
 
 class JwtIssuerFault(ValueError):
-    """The keys of the issuer cannot be used. The message is a sentence."""
+    """A fault of a key set, which cannot be used. The message is a sentence."""
 
 
-class Unfetched(ClientFault):
-    """The token names a public key that may come with the next fetch."""
+class KeysNotFetched(ClientFault):
+    """A refusal of a token whose public key is not known yet and may come with a fetch."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -55,35 +55,41 @@ class Unfetched(ClientFault):
 
 
 class JwtIssuer:
-    """Who else's tokens are believed.
+    """An issuer whose JSON Web Tokens (RFC 7519) are accepted.
 
-    :param secret: of HS256, 32 bytes or more
-    :param keys: a JSON Web Key Set (RFC 7517), as text
-    :param url: where one is fetched
+    :param secret: shared secret of HS256, 32 bytes or more
+    :param key_set: JSON Web Key Set (RFC 7517), as text
+    :param url: address from which a key set is fetched
+    :param issuer: value that the claim ``iss`` must have; None: any
+    :param audience: value that the claim ``aud`` must have; None: tokens without the claim
+    :param clock: monotonic clock, in seconds
     """
 
     def __init__(
         self,
         *,
         secret: bytes | None = None,
-        keys: str | None = None,
+        key_set: str | None = None,
         url: str | None = None,
         issuer: str | None = None,
         audience: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._secret = secret
-        self._public = {} if keys is None else read(keys)
+        self._public = {} if key_set is None else read_key_set(key_set)
         self._url = url
         self._issuer = issuer
         self._audience = audience
         self._now = clock
-        self._fetched: float | None = None
-        self._tried: float | None = None
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
         self._fetching: asyncio.Task[None] | None = None
 
     def grant(self, token: str) -> Permissions:
-        """What a token gives. Raises `Unfetched`, and `ClientFault` (``unauthenticated``)."""
+        """Return the permissions of a token.
+
+        Raises `KeysNotFetched`, and `ClientFault` (``unauthenticated``).
+        """
         try:
             header = jwt.get_unverified_header(token)
             key, algorithm = self._key(str(header.get("alg")), header.get("kid"))
@@ -100,25 +106,28 @@ class JwtIssuer:
             raise _refused(str(exc)) from exc
         grant = granted(claims)
         if self._url is not None and self._due(FRESH_S):
-            self.fetch()  # meanwhile those at hand hold
+            self.fetch()  # the known keys stay in force until it is done
         return grant
 
-    async def settle(self) -> None:
-        """Wait until the keys that were missing have come, or have not."""
+    async def wait_for_keys(self) -> None:
+        """Fetch the public keys and wait for that. Does not raise if the fetch fails."""
         task = self.fetch()
         if task is not None:
-            await asyncio.shield(task)  # it is others' fetch too
+            await asyncio.shield(task)  # other callers wait for the same fetch
 
     def fetch(self) -> asyncio.Task[None] | None:
-        """Begin to fetch the public keys, unless that is under way or was a moment ago."""
+        """Start to fetch the public keys, and return the task.
+
+        Return the task that is under way, if any; None if the last fetch began within `AGAIN_S`.
+        """
         if self._fetching is None and self._due(AGAIN_S):
-            self._tried = self._now()
+            self._tried_at = self._now()
             self._fetching = asyncio.create_task(self._fetch(), name="jwks")
             self._fetching.add_done_callback(self._done)
         return self._fetching
 
     async def aclose(self) -> None:
-        """Give up a fetch."""
+        """Cancel a fetch that is under way."""
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.gather(self._fetching, return_exceptions=True)
@@ -127,22 +136,23 @@ class JwtIssuer:
         if algorithm == "HS256" and self._secret is not None:
             return self._secret, algorithm
         if algorithm in KINDS.values() and (self._public or self._url):
+            # A token may leave out the key's id if the set has one key (RFC 7515, 4.1.4).
             if kid is None and len(self._public) == 1:
                 (kid,) = self._public
             known = self._public.get(kid) if isinstance(kid, str) else None
             if known is not None and known[1] == algorithm:
                 return known
-            if known is None and self._url is not None and self._hopeful():
-                raise Unfetched
+            if known is None and self._url is not None and self._fetch_may_help():
+                raise KeysNotFetched
             raise _refused("it is signed with a key that is not known here")
         raise _refused(f"it is signed with {algorithm[:16]!r}, which is not used here")
 
-    def _hopeful(self) -> bool:
-        """Whether a fetch may bring what is missing: none was a moment ago, or it failed."""
-        return self._due(AGAIN_S) or self._fetched is None or self._fetching is not None
+    def _fetch_may_help(self) -> bool:
+        """Tell whether a fetch may bring a missing key: no fetch has just succeeded."""
+        return self._due(AGAIN_S) or self._fetched_at is None or self._fetching is not None
 
     def _due(self, after: float) -> bool:
-        return self._tried is None or self._now() - self._tried >= after
+        return self._tried_at is None or self._now() - self._tried_at >= after
 
     async def _fetch(self) -> None:
         assert self._url is not None
@@ -154,36 +164,38 @@ class JwtIssuer:
             ):
                 answer.raise_for_status()
                 text = bytearray()
-                async for part in answer.aiter_bytes():
-                    text += part
+                async for chunk in answer.aiter_bytes():
+                    text += chunk
                     if len(text) > SET_BYTES:
                         raise JwtIssuerFault(f"There are more than {SET_BYTES} bytes of keys.")
-            self._public = read(text.decode())
+            self._public = read_key_set(text.decode())
         except (httpx2.HTTPError, OSError, TimeoutError, ValueError) as exc:
-            log.warning("the keys of the tokens' issuer could not be fetched: %r", exc)
+            log.warning("the public keys of the token issuer could not be fetched: %r", exc)
         else:
-            self._fetched = self._now()
-            log.info("%d keys of the tokens' issuer", len(self._public))
+            self._fetched_at = self._now()
+            log.info("%d public keys of the token issuer", len(self._public))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._fetching = None
-        if not task.cancelled() and (bug := task.exception()) is not None:
-            log.error("fetching the keys of the tokens' issuer failed", exc_info=bug)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("the fetch of the token issuer's public keys failed", exc_info=fault)
 
 
-def read(text: str) -> dict[str, tuple[Any, str]]:
-    """Public keys and their algorithms by ``kid``. Raises `JwtIssuerFault`."""
+def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
+    """Return the public keys of a JSON Web Key Set and their algorithms, by ``kid``.
+
+    Keys of other types and uses are skipped. Raises `JwtIssuerFault` if none is left.
+    """
     try:
-        found = json.loads(text)["keys"]
         public = {}
-        for number, one in enumerate(found):
-            kind = KINDS.get(one["kty"])
-            if kind is None or one.get("use", "sig") != "sig" or one.get("alg", kind) != kind:
+        for number, entry in enumerate(json.loads(text)["keys"]):
+            kind = KINDS.get(entry["kty"])
+            if kind is None or entry.get("use", "sig") != "sig" or entry.get("alg", kind) != kind:
                 continue
-            if kind == "ES256" and one.get("crv") != "P-256":
+            if kind == "ES256" and entry.get("crv") != "P-256":
                 continue
-            key = jwt.PyJWK(one, algorithm=kind)
-            public[str(one.get("kid", number))] = (key.key, kind)
+            key = jwt.PyJWK(entry, algorithm=kind)
+            public[str(entry.get("kid", number))] = (key.key, kind)
     except (ValueError, LookupError, TypeError, AttributeError, jwt.PyJWTError) as exc:
         raise JwtIssuerFault(f"This is no JSON Web Key Set: {exc!r}.") from exc
     if not public:

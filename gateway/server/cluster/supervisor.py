@@ -31,8 +31,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gateway.server.access.authenticator import build as build_gate
-from gateway.server.access.authenticator import fleeting
+from gateway.server.access.authenticator import build as build_authenticator
+from gateway.server.access.authenticator import single_read
 from gateway.server.cluster.fd_passing import possible, private
 from gateway.server.cluster.worker import DRAIN, HURRY, RETIRE, TELL, WorkerConfig, WorkerReport
 from gateway.server.process.serve import LAST_S, inherited, listen, say
@@ -85,7 +85,7 @@ def check(settings: Settings) -> None:
         )
     if settings.lan:
         raise SettingsError("--lan makes keys for one process: leave out --workers.")
-    if settings.keys is not None and fleeting(Path(settings.keys).expanduser()):
+    if settings.keys is not None and single_read(Path(settings.keys).expanduser()):
         raise SettingsError("--workers needs a file of keys that each can read, not a pipe.")
     try:
         import httptools  # noqa: F401
@@ -131,7 +131,7 @@ class WorkerSupervisor:
 
     def __init__(self, settings: Settings, folder: Path, listener: socket.socket | None) -> None:
         self._settings = settings
-        self._gate = build_gate(settings)
+        self._authenticator = build_authenticator(settings)
         self._folder = folder
         self._listener = listener
         self._members = set(range(settings.workers))
@@ -157,7 +157,7 @@ class WorkerSupervisor:
         loop.add_signal_handler(signal.SIGHUP, self._reread)
         say(f"Starting {self._settings.workers} workers ...\n")
         keepers = [asyncio.create_task(self._keep(member)) for member in sorted(self._members)]
-        watching = asyncio.create_task(self._gate.watch(lambda: None))
+        watching = asyncio.create_task(self._authenticator.watch_keys(lambda: None))
         try:
             pending: set[asyncio.Task[None]] = set(keepers)
             while pending:
@@ -350,12 +350,12 @@ class WorkerSupervisor:
 
     def _known(self) -> str | None:
         """The keys in force, for who is started again. At the start their file has to be good."""
-        ring = self._gate.ring if self._announced else None
+        ring = self._authenticator.keyring if self._announced else None
         return None if ring is None or self._settings.keys is None else ring.text
 
     def _reread(self) -> None:
         """Keys are to be read again. Who is not ready yet may not know what to do with SIGHUP."""
-        self._gate.look()
+        self._authenticator.reload_keys()
         self._unread = self._members - self._ready
         for member in self._ready & self._processes.keys():
             with contextlib.suppress(ProcessLookupError):

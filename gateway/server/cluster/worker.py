@@ -100,7 +100,7 @@ class Worker:
         hub.owns = self.handover.owns
         app.state.metrics.registry.register(HandoverCollector(self.handover))
         app.state.expose = self._expose(app)
-        return pinned(self.handover, place(self.handover, hub, app.state.gate))
+        return pinned(self.handover, place(self.handover, hub, app.state.authenticator))
 
     @contextlib.asynccontextmanager
     async def attend(self, app: Starlette, server: GatewayServer) -> AsyncIterator[None]:
@@ -234,7 +234,7 @@ class _HandedConnections:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def place(handover: FdPassing, hub: Hub, gate: Authenticator) -> Where:
+def place(handover: FdPassing, hub: Hub, authenticator: Authenticator) -> Where:
     """Where requests belong."""
 
     def where(target: bytes, headers: Headers) -> int | None:
@@ -249,7 +249,7 @@ def place(handover: FdPassing, hub: Hub, gate: Authenticator) -> Where:
                 return None
             room = None if found is None else found.room
         if room is None:
-            room = gate.home(asked.bearer, asked.ticket)
+            room = authenticator.home_room(asked.bearer, asked.ticket)
         return None if room is None else handover.owner(room)
 
     return where

@@ -46,7 +46,7 @@ from gateway.errors import GatewayError, wordless
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.access.authenticator import build as build_gate
+from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import create_app
 from gateway.server.process import lan
 from gateway.server.runtime.gc_tuning import GarbageCollector
@@ -264,14 +264,13 @@ def serve(
         flow=settings.flow,
         guards=guards,
         store=store,
-        signing_key=settings.signing_key,
-        gate=build_gate(settings, made=ring),
+        authenticator=build_authenticator(settings, fallback=ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
     if invitation is not None:
-        app.state.base = invitation.base
+        app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
-    app.state.metrics.collect(collector)
+    app.state.metrics.add_garbage_collector(collector)
     watch = Watch()
 
     def signalled() -> None:
@@ -293,7 +292,8 @@ def serve(
             asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
         ):
             if hasattr(signal, "SIGHUP"):
-                runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
+                reload_keys = app.state.authenticator.reload_keys
+                runner.get_loop().add_signal_handler(signal.SIGHUP, reload_keys)
             joined = None if work is None else work.attend(app, server)
             ready = None if work is None else work.ready
             return runner.run(
@@ -313,7 +313,7 @@ def configure(
     :param most: connections there may be; default: what the limits ask for
     :param base: the class of connections that is bounded
     """
-    gate: Authenticator | None = getattr(app.state, "gate", None)
+    authenticator: Authenticator | None = getattr(app.state, "authenticator", None)
     return uvicorn.Config(
         app,
         loop=settings.loop,
@@ -322,7 +322,7 @@ def configure(
             settings.limits,
             most or settings.limits.sessions + SPARE,
             base,
-            address=nobody if gate is None else gate.address,
+            address=nobody if authenticator is None else authenticator.peer_address,
         ),
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,

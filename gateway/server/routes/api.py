@@ -188,7 +188,7 @@ def _menu(profile: Profile) -> object:
 async def menu(request: Request, make: Callable[[Profile], object]) -> Response:
     """What ``make`` tells of the engine's languages. It is made once, and not for each stranger."""
     profile = _hub(request).engine.profile
-    kept: dict[object, tuple[Profile, bytes]] = request.app.state.menus
+    kept: dict[object, tuple[Profile, bytes]] = request.app.state.language_lists
     known, body = kept.get(make, (None, b""))
     if known is not profile:
         body = await asyncio.to_thread(lambda: msgspec.json.encode(make(profile)))
@@ -310,12 +310,12 @@ async def allowed(
 
     :param token: a key that stood in the body
     """
-    gate: Authenticator = request.app.state.gate
-    grant = await gate.caller(request.scope).grant(token=token, ticket=False)
-    grant.be(role)
+    authenticator: Authenticator = request.app.state.authenticator
+    granted = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
+    granted.be(role)
     if room is not None:
-        grant.enter(room)
-    return grant
+        granted.enter(room)
+    return granted
 
 
 async def read(request: Request, shape: type[Body]) -> Body:

@@ -51,8 +51,8 @@ async def qr(request: Request) -> Response:
         )
     address = f"{request.base_url}join.html?{urlencode({'room': room})}"
     headers = HEADERS
-    if request.app.state.base is not None and loopback(request.url.hostname or ""):
-        address = f"{request.app.state.base}/join.html?{urlencode({'room': room})}"
+    if request.app.state.base_url is not None and loopback(request.url.hostname or ""):
+        address = f"{request.app.state.base_url}/join.html?{urlencode({'room': room})}"
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     token = bearer_token(request.headers.get("authorization", ""))
     if token is None:

@@ -54,16 +54,16 @@ _SEQ = frozenset(str(kind.__struct_config__.tag) for kind in DURABLE)
 async def events(request: Request) -> RoomEventStream:
     """What happens in a room from now on; after ``Last-Event-ID``, what happened since then."""
     hub: Hub = request.app.state.hub
-    gate: Authenticator = request.app.state.gate
+    authenticator: Authenticator = request.app.state.authenticator
     room = request.path_params["room"]
     if not is_room_name(room):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {room[:64]!r}.")
-    caller = gate.caller(request.scope)
-    caller.enter()
+    caller = authenticator.caller(request.scope)
+    caller.admit()
     try:
         query = request.query_params
         place = hub.recognise(query.get("resume"), room)
-        grant = await caller.grant(None if place is None else place.grant)
+        grant = await caller.authorize(None if place is None else place.grant)
         asked, beat = read_query(query, Codec.JSON, place, grant)
         seat = replace(asked, room=room, role=Role.VIEW, speaker=None)
         last = _LAST.fullmatch(request.headers.get("last-event-id", ""))
@@ -73,7 +73,7 @@ async def events(request: Request) -> RoomEventStream:
         await hub.fetch(room)
         return RoomEventStream(hub, hub.open(seat), beat or BEAT_S, caller)
     except BaseException:
-        caller.leave()
+        caller.release()
         raise
 
 
@@ -98,7 +98,7 @@ class RoomEventStream:
         finally:
             outbox.detach()
             self._hub.close(self._session)
-            self._caller.leave()
+            self._caller.release()
             for task in tasks:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):

@@ -37,7 +37,7 @@ EXAMPLE[TicketRequest] = '{"room":"demo","role":"view","to":"de,fr"}'
 
 async def mint(request: Request) -> Response:
     """``{"ticket", "expires_s"}``, worth no more than the key with which it is asked for."""
-    gate: Authenticator = request.app.state.gate
+    authenticator: Authenticator = request.app.state.authenticator
     wanted = await read(request, TicketRequest)
     grant = await allowed(request, wanted.role, wanted.room)
     langs = grant.langs
@@ -45,7 +45,7 @@ async def mint(request: Request) -> Response:
         langs = tuple(languages.normalise(tag) for tag in wanted.to.split(","))
         grant.read(langs)
     worth = replace(grant, role=wanted.role, rooms=(wanted.room,), langs=langs)
-    body = {"ticket": gate.ticket(worth), "expires_s": TICKET_S}
+    body = {"ticket": authenticator.mint_ticket(worth), "expires_s": TICKET_S}
     return reply(body, headers={"cache-control": "no-store"})
 
 

@@ -149,7 +149,7 @@ class TranscriptResponse(Response):
 async def transcript(request: Request) -> Response:
     """The transcript of a room, in one of the formats, with the languages asked for."""
     hub: Hub = request.app.state.hub
-    scribe: TranscriptWriter = request.app.state.scribe
+    scribe: TranscriptWriter = request.app.state.transcript_writer
     ask = read_ask(request, hub.limits.targets)
     room = request.path_params["room"]
     grant = await allowed(request, Role.VIEW, room)

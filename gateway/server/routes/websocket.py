@@ -34,7 +34,7 @@ from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import Error, View
-from gateway.server.access.authenticator import Authenticator, spoken
+from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.runtime.hub import CLOSE, Hub, HubPhase
 from gateway.server.uvicorn.websocket import WRITER, Post, SocketWriter
 
@@ -58,9 +58,9 @@ us where nobody reads."""
 class WebSocketEndpoint:
     """``/v1/ws``: one call for each client."""
 
-    def __init__(self, hub: Hub, gate: Authenticator) -> None:
+    def __init__(self, hub: Hub, authenticator: Authenticator) -> None:
         self._hub = hub
-        self._gate = gate
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
@@ -68,17 +68,19 @@ class WebSocketEndpoint:
         message = await receive()
         assert message["type"] == "websocket.connect", message["type"]
         try:
-            name = spoken(scope.get("subprotocols", ()), codec.value if codec else None)
+            name = accepted_subprotocol(
+                scope.get("subprotocols", ()), codec.value if codec else None
+            )
             await send({"type": "websocket.accept", "subprotocol": name})
         except OSError:
             return  # gone before it was let in
         query = QueryParams(scope["query_string"])
-        caller = self._gate.caller(scope)
+        caller = self._authenticator.caller(scope)
         try:
             try:
-                caller.enter()
+                caller.admit()
                 place = hub.recognise(query.get("resume"), query.get("room"))
-                grant = await caller.grant(None if place is None else place.grant)
+                grant = await caller.authorize(None if place is None else place.grant)
                 seat, beat = read_query(query, codec, place, grant, caller.renewal)
                 seat.check()
                 await hub.fetch(seat.room)
@@ -95,7 +97,7 @@ class WebSocketEndpoint:
                 hub.close(session)
                 log.info("%s closed after %d frames", session.id, session.frames_in)
         finally:
-            caller.leave()
+            caller.release()
 
 
 class Connection:

@@ -31,7 +31,7 @@ from starlette.applications import Starlette
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.access.authenticator import build as build_gate
+from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing, private
 from gateway.server.cluster.worker import Worker
@@ -134,8 +134,7 @@ class PluginGateway:
             flow=settings.flow,
             guards=guards,
             store=store,
-            signing_key=settings.signing_key,
-            gate=build_gate(settings),
+            authenticator=build_authenticator(settings),
             coalesce_s=settings.coalesce_ms / 1000,
         )
         worker = Worker(FdPassing(self._folder, self._member, range(self._count)))

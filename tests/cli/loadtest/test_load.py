@@ -104,10 +104,10 @@ def test_with_a_key_it_is_let_in_and_with_another_it_is_told_so(tmp_path: Path) 
         text=True,
         check=True,
     )
-    gate = Authenticator(Limits(), ring=Keyring.read(file.read_text()))
+    authenticator = Authenticator(Limits(), keyring=Keyring.read(file.read_text()))
 
     async def main() -> None:
-        async with running(gate=gate) as live:
+        async with running(authenticator=authenticator) as live:
             small = plan(live.ws, rooms=1, readers=0, seconds=1.0)
             report = await loaded(small, made.stdout.strip())
             assert report.whole and report.counts["whole"] > 3

@@ -304,8 +304,8 @@ def test_a_gateway_that_asks_for_a_key_is_shown_one(
     ring = tmp_path / "keys.toml"
     assert main(["key", "ops", "--keys", str(ring), "--role", "moderate"]) == 0
     token = capsys.readouterr().out.strip()
-    gate = Authenticator(Limits(), ring=Keyring.read(ring.read_text("utf-8")))
-    with in_thread(gate=gate) as live:
+    authenticator = Authenticator(Limits(), keyring=Keyring.read(ring.read_text("utf-8")))
+    with in_thread(authenticator=authenticator) as live:
         assert tune("--watch", 1, "--url", live.http, *QUICK) == 1
         assert "GATEWAY_KEY" in capsys.readouterr().err
         said: list[str] = []

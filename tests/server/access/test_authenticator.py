@@ -140,23 +140,23 @@ async def test_auth_takes_any_token_where_nobody_is_asked_for_one() -> None:
 def test_a_file_of_keys_that_is_being_written_is_not_believed_yet(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    gate = asking(file=file)
-    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
-    ring = gate.ring
+    authenticator = asking(keys_file=file)
+    assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
+    ring = authenticator.keyring
     file.write_text("")  # as it is for a moment, before its text
-    assert not gate._reread(file)
-    assert gate.ring is ring
+    assert not authenticator._reread(file)
+    assert authenticator.keyring is ring
     file.write_text("\n".join((VIEWS, BOARDS)))
-    assert [gate._reread(file) for _ in range(2)] == [False, True]
+    assert [authenticator._reread(file) for _ in range(2)] == [False, True]
 
 
 def test_a_file_of_keys_is_read_again_where_others_may_read_it(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    gate = asking(file=file)
-    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
+    authenticator = asking(keys_file=file)
+    assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
     file.chmod(0o400)
-    assert [gate._reread(file) for _ in range(3)] == [False, True, False]
+    assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
 
 
 async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
@@ -165,7 +165,7 @@ async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets
     monkeypatch.setattr(module, "WATCH_S", 0.01)
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    async with guarded(file=file) as (live, _):
+    async with guarded(keys_file=file) as (live, _):
         async with (
             talk(live, additional_headers=bearer(SPEAKER)) as gone,
             talk(live, "?room=demo", additional_headers=bearer(MODERATOR)) as less,
@@ -173,12 +173,12 @@ async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets
         ):
             for client in (gone, less, same):
                 await client.next()
-            gate: Authenticator = live.server.config.app.state.gate
-            await until(lambda: gate._seen is not None)
-            ring = gate.ring
+            authenticator: Authenticator = live.server.config.app.state.authenticator
+            await until(lambda: authenticator._read_stamp is not None)
+            ring = authenticator.keyring
             file.write_text("not TOML")  # by mistake: those known stay in force
-            await until(lambda: gate._seen == module._stamp(file))
-            assert gate.ring is ring
+            await until(lambda: authenticator._read_stamp == module._stamp(file))
+            assert authenticator.keyring is ring
             _, fewer = key(3, role=Role.MODERATE, rooms=("board",))
             file.write_text("\n".join((VIEWS, fewer, BOARDS)))
             assert await refused(gone) == UNKNOWN
@@ -193,10 +193,10 @@ async def test_keys_that_changed_while_the_gateway_started_are_those_in_force(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "keys.toml"
-    file.write_text(VIEWS)  # after the ring of the gate was read
-    async with guarded(file=file) as (live, _):
-        gate: Authenticator = live.server.config.app.state.gate
-        await until(lambda: len(gate.ring or ()) == 1)
+    file.write_text(VIEWS)  # after the ring of the authenticator was read
+    async with guarded(keys_file=file) as (live, _):
+        authenticator: Authenticator = live.server.config.app.state.authenticator
+        await until(lambda: len(authenticator.keyring or ()) == 1)
 
 
 # --- pages and names ------------------------------------------------------------------------------
@@ -219,8 +219,11 @@ async def test_a_page_from_elsewhere_opens_no_socket_and_asks_nothing() -> None:
 
 
 async def test_the_own_page_and_listed_ones_may() -> None:
-    gate = Authenticator(Limits(), pages=AllowedOrigins(["https://meet.example"]))
-    async with running(gate=gate) as live, httpx.AsyncClient(base_url=live.http) as client:
+    authenticator = Authenticator(Limits(), origins=AllowedOrigins(["https://meet.example"]))
+    async with (
+        running(authenticator=authenticator) as live,
+        httpx.AsyncClient(base_url=live.http) as client,
+    ):
         for origin in (live.http, "https://meet.example"):
             async with talk(live, additional_headers={"origin": origin}) as socket:
                 assert (await socket.next())["type"] == "welcome"
@@ -261,19 +264,19 @@ def coming(address: str, token: str = SPEAKER) -> dict[str, Any]:
 
 
 async def test_one_address_has_so_many_sockets_and_another_has_its_own() -> None:
-    async with running(gate=behind(address_sockets=1)) as live:
+    async with running(authenticator=behind(address_sockets=1)) as live:
         async with talk(live, **coming("203.0.113.7")) as first:
             await first.next()
             async with talk(live, **coming("203.0.113.7")) as second:
                 assert await refused(second) == FULL
             async with talk(live, **coming("203.0.113.8")) as other:
                 assert (await other.next())["type"] == "welcome"
-        gate: Authenticator = live.server.config.app.state.gate
-        await until(lambda: not gate.addresses._open)
+        authenticator: Authenticator = live.server.config.app.state.authenticator
+        await until(lambda: not authenticator.addresses._open)
 
 
 async def test_who_guesses_keys_is_not_answered_for_a_while() -> None:
-    async with running(gate=behind(address_failures=2)) as live:
+    async with running(authenticator=behind(address_failures=2)) as live:
         for _ in range(2):
             async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
                 assert await refused(client) == UNKNOWN
@@ -290,20 +293,20 @@ async def test_who_guesses_keys_is_not_answered_for_a_while() -> None:
 
 
 async def test_a_header_of_somebody_who_is_no_proxy_is_not_believed() -> None:
-    async with running(gate=asking(Limits(address_failures=1))) as live:
+    async with running(authenticator=asking(Limits(address_failures=1))) as live:
         for _ in range(3):  # this machine is not counted, whatever it says of itself
             async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
                 assert await refused(client) == UNKNOWN
-        assert len(live.server.config.app.state.gate.addresses) == 0
+        assert len(live.server.config.app.state.authenticator.addresses) == 0
 
 
 async def test_a_client_that_goes_before_it_is_let_in_leaves_nothing_behind() -> None:
-    async with running(gate=behind()) as live:
+    async with running(authenticator=behind()) as live:
         for _ in range(5):
             ws = await connect(live.socket, **coming("203.0.113.7"))
             ws.transport.abort()
-        gate: Authenticator = live.server.config.app.state.gate
-        await until(lambda: not gate.addresses._open and not live.hub.sessions)
+        authenticator: Authenticator = live.server.config.app.state.authenticator
+        await until(lambda: not authenticator.addresses._open and not live.hub.sessions)
         await asyncio.sleep(0)
 
 
@@ -323,7 +326,7 @@ async def test_a_resume_token_is_proof_of_its_key_for_as_long_as_that_is_good() 
             assert await refused(client) == BEYOND
         async with talk(live, query, additional_headers=bearer(BOARD)) as client:
             assert await refused(client) == BEYOND  # what is shown counts before it
-        live.server.config.app.state.gate.ring = Keyring.read(VIEWS)
+        live.server.config.app.state.authenticator.keyring = Keyring.read(VIEWS)
         async with talk(live, query) as client:
             assert await refused(client) == UNKNOWN
         async with talk(live, "?room=demo&resume=nonsense") as client:
@@ -334,6 +337,6 @@ async def test_a_resume_token_from_before_there_were_keys_is_no_key() -> None:
     async with running() as live:
         async with talk(live, "?room=demo") as client:
             resume = (await client.next())["resume"]
-        live.server.config.app.state.gate.ring = Keyring.read(FILE)
+        live.server.config.app.state.authenticator.keyring = Keyring.read(FILE)
         async with talk(live, f"?resume={resume}") as client:
             assert await refused(client) == UNKNOWN

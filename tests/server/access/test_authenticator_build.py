@@ -15,20 +15,20 @@ from tests.server.visitors import BOTH, FILE, RSA, SECRET, SPEAKER, signed
 
 
 def test_without_any_setting_nobody_is_asked() -> None:
-    assert not build(Settings()).asks
+    assert not build(Settings()).required
 
 
 def test_keys_are_read_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    gate = build(Settings(keys=str(file)))
-    assert gate.asks and gate.worth(SPEAKER).name == "key 1"
+    authenticator = build(Settings(keys=str(file)))
+    assert authenticator.required and authenticator.verify(SPEAKER).name == "key 1"
 
 
 def test_a_file_of_keys_without_any_lets_nobody_in(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text("")
-    assert build(Settings(keys=str(file))).asks
+    assert build(Settings(keys=str(file))).required
 
 
 def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_some(
@@ -37,30 +37,30 @@ def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_som
     file = tmp_path / "keys.toml"
     file.write_text("[[key")
     ring = Keyring.read(FILE)
-    assert build(Settings(keys=str(file)), made=ring).ring is ring
+    assert build(Settings(keys=str(file)), fallback=ring).keyring is ring
     file.write_text("")
-    gate = build(Settings(keys=str(file)), made=ring)
-    assert gate.ring is not None and len(gate.ring) == 0
+    authenticator = build(Settings(keys=str(file)), fallback=ring)
+    assert authenticator.keyring is not None and len(authenticator.keyring) == 0
 
 
 async def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
     pipe = tmp_path / "keys"
     os.mkfifo(pipe)
-    gate, _ = await asyncio.gather(
+    authenticator, _ = await asyncio.gather(
         asyncio.to_thread(build, Settings(keys=str(pipe))),
         asyncio.to_thread(pipe.write_text, FILE),
     )
-    assert gate.worth(SPEAKER).name == "key 1"
-    await gate.watch(lambda: None)  # there is nothing to look at
+    assert authenticator.verify(SPEAKER).name == "key 1"
+    await authenticator.watch_keys(lambda: None)  # there is nothing to look at
 
 
 def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: Path) -> None:
-    gate = build(Settings(jwt_key=SECRET.decode()))
-    assert gate.worth(signed()).rooms == ("demo",)
+    authenticator = build(Settings(jwt_key=SECRET.decode()))
+    assert authenticator.verify(signed()).rooms == ("demo",)
     file = tmp_path / "jwks.json"
     file.write_text(BOTH)
-    gate = build(Settings(jwks_file=str(file), jwt_audience="captions"))
-    assert gate.worth(signed(RSA, "RS256", kid="r", aud="captions")).rooms == ("demo",)
+    authenticator = build(Settings(jwks_file=str(file), jwt_audience="captions"))
+    assert authenticator.verify(signed(RSA, "RS256", kid="r", aud="captions")).rooms == ("demo",)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ async def test_tickets_from_before_there_were_keys_open_nothing_once_there_are()
         ]
         async with talk(live, f"?ticket={first}") as client:
             resume = (await client.next())["resume"]
-        live.server.config.app.state.gate.ring = Keyring.read(FILE)
+        live.server.config.app.state.authenticator.keyring = Keyring.read(FILE)
         for query in (f"?ticket={second}", f"?resume={resume}"):
             async with talk(live, query) as client:
                 assert await refused(client) == UNKNOWN

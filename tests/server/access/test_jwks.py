@@ -22,7 +22,7 @@ from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.server.access import jwks as module
 from gateway.server.access.authenticator import Authenticator
-from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, Unfetched, read
+from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, KeysNotFetched, read_key_set
 from tests.server.visitors import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
 from tests.support.live import running, until
 from tests.support.talk import talk
@@ -44,12 +44,12 @@ def test_a_token_signed_with_the_shared_secret_gives_its_claims() -> None:
 def test_a_token_signed_with_a_key_of_the_set_gives_its_claims(
     key: Any, algorithm: str, kid: str
 ) -> None:
-    assert JwtIssuer(keys=BOTH).grant(signed(key, algorithm, kid=kid)).rooms == ("demo",)
+    assert JwtIssuer(key_set=BOTH).grant(signed(key, algorithm, kid=kid)).rooms == ("demo",)
 
 
 def test_where_there_is_one_key_the_token_need_not_name_it() -> None:
-    assert JwtIssuer(keys=jwks(jwk(EC, "e"))).grant(signed(EC, "ES256")).rooms == ("demo",)
-    assert "not known here" in refused(JwtIssuer(keys=BOTH), signed(EC, "ES256"))
+    assert JwtIssuer(key_set=jwks(jwk(EC, "e"))).grant(signed(EC, "ES256")).rooms == ("demo",)
+    assert "not known here" in refused(JwtIssuer(key_set=BOTH), signed(EC, "ES256"))
 
 
 def test_the_public_key_is_no_secret_to_sign_with() -> None:
@@ -62,9 +62,9 @@ def test_the_public_key_is_no_secret_to_sign_with() -> None:
         body = part({"alg": "HS256", "kid": "r"}) + b"." + part(claims())
         proof = base64.urlsafe_b64encode(hmac.digest(secret, body, hashlib.sha256)).rstrip(b"=")
         token = (body + b"." + proof).decode()
-        assert "signed with 'HS256'" in refused(JwtIssuer(keys=BOTH), token)
+        assert "signed with 'HS256'" in refused(JwtIssuer(key_set=BOTH), token)
         assert "Signature verification failed" in refused(
-            JwtIssuer(keys=BOTH, secret=SECRET), token
+            JwtIssuer(key_set=BOTH, secret=SECRET), token
         )
 
 
@@ -88,7 +88,7 @@ def test_the_public_key_is_no_secret_to_sign_with() -> None:
     ],
 )
 def test_any_other_token_gives_nothing(token: str) -> None:
-    refused(JwtIssuer(secret=SECRET, keys=BOTH), token)
+    refused(JwtIssuer(secret=SECRET, key_set=BOTH), token)
 
 
 def test_a_token_without_an_end_gives_nothing() -> None:
@@ -111,20 +111,20 @@ def test_of_a_set_only_keys_to_verify_with_are_used() -> None:
     oct = {"kty": "oct", "kid": "o", "k": base64.urlsafe_b64encode(SECRET).decode()}
     p384 = jwk(ec.generate_private_key(ec.SECP384R1()), "p")
     keys = (oct, p384, jwk(RSA, "x", use="enc"), jwk(RSA, "y", alg="RS512"), jwk(EC, "e"))
-    assert list(read(jwks(*keys))) == ["e"]
-    refused(JwtIssuer(keys=jwks(*keys)), signed(kid="o"))
+    assert list(read_key_set(jwks(*keys))) == ["e"]
+    refused(JwtIssuer(key_set=jwks(*keys)), signed(kid="o"))
 
 
 def test_a_key_that_is_too_short_is_not_believed() -> None:
     with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
         token = signed(WEAK, "RS256", kid="w")
-    assert "1024 bits" in refused(JwtIssuer(keys=jwks(jwk(WEAK, "w"))), token)
+    assert "1024 bits" in refused(JwtIssuer(key_set=jwks(jwk(WEAK, "w"))), token)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys":[]}', '{"keys":[1]}', '{"keys":[{}]}'])
 def test_what_is_no_set_of_keys_is_told(text: str) -> None:
     with pytest.raises(JwtIssuerFault):
-        read(text)
+        read_key_set(text)
 
 
 # --- fetching -------------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ def clocked(url: str) -> tuple[JwtIssuer, list[float]]:
 
 async def settled(issuer: JwtIssuer, token: str) -> Callable[[], str]:
     """Look at a token, fetch, and look again."""
-    with pytest.raises(Unfetched) as caught:
+    with pytest.raises(KeysNotFetched) as caught:
         issuer.grant(token)
     assert caught.value.code is ErrorCode.BUSY
-    await issuer.settle()
+    await issuer.wait_for_keys()
     return lambda: issuer.grant(token).name
 
 
@@ -212,22 +212,22 @@ async def test_a_set_that_cannot_be_read_leaves_those_at_hand(
         (await settled(issuer, token))()
         published.text = text
         now[0] += module.AGAIN_S
-        await issuer.settle()
+        await issuer.wait_for_keys()
         issuer.grant(token)
         assert "could not be fetched" in caplog.text
 
 
 async def test_while_no_keys_can_be_had_a_token_is_told_to_come_again() -> None:
     issuer, _ = clocked("http://127.0.0.1:1/jwks")
-    with pytest.raises(Unfetched):
+    with pytest.raises(KeysNotFetched):
         (await settled(issuer, signed(RSA, "RS256", kid="r")))()
     await issuer.aclose()
 
 
 async def test_a_token_of_a_provider_opens_a_socket_and_renews_it() -> None:
     async with provider(BOTH) as published:
-        gate = Authenticator(Limits(), issuer=JwtIssuer(url=published.url))
-        async with running(gate=gate) as live:
+        authenticator = Authenticator(Limits(), issuer=JwtIssuer(url=published.url))
+        async with running(authenticator=authenticator) as live:
             header = {"authorization": "Bearer " + signed(RSA, "RS256", kid="r")}
             async with talk(live, additional_headers=header) as client:
                 assert (await client.next())["room"] == "demo"

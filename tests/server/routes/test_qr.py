@@ -34,7 +34,7 @@ def test_a_name_that_no_room_can_have_has_no_code(live: Live) -> None:
 
 
 def test_a_host_longer_than_any_name_has_no_code_since_drawing_it_would_take_long() -> None:
-    with in_thread(gate=Authenticator(Limits(), names=AllowedHosts(["*"]))) as live:
+    with in_thread(authenticator=Authenticator(Limits(), hosts=AllowedHosts(["*"]))) as live:
         for length, status in ((qr.HOST, 200), (qr.HOST + 1, 400), (2000, 400)):
             host = {"host": "a" * length}
             answer = httpx.get(live.http + "/v1/rooms/demo/qr.svg", headers=host)

@@ -225,7 +225,7 @@ async def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no
 ) -> None:
     monkeypatch.setattr(transcripts, "DESK_BYTES", 3_000_000)
     async with meeting(long()) as (client, live):
-        scribe: TranscriptWriter = live.server.config.app.state.scribe
+        scribe: TranscriptWriter = live.server.config.app.state.transcript_writer
         peers = []
         while scribe.held < transcripts.DESK_BYTES:
             held = scribe.held
@@ -250,7 +250,7 @@ async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
 ) -> None:
     monkeypatch.setattr(transcripts, "SEND_S", 0.05)
     async with meeting(long()) as (_, live):
-        scribe: TranscriptWriter = live.server.config.app.state.scribe
+        scribe: TranscriptWriter = live.server.config.app.state.transcript_writer
         with contextlib.closing(await ask_and_not_read(live)):
             await until(lambda: scribe.held > 0)
             await until(lambda: not scribe.held)

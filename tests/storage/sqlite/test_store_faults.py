@@ -69,7 +69,7 @@ async def test_what_a_log_drops_before_it_is_written_is_counted_and_told(
         assert (store.behind, store.lost) == (0, 6)
         assert "6 events were not written" in caplog.text
         metrics = Metrics()
-        metrics.keep(store)
+        metrics.add_store(store)
         shown = metrics.expose().decode()
         assert "\ngateway_store_behind 0.0\n" in shown
         assert "\ngateway_store_lost_total 6.0\n" in shown
