@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.limits import Limits
 from gateway.server.process.serve import configure, listen
-from gateway.server.uvicorn.websocket import quiet
+from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 
 BUILD = Path(__file__).resolve().parent.parent / "build" / "autobahn"
@@ -64,7 +64,7 @@ def install(python: str) -> None:
 
 
 async def run(python: str) -> int:
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     listener = listen("127.0.0.1", 0)
     settings = Settings(limits=Limits(frame=1 << 20), ping_s=0)
     server = uvicorn.Server(configure(echo, settings))  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.app import create_app
 from gateway.server.process.serve import configure
-from gateway.server.uvicorn.websocket import quiet
+from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 
 TURNS = 12
@@ -152,7 +152,7 @@ class Gateway:
         self.config.load()
         self.state = ServerState()
         self.faults = Faults()
-        self.faults.addFilter(quiet)  # as the process has it
+        self.faults.addFilter(without_client_mistakes)  # as the process has it
         for name in ("uvicorn.error", "gateway", "asyncio"):
             logging.getLogger(name).addHandler(self.faults)
             logging.getLogger(name).propagate = False

@@ -35,7 +35,7 @@ from gateway.limits import Limits
 from gateway.server.process.serve import unhandled
 from gateway.server.runtime import hub as hubs
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.websocket import quiet
+from gateway.server.uvicorn.websocket import without_client_mistakes
 from tests.engines.openai_server import Script, Server, event
 from tests.support.live import running, until
 from tests.support.talk import talk
@@ -317,7 +317,7 @@ async def test_a_socket_and_a_request_that_end_by_a_fault(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.set_level(logging.WARNING, "uvicorn.error")  # as `serve` does
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     log.set_level(logging.WARNING, "websockets.client")  # the test's own end
 
     async with running() as live, httpx.AsyncClient(base_url=live.http) as client:

@@ -116,7 +116,7 @@ class RoutedProtocol(BEST):  # type: ignore[misc,valid-type]  # its name is a va
         if self._kept is None:
             self._refuse(421, "This room is in another process: do not send requests ahead.")
             return
-        self._done()
+        self._stop_waiting()
         self.transport.pause_reading()
         self._until = self.loop.time() + HOLD_S
         self._try()

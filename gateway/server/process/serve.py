@@ -51,8 +51,19 @@ from gateway.server.app import create_app
 from gateway.server.process import lan
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.http import BEST, HEAD_BYTES, SPARE, BoundedProtocol, inbound, nobody
-from gateway.server.uvicorn.websocket import WebSocketProtocol, quiet, upgrade
+from gateway.server.uvicorn.http import (
+    BEST,
+    HEAD_BYTES,
+    SPARE,
+    BoundedProtocol,
+    http_protocol,
+    not_counted,
+)
+from gateway.server.uvicorn.websocket import (
+    WebSocketProtocol,
+    websocket_protocol,
+    without_client_mistakes,
+)
 from gateway.settings.catalogue import Settings, SettingsError, asks
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
@@ -241,7 +252,7 @@ def serve(
     """
     # uvicorn's own log has every frame in it at DEBUG, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     _check_certificate(settings)
     store = sqlite.build(settings)
     shared = settings.reuse_port or work is not None
@@ -317,12 +328,12 @@ def configure(
     return uvicorn.Config(
         app,
         loop=settings.loop,
-        ws=upgrade(settings.limits),
-        http=inbound(
+        ws=websocket_protocol(settings.limits),
+        http=http_protocol(
             settings.limits,
             most or settings.limits.sessions + SPARE,
             base,
-            address=nobody if authenticator is None else authenticator.peer_address,
+            counted_as=not_counted if authenticator is None else authenticator.peer_address,
         ),
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,

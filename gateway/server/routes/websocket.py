@@ -36,7 +36,7 @@ from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import Error, View
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.runtime.hub import CLOSE, Hub, HubPhase
-from gateway.server.uvicorn.websocket import WRITER, Post, SocketWriter
+from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write
 
 log = logging.getLogger("gateway.connection")
 
@@ -194,15 +194,15 @@ class Connection:
         self._left = message.get("code")
 
     @property
-    def _post(self) -> Post | None:
-        return None if self._writer is None else self._writer.post
+    def _post(self) -> Write | None:
+        return None if self._writer is None else self._writer.write
 
     def _offer(self) -> None:
         """Let the outbox write by itself while the socket has room, and nothing was taken before
         that is not written."""
-        post: Post | None = None
+        post: Write | None = None
         if self._writing is None:
-            post = self._hand if self._writer is None else self._writer.post
+            post = self._hand if self._writer is None else self._writer.write
         self._session.outbox.post = post
 
     def _hand(self, wire: bytes) -> None:

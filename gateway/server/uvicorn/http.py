@@ -1,12 +1,12 @@
-"""HTTP on uvicorn, held to the bounds that uvicorn leaves out.
+"""The HTTP protocol of uvicorn with bounds that uvicorn leaves out.
 
-Owns: how long the head of a request may take and how large it may be, how many requests one
-connection may send ahead, how long an answer may lie unread, how many connections there are. Must
-not know: what is served. The class is given to uvicorn as ``http=``, a public option.
+Owns: the time and size limits of a request's head, the number of requests that one connection may
+send ahead, the time that an answer may stay unread, the number of connections. Must not know: what
+is served. The class is passed to uvicorn as ``http=``, a public option.
 
-A connection waits for a head from its start, and from the first byte after an answer. While it
-waits it is the first to go when there are too many: whoever opens thousands of connections and
-says nothing pushes out his own.
+The time for a head runs from the start of a connection, and from the first byte after an answer.
+When there are too many connections, the one that has waited longest for a head is reset. A client
+that opens thousands of silent connections thus resets its own first.
 """
 
 from __future__ import annotations
@@ -24,30 +24,32 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gateway.limits import Limits
 
 HEAD_BYTES = 32_768
-"""Bytes of a request line and headers; more is answered by 431. A browser's has one or two
-thousand, and websockets takes 8 KiB a line."""
+"""Most bytes of a request line and headers; more is answered by 431. A browser sends one or two
+thousand; websockets accepts 8 KiB a line."""
 HEADERS = 128
-"""Headers of one request, trailers included; more is answered by 431."""
+"""Most headers of one request, trailers included; more is answered by 431."""
 SLICE = 4_096
-"""Bytes that h11 is given at once."""
+"""Bytes that h11 is given at once, so that it sees a head that is too large before its end."""
 PIPELINED = 16
-"""Requests of one connection that may wait for the one before them; more resets it. Each costs two
-kilobytes, and a read of 16 KiB can hold a thousand. No browser sends any ahead."""
+"""Most requests of one connection that wait for the one before them; more reset it. Each costs two
+kilobytes, and a read of 16 KiB can hold a thousand. No browser sends requests ahead."""
 UNREAD_S = 30.0
+"""Seconds between two checks whether a client still reads its answer."""
 UNREAD_BYTES = 32_768
-"""Bytes of an answer that must have been read within ``UNREAD_S``, or the connection is reset."""
+"""Bytes of an answer that a client must read within `UNREAD_S`, or its connection is reset."""
 REFUSE_S = 1.0
-"""Seconds in which what a refused client still sends is thrown away: a connection that is closed
-with bytes unread takes its answer with it."""
-LARGE = "The head of the request is too large."
+"""Seconds for which bytes of a refused client are still read and dropped: closing a connection with
+unread bytes resets it, and the client would not see the answer."""
+TOO_LARGE = "The head of the request is too large."
 SPARE = 512
-"""Connections beyond the sockets that `Limits.sessions` allows: HTTP, and handshakes."""
+"""Connections besides the sockets that `Limits.sessions` allows: HTTP requests and handshakes."""
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection now, with what the kernel still holds for it: nobody will read that.
+    """End a connection at once, and drop what the kernel still holds for it.
 
-    Without SO_LINGER the kernel goes on offering it until TCP_USER_TIMEOUT, process or not.
+    Without SO_LINGER the kernel would keep sending it until TCP_USER_TIMEOUT, even after the
+    process has ended.
     """
     peer = transport.get_extra_info("socket")
     if peer is not None and peer.fileno() >= 0:
@@ -61,49 +63,52 @@ else:
     _Base = object
 
 
-def nobody(peer: str | None) -> str | None:
-    """Where no address is counted."""
+def not_counted(peer: str | None) -> str | None:
+    """Return None: no connection is counted under an address."""
     return None
 
 
 class BoundedProtocol(_Base):
-    """What both of uvicorn's HTTP protocols lack."""
+    """A mixin with the bounds that both of uvicorn's HTTP protocols lack."""
 
-    most: ClassVar[int] = Limits().sessions + SPARE
+    max_connections: ClassVar[int] = Limits().sessions + SPARE
+    """Most connections of the server, WebSockets included."""
     head_s: ClassVar[float] = Limits().handshake_s
+    """Seconds for the head of a request."""
     waiting: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Connections that have sent no complete head, the longest first."""
-    each: ClassVar[int] = Limits().address_sockets
-    peers: ClassVar[dict[str, int]] = {}
-    """Connections that are not WebSockets, by address."""
-    address: ClassVar[Callable[[str | None], str | None]] = staticmethod(nobody)
+    """Connections that have sent no complete head, in the order in which they began to wait."""
+    max_per_address: ClassVar[int] = Limits().address_sockets
+    """Most connections of one address that are not WebSockets."""
+    per_address: ClassVar[dict[str, int]] = {}
+    """Number of connections that are not WebSockets, by address."""
+    counted_as: ClassVar[Callable[[str | None], str | None]] = staticmethod(not_counted)
+    """Function from a peer's address to the address that it counts under; None: not counted."""
 
-    _peer: str | None = None
-
-    _head: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
-    _left = 0
+    _address: str | None = None
+    _head_timer: asyncio.TimerHandle | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
+    _unread_bytes = 0  # bytes of the answer in the transport when the timer was started
     _refused = False
     _upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self._crowded():
+        if not self._count_address():
             self._refuse(429, "This address has too many connections.")
             return
-        if len(self.connections) > self.most:
-            eldest = next(iter(self.waiting), None)
-            if eldest is None:
+        if len(self.connections) > self.max_connections:
+            oldest = next(iter(self.waiting), None)
+            if oldest is None:  # every connection has a request
                 self._refuse(503, "This gateway is full.")
                 return
-            eldest._done()
-            reset(eldest.transport)
-        self._await()
+            oldest._stop_waiting()
+            reset(oldest.transport)
+        self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        self._done()
-        self._read()
+        self._uncount_address()
+        self._stop_waiting()
+        self._stop_unread_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -111,76 +116,76 @@ class BoundedProtocol(_Base):
             return
         cycle = self.cycle
         super().data_received(data)
-        self._received(cycle)
-
-    def _received(self, before: object) -> None:
         if self._refused or self._upgraded:
             return
-        if self.cycle is not before:
-            self._done()
+        if self.cycle is not cycle:  # a head was complete: a request has begun
+            self._stop_waiting()
         elif self.cycle is None or self.cycle.response_complete:
-            if self._head is None and not self.transport.is_closing():
-                self._await()
+            # The first byte after an answer starts the time for the next head.
+            if self._head_timer is None and not self.transport.is_closing():
+                self._wait_for_head()
 
     def handle_websocket_upgrade(self, *event: Any) -> None:
-        self._forget()  # the gate counts sockets, and knows for whom a proxy asks
-        self._done()
+        # The authenticator counts sockets: it knows the client's address behind a proxy.
+        self._uncount_address()
+        self._stop_waiting()
         self._upgraded = True
         super().handle_websocket_upgrade(*event)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.get_write_buffer_size():
-            self._watch()
+            self._start_unread_timer()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch()
+        self._start_unread_timer()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._read()
+        self._stop_unread_timer()
 
     def send_400_response(self, msg: str) -> None:
-        status = getattr(sys.exc_info()[1], "error_status_hint", 400)  # h11 has an opinion
+        status = getattr(sys.exc_info()[1], "error_status_hint", 400)  # h11 suggests one
         self._refuse(status, msg)
 
-    def _crowded(self) -> bool:
-        """Count it; whether there are too many of its address."""
-        peer = self._peer = type(self).address(self.client[0] if self.client else None)
-        if peer is None:
-            return False
-        self.peers[peer] = self.peers.get(peer, 0) + 1
-        return self.peers[peer] > self.each
+    def _count_address(self) -> bool:
+        """Count the connection under its address, and return whether it is within the limit."""
+        address = self._address = type(self).counted_as(self.client[0] if self.client else None)
+        if address is None:
+            return True
+        self.per_address[address] = self.per_address.get(address, 0) + 1
+        return self.per_address[address] <= self.max_per_address
 
-    def _forget(self) -> None:
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            self.peers[peer] -= 1
-            if not self.peers[peer]:
-                del self.peers[peer]
+    def _uncount_address(self) -> None:
+        address, self._address = self._address, None
+        if address is not None:
+            self.per_address[address] -= 1
+            if not self.per_address[address]:
+                del self.per_address[address]
 
-    def _await(self) -> None:
-        self._head = self.loop.call_later(self.head_s, self._late)
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_s, self._head_timed_out)
         self.waiting[self] = None
 
-    def _late(self) -> None:
-        self._done()
+    def _head_timed_out(self) -> None:
+        self._stop_waiting()
         self.transport.close()
 
-    def _done(self) -> None:
-        """A head has come, or none will."""
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
+    def _stop_waiting(self) -> None:
+        """Stop waiting for a head: it is complete, or none will come."""
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
         self.waiting.pop(self, None)
 
     def _refuse(self, status: int, why: str) -> None:
-        """Say why, and take nothing more."""
-        self._done()
+        """Answer with a status and a reason, and ignore what the client sends after that."""
+        self._stop_waiting()
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
-            reset(self.transport)  # an answer is under way, and nothing may come in its midst
+            # An answer is being sent, and a second one cannot stand in the middle of it.
+            reset(self.transport)
             return
         body = why.encode()
         later = b"retry-after: 1\r\n" if status in (429, 503) else b""
@@ -189,33 +194,35 @@ class BoundedProtocol(_Base):
             b"x-content-type-options: nosniff\r\ncontent-length: %d\r\n\r\n%b"
             % (status, HTTPStatus(status).phrase.encode(), later, len(body), body)
         )
-        if self.transport.can_write_eof():  # TLS has no such half
+        if self.transport.can_write_eof():  # TLS cannot close one direction alone
             self.transport.write_eof()
-        self._head = self.loop.call_later(REFUSE_S, reset, self.transport)
+        self._head_timer = self.loop.call_later(REFUSE_S, reset, self.transport)
 
-    def _watch(self) -> None:
-        """Look after a while whether what was written has been read."""
-        if self._unread is None:
-            self._left = self.transport.get_write_buffer_size()
-            self._unread = self.loop.call_later(UNREAD_S, self._look)
+    def _start_unread_timer(self) -> None:
+        """Check after `UNREAD_S` whether the client has read enough of the answer."""
+        if self._unread_timer is None:
+            self._unread_bytes = self.transport.get_write_buffer_size()
+            self._unread_timer = self.loop.call_later(UNREAD_S, self._check_unread)
 
-    def _look(self) -> None:
-        self._unread = None
-        left = self.transport.get_write_buffer_size()
-        if left > max(0, self._left - UNREAD_BYTES):
+    def _check_unread(self) -> None:
+        self._unread_timer = None
+        size = self.transport.get_write_buffer_size()
+        if size > max(0, self._unread_bytes - UNREAD_BYTES):
             reset(self.transport)
-        elif left:
-            self._watch()
+        elif size:
+            self._start_unread_timer()
 
-    def _read(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+    def _stop_unread_timer(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
 
 class BoundedH11Protocol(BoundedProtocol, H11Protocol):
-    """Where httptools is not there. h11 takes one request at a time, and bounds a head as long as
-    it is not whole."""
+    """The protocol without httptools.
+
+    h11 parses one request at a time, and bounds a head that is incomplete.
+    """
 
     def data_received(self, data: bytes) -> None:
         for at in range(0, len(data), SLICE):
@@ -225,31 +232,31 @@ class BoundedH11Protocol(BoundedProtocol, H11Protocol):
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-except ImportError:  # where there is no CPython
+except ImportError:  # httptools has no wheels for other interpreters than CPython
     BEST: type[BoundedProtocol] = BoundedH11Protocol
 else:
 
     class BoundedHttptoolsProtocol(BoundedProtocol, HttpToolsProtocol):  # type: ignore[misc]  # its cycle is another class
-        """With httptools, which bounds nothing."""
+        """The protocol with httptools, which bounds nothing."""
 
-        _bytes = 0
-        _raw: int | None = None  # what came of a head that is not whole
+        _head_bytes = 0  # of the fields that are parsed
+        _raw: int | None = None  # bytes received of an incomplete head; None: it is complete
         _status = 400
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self._raw is not None and not self._refused:
-                self._raw += len(data)  # httptools gives a header only when it is whole
+                self._raw += len(data)  # httptools reports a header only when it is complete
                 if self._raw > HEAD_BYTES:
-                    self._refuse(431, LARGE)
+                    self._refuse(431, TOO_LARGE)
 
         def handle_websocket_upgrade(self, *event: Any) -> None:
             super().handle_websocket_upgrade(*event)
-            # Or a cycle would keep both, and the transport.
+            # The parser refers to this protocol: the cycle would keep both, and the transport.
             self.parser = None  # type: ignore[assignment]
 
         def on_message_begin(self) -> None:
-            self._bytes = self._raw = 0
+            self._head_bytes = self._raw = 0
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -260,7 +267,7 @@ else:
             self._count(len(name) + len(value) + 4)
             super().on_header(name, value)
             if len(self.headers) > HEADERS:
-                self._count(HEAD_BYTES)
+                self._count(HEAD_BYTES)  # refuses it, as a head that is too large
 
         def on_headers_complete(self) -> None:
             if len(self.pipeline) >= PIPELINED:
@@ -269,34 +276,35 @@ else:
             super().on_headers_complete()
 
         def send_400_response(self, msg: str) -> None:
-            self._refuse(self._status, LARGE if self._status == 431 else msg)
+            self._refuse(self._status, TOO_LARGE if self._status == 431 else msg)
 
         def _count(self, size: int) -> None:
-            self._bytes += size
-            if self._bytes > HEAD_BYTES:
+            self._head_bytes += size
+            if self._head_bytes > HEAD_BYTES:
                 self._status = 431
                 raise OverflowError
 
     BEST = BoundedHttptoolsProtocol
 
 
-def inbound(
+def http_protocol(
     limits: Limits,
-    most: int,
+    max_connections: int,
     base: type[BoundedProtocol] = BEST,
-    address: Callable[[str | None], str | None] = nobody,
+    counted_as: Callable[[str | None], str | None] = not_counted,
 ) -> type[asyncio.Protocol]:
-    """The protocol class of one server.
+    """Return the protocol class of one server; the attributes of the class are its own.
 
-    :param most: connections there may be, WebSockets included
-    :param address: what to count one under, by its peer; None: not at all
+    :param max_connections: most connections, WebSockets included
+    :param counted_as: returns the address that a connection counts under, by the address of its
+        peer; None: it is not counted
     """
     members = {
-        "most": most,
+        "max_connections": max_connections,
         "head_s": limits.handshake_s,
         "waiting": {},
-        "each": limits.address_sockets,
-        "peers": {},
-        "address": staticmethod(address),
+        "max_per_address": limits.address_sockets,
+        "per_address": {},
+        "counted_as": staticmethod(counted_as),
     }
-    return type("Inbound", (base,), members)
+    return type("HttpProtocol", (base,), members)

@@ -1,9 +1,9 @@
-"""The WebSocket protocol on uvicorn, where it leaves something out.
+"""The WebSocket protocol of uvicorn with bounds and immediate writes that uvicorn leaves out.
 
-Owns: what becomes of a handshake that cannot be read, and of a frame that is not UTF-8; frames that
-are written in the turn of the event loop in which they are made; the end of a client that does not
-read, does not answer, or sends what no client has a reason to send. Must not know: what is served.
-It is given to uvicorn as ``ws=``, a public option that takes a class.
+Owns: the answer to a handshake that cannot be parsed; frames that are written in the same turn of
+the event loop in which they are made; the end of a connection whose client does not read, does not
+answer, or floods. Must not know: what is served. The class is passed to uvicorn as ``ws=``, a
+public option.
 """
 
 from __future__ import annotations
@@ -25,58 +25,61 @@ from gateway.server.uvicorn.http import reset
 log = logging.getLogger("gateway.upgrade")
 
 WRITER = "gateway.writer"
-"""Name of the `SocketWriter` among the extensions of a scope. A server of another kind has none:
-then everything goes through ``send``, as ASGI has it."""
+"""Key of the `SocketWriter` among the extensions of a scope. Other servers have none: then every
+frame goes through ASGI's ``send``."""
 
 WRITE_BYTES = 16_384
-"""Bytes that wait in the transport before it takes no more: what is late shall wait in the outbox,
-where deltas merge. asyncio's own bound is 64 KiB."""
+"""Bytes in the transport from which it accepts no more. Later frames wait in the outbox instead,
+where deltas are merged. asyncio's default is 64 KiB."""
 SLICE = 2_048
-"""Bytes that are parsed before what they hold is looked at: of the smallest frames, three hundred.
-A read gives up to 256 KiB, and all of it would be parsed first."""
+"""Bytes that are parsed at once, before their frames are handled: three hundred of the smallest. A
+read returns up to 256 KiB, which would otherwise be parsed as a whole first."""
 FRAGMENTS = 256
-"""Pieces of one message: of 64 KiB that is 256 bytes each. Empty ones count for no size."""
+"""Most fragments of one message: 256 bytes each for 64 KiB. The size alone is no bound, since a
+fragment may be empty."""
 FLOOD = 10
-"""Frames of every kind in a second, as a multiple of `Limits.burst`: beyond it somebody does not
-speak but attack. Less is answered by ``rate``, and by the session."""
+"""Most frames of all kinds in a second, as a multiple of `Limits.burst`. Only an attack sends more;
+the session answers smaller excesses with the error ``rate``."""
 CLOSE_S = 5.0
-"""Seconds for a close handshake, and for what lies before it; then the connection is reset."""
+"""Seconds to write what is pending and for the close handshake; then the connection is reset."""
 
 
-Post = Callable[[bytes], object]
+Write = Callable[[bytes], object]
+"""Function that writes bytes to a transport at once."""
 
 
 class SocketWriter(Protocol):
-    """A socket that can be written to without waiting."""
+    """An interface to write to a socket without waiting."""
 
     changed: Callable[[], None] | None
-    """Called when `post` has changed. Whoever sets it takes it back."""
+    """Function that is called when `write` has changed. Whoever sets it resets it to None."""
 
     @property
-    def post(self) -> Post | None:
-        """Writes bytes as they stand, at once and for nothing more than the writing itself, until
-        `changed` is called: None where the socket is not open or has no room. Then ask ``send``.
+    def write(self) -> Write | None:
+        """Function that writes encoded frames at once, valid until `changed` is called.
 
-        Never raises for a socket that is lost.
+        None if the socket is not open or its transport is full: use ``send`` instead. The function
+        does not raise if the connection is lost.
         """
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """Answers a handshake that is too long, which uvicorn leaves without any answer for ever, and
-    is the `SocketWriter` of its socket.
+    """A WebSocket connection, and the `SocketWriter` of its socket.
 
-    websockets refuses a request line or header over 8 KiB, and too many headers, with 414 or 431.
+    It also sends the answer to a handshake that is too large (414 or 431 by websockets: a line over
+    8 KiB, too many headers), which uvicorn leaves unanswered for ever.
     """
 
-    most: ClassVar[int] = FLOOD * Limits().burst
+    max_frames: ClassVar[int] = FLOOD * Limits().burst
+    """Most frames of all kinds in a second."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._second = 0
+        self._second = 0  # of the loop's clock, for which `_frames` counts
         self._frames = 0
-        self._pong = b""
-        self._farewell: asyncio.TimerHandle | None = None
-        self._shut = False
+        self._pong = b""  # waits for room in the transport
+        self._reset_timer: asyncio.TimerHandle | None = None
+        self._write_closed = False  # no frame may follow
         self.changed: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -93,49 +96,50 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().data_received(data[at : at + SLICE])
 
     def eof_received(self) -> None:
-        self._close()
-        self._leave()  # the transport closes, once what it holds has been read
+        self._close_writer()
+        self._reset_soon()  # the transport closes once the client has read what it holds
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
-        self._leave()
+        self._reset_soon()
 
     def keepalive_timeout(self) -> None:
-        """uvicorn would close the transport, which waits for a client that reads nothing."""
-        self._close()
+        """Reset the connection, where uvicorn would close it and wait for the client to read."""
+        self._close_writer()
         super().keepalive_timeout()
         if not self.disconnected:
             reset(self.transport)
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A close frame does not wait for room: who reads again within `CLOSE_S` shall see why."""
+        """Send a message. A close frame does not wait for room in the transport, so that a client
+        that reads again within `CLOSE_S` sees the reason."""
         if message["type"] == "websocket.close":
-            self._close()
+            self._close_writer()
             self.writable.set()
         await super().send(message)
 
     def shutdown(self) -> None:
-        self._close()
+        self._close_writer()
         super().shutdown()
 
     def handle_close(self, event: Frame) -> None:
-        self._close()
+        self._close_writer()
         super().handle_close(event)
 
     def handle_parser_exception(self) -> None:
-        self._close()
+        self._close_writer()
         super().handle_parser_exception()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._change()
+        self._notify()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._pong:
             pong, self._pong = self._pong, b""
             self.transport.write(pong)
-        self._change()
+        self._notify()
 
     def handle_text(self, event: Frame) -> None:
         if self._count():
@@ -156,8 +160,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             super().handle_pong(event)
 
     def handle_ping(self) -> None:
-        """A pong is written without asking for room: who reads none gets the newest later, as RFC
-        6455, section 5.5.3, allows."""
+        """Write a pong, or keep only the newest one while the transport is full.
+
+        RFC 6455, section 5.5.3, allows to answer the most recent ping only.
+        """
         pong = b"".join(self.conn.data_to_send())
         if not self._count() or not pong:  # several pings in one slice are answered together
             return
@@ -167,14 +173,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self._pong = pong
 
     def _count(self) -> bool:
-        """Count a frame; False where it is to be ignored, because there were too many."""
+        """Count a frame. Return False if the connection has ended or has sent too many frames."""
         if self.transport.is_closing():
             return False
         second = int(self.loop.time())
         if second != self._second:
             self._second, self._frames = second, 0
         self._frames += 1
-        if self._frames > self.most:
+        if self._frames > self.max_frames:
             self._fail("Far too many frames.")
             return False
         return True
@@ -184,83 +190,85 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             log.info("%s", why)
             self.conn.fail(CloseCode.PROTOCOL_ERROR, why)
             self.handle_parser_exception()
-            self._leave()
+            self._reset_soon()
 
-    def _leave(self) -> None:
-        """It has ended; what is still to be written has `CLOSE_S` for it."""
-        if not self.disconnected and self._farewell is None:
-            self._farewell = self.loop.call_later(CLOSE_S, reset, self.transport)
+    def _reset_soon(self) -> None:
+        """Reset the connection after `CLOSE_S`, unless the client has read the rest by then."""
+        if not self.disconnected and self._reset_timer is None:
+            self._reset_timer = self.loop.call_later(CLOSE_S, reset, self.transport)
 
     def handle_events(self) -> None:
         super().handle_events()
+        # websockets has refused the handshake and prepared an answer; uvicorn does not send it.
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
-        # The application runs from the next turn on. An extension would change frames.
+        # The application starts in the next turn of the loop, so it finds the writer. An extension
+        # of the protocol would encode frames otherwise, and the writer takes encoded frames.
         if self.response.status_code == 101 and not self.conn.extensions:
-            self.scope["extensions"][WRITER] = self  # type: ignore[assignment]  # not by ASGI
+            self.scope["extensions"][WRITER] = self  # type: ignore[assignment]  # no ASGI extension
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._close()
+        self._close_writer()
         super().connection_lost(exc)
-        if self._farewell is not None:
-            self._farewell.cancel()
-            self._farewell = None
+        if self._reset_timer is not None:
+            self._reset_timer.cancel()
+            self._reset_timer = None
         if self.handshake_initiated and self.response.status_code == 101:
-            # Else there would be two cycles for the garbage collector to find: with the extension,
-            # and of websockets' generator, which has its owner in its frame.
+            # These would be two cycles of references for the garbage collector: the scope refers
+            # to this object, and so does the frame of websockets' generator.
             self.scope["extensions"].pop(WRITER, None)
             self.conn.parser.close()
 
     def start_keepalive(self) -> None:
-        # The handshake is over, and its headers are some 4 KB, which websockets and uvicorn would
-        # keep as long as the socket. The application has its own in the scope.
+        # The handshake is over. websockets and uvicorn would keep its headers, some 4 KB, for as
+        # long as the socket is open. The application has a copy in the scope.
         self.request.headers.clear()
         self.response.headers.clear()
         super().start_keepalive()
 
     @property
-    def post(self) -> Post | None:
-        """See `SocketWriter`. Every delta to every reader goes this way, so it is the transport's
-        own method: nothing is asked between it and the outbox."""
-        if self._shut or not self.writable.is_set() or self.transport.is_closing():
+    def write(self) -> Write | None:
+        """See `SocketWriter`. The transport's own method: every delta to every reader goes this
+        way, and a wrapper around it would be called for each."""
+        if self._write_closed or not self.writable.is_set() or self.transport.is_closing():
             return None
         return self.transport.write
 
-    def _close(self) -> None:
-        """A close frame is about to be written, or the connection ends: nothing may follow."""
-        if not self._shut:
-            self._shut = True
-            self._change()
+    def _close_writer(self) -> None:
+        """Offer no more writes: a close frame is about to be written, or the connection ends."""
+        if not self._write_closed:
+            self._write_closed = True
+            self._notify()
             self.changed = None
 
-    def _change(self) -> None:
+    def _notify(self) -> None:
         if self.changed is not None:
             self.changed()
 
 
-def upgrade(limits: Limits) -> type[WebSocketProtocol]:
-    """The protocol class of one server."""
-    return type("Upgrade", (WebSocketProtocol,), {"most": FLOOD * limits.burst})
+def websocket_protocol(limits: Limits) -> type[WebSocketProtocol]:
+    """Return the protocol class of one server."""
+    return type("GatewaySocket", (WebSocketProtocol,), {"max_frames": FLOOD * limits.burst})
 
 
-_TRIFLES = (
+_CLIENT_MISTAKES = (
     "Invalid UTF-8 sequence received from client.",
     "Invalid HTTP request received.",
     "Unsupported upgrade request.",
-    "ASGI callable returned without completing response.",  # nobody read it
+    "ASGI callable returned without completing response.",  # the client had gone
 )
 
 
-def quiet(record: logging.LogRecord) -> bool:
-    """Say whether a record of uvicorn's is worth a line: a client's mistake is no fault of ours.
+def without_client_mistakes(record: logging.LogRecord) -> bool:
+    """Tell whether a record of uvicorn's log is kept: mistakes of clients are not (a log filter).
 
-    What an exception says is left out of the record, see `gateway.errors.wordless`.
+    The message of an exception is removed from the record, see `gateway.errors.wordless`.
     """
     if record.exc_info and record.exc_info[1] is not None:
         bare = wordless(record.exc_info[1])
         record.exc_info = (type(bare), bare, bare.__traceback__)
-    return record.msg not in _TRIFLES
+    return record.msg not in _CLIENT_MISTAKES

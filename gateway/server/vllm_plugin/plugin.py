@@ -36,7 +36,7 @@ from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing, private
 from gateway.server.cluster.worker import Worker
 from gateway.server.process.serve import GatewayServer, configure, descriptors, listen
-from gateway.server.uvicorn.websocket import quiet
+from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings import catalogue as configuration
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage.base import Store
@@ -201,7 +201,7 @@ class PluginGateway:
 
 def _speak(level: str) -> None:
     """Write the gateway's log: vLLM shows its own alone."""
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     ours = logging.getLogger("gateway")
     ours.setLevel(level.upper())
     if not ours.hasHandlers():

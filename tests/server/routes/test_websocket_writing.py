@@ -32,7 +32,7 @@ from tests.support.talk import DEADLINE_S, Talk, talk
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Our protocol class, and uvicorn's own, which has no writer."""
     if request.param == "stock":
-        monkeypatch.setattr(serve, "upgrade", lambda _: WebSocketsSansIOProtocol)
+        monkeypatch.setattr(serve, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
     yield request.param
 
 
@@ -368,7 +368,7 @@ async def test_a_session_that_came_back_frees_a_socket_that_nobody_reads(either:
 async def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_socket(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serve, "upgrade", lambda _: WebSocketsSansIOProtocol)
+    monkeypatch.setattr(serve, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
 
     async with running() as live, talk(live) as client:
         await client.until("welcome")

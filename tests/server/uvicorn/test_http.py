@@ -22,7 +22,7 @@ from gateway.server.uvicorn.http import (
     PIPELINED,
     BoundedH11Protocol,
     BoundedProtocol,
-    inbound,
+    http_protocol,
 )
 from gateway.settings.catalogue import Settings
 from tests.server.wire import dial
@@ -74,7 +74,7 @@ async def site(
     here = Site()
     settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=each))
     config = configure(here.app, settings)
-    here.kind = inbound(settings.limits, most, base, lambda peer: peer)
+    here.kind = http_protocol(settings.limits, most, base, lambda peer: peer)
     config.http = here.kind
     config.lifespan = "off"
     here.server = uvicorn.Server(config)
@@ -124,7 +124,7 @@ async def test_a_request_that_takes_long_is_not_closed_for_it(base: type[Bounded
         await until(lambda: here.asked == 1)
         assert not here.kind.waiting
         (connection,) = here.server.server_state.connections
-        assert isinstance(connection, BoundedProtocol) and connection._head is None
+        assert isinstance(connection, BoundedProtocol) and connection._head_timer is None
         here.door.set()
         assert b"open" in await client.read(b"open")
 
@@ -260,14 +260,14 @@ async def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others
         async with dial(here.port) as first, dial(here.port) as second:
             for client in (first, second):
                 await client.send(slow)
-            await until(lambda: here.kind.peers == {"127.0.0.1": 2})
+            await until(lambda: here.kind.per_address == {"127.0.0.1": 2})
             async with dial(here.port) as third:
                 answer = await third.read()
                 assert answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
             async with dial(here.port, source="127.0.0.2") as other:
                 await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert b"200 OK" in await other.read(b"hello")
-        await until(lambda: not here.kind.peers)
+        await until(lambda: not here.kind.per_address)
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -22,14 +22,14 @@ from gateway.protocol.messages import Final, Timing
 from gateway.server.process import serve
 from gateway.server.process.serve import listen
 from gateway.server.uvicorn import websocket as module
-from gateway.server.uvicorn.http import SPARE, BoundedH11Protocol, inbound
+from gateway.server.uvicorn.http import SPARE, BoundedH11Protocol, http_protocol
 from gateway.server.uvicorn.websocket import (
     FLOOD,
     FRAGMENTS,
     SLICE,
     WRITE_BYTES,
     WebSocketProtocol,
-    quiet,
+    without_client_mistakes,
 )
 from gateway.settings.catalogue import Settings
 from tests.server.wire import HANDSHAKE, Client, dial
@@ -138,7 +138,7 @@ async def test_a_read_of_many_frames_is_looked_at_in_slices() -> None:
         assert isinstance(connection, WebSocketProtocol)
         connection.data_received(frame(PONG) * (SLICE + 1))  # of one read
         # It was closed after the first slices, and the rest was not parsed.
-        assert connection._frames <= connection.most + 1
+        assert connection._frames <= connection.max_frames + 1
         assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
@@ -281,8 +281,8 @@ async def test_a_client_that_does_not_read_holds_little_memory_of_the_kernel() -
 
 
 def test_the_limits_of_the_settings_reach_the_protocol() -> None:
-    kind = module.upgrade(msgspec.structs.replace(Limits(), burst=7))
-    assert kind.most == 7 * FLOOD
+    kind = module.websocket_protocol(msgspec.structs.replace(Limits(), burst=7))
+    assert kind.max_frames == 7 * FLOOD
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
@@ -315,9 +315,9 @@ async def test_where_httptools_is_missing_sockets_are_served_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
-        return inbound(limits, most, BoundedH11Protocol, **options)
+        return http_protocol(limits, most, BoundedH11Protocol, **options)
 
-    monkeypatch.setattr(serve, "inbound", plain)
+    monkeypatch.setattr(serve, "http_protocol", plain)
 
     async with running() as live, talk(live, "?to=de") as client:
         await client.send("hello")
@@ -330,4 +330,4 @@ async def test_where_httptools_is_missing_sockets_are_served_too(
 @pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
 def test_a_mistake_of_a_client_is_no_line_in_the_log(text: str) -> None:
     for said, kept in ((text, False), ("Something else.", True)):
-        assert quiet(logging.makeLogRecord({"msg": said})) is kept
+        assert without_client_mistakes(logging.makeLogRecord({"msg": said})) is kept
