@@ -26,7 +26,7 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
-from gateway.server.routes.websocket import read_query
+from gateway.server.routes.query import read_query
 from gateway.server.runtime.hub import Hub
 
 log = logging.getLogger("gateway.events")

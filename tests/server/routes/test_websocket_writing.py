@@ -130,7 +130,7 @@ async def test_a_socket_that_cannot_be_written_to_is_closed_1011(
     with caplog.at_level(logging.ERROR):
         async with running() as live, talk(live) as client:
             await client.until("welcome")
-            monkeypatch.setattr(websocket, "_event", lambda _: {}["nothing"])
+            monkeypatch.setattr(websocket, "_asgi_message", lambda _: {}["nothing"])
             (protocol,) = live.server.server_state.connections
             protocol.pause_writing()
             seated(live).outbox.send(Tick(seq=1), live.hub.now())
@@ -171,117 +171,6 @@ async def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert not faults
-
-
-def test_a_coroutine_that_need_not_wait_is_done_when_it_was_begun() -> None:
-    done: list[int] = []
-
-    async def send() -> None:
-        done.append(1)
-
-    assert websocket.begin(send()) is None
-    assert done == [1]
-
-
-def test_what_a_begun_coroutine_raises_is_raised_at_once() -> None:
-    async def send() -> None:
-        raise OSError("gone")
-
-    with pytest.raises(OSError, match="gone"):
-        websocket.begin(send())
-
-
-@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
-async def test_a_begun_coroutine_that_waits_goes_on_in_whatever_awaits_it(end: str) -> None:
-    room = asyncio.get_running_loop().create_future()
-    seen: list[object] = []
-
-    async def send() -> None:
-        try:
-            seen.append(await room)
-            await asyncio.sleep(0)
-            seen.append("written")
-        except ZeroDivisionError:
-            seen.append("fault")
-        except asyncio.CancelledError:
-            seen.append("cancelled")
-            raise
-
-    rest = websocket.begin(send())
-    assert rest is not None
-    assert seen == []
-
-    async def follow() -> None:
-        await rest
-
-    task = asyncio.create_task(follow())
-    await asyncio.sleep(0)
-    if end == "result":
-        room.set_result("room")
-    elif end == "fault":
-        room.set_exception(ZeroDivisionError())
-    else:
-        task.cancel()
-    await asyncio.wait((task,))
-    assert task.cancelled() is (end == "cancelled")
-    assert seen == (["room", "written"] if end == "result" else [end])
-
-
-async def test_a_begun_coroutine_that_nobody_awaits_is_closed_with_it() -> None:
-    closed: list[bool] = []
-
-    async def send() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            closed.append(True)
-
-    rest = websocket.begin(send())
-    assert isinstance(rest, websocket._Remainder)
-    rest.close()
-    assert closed == [True]
-
-
-class Waiting:
-    """What a server that is not written in Python may give: no coroutine, but it can be awaited."""
-
-    def __init__(self, room: asyncio.Future[None]) -> None:
-        self.room = room
-        self.steps = 0
-
-    def __await__(self) -> Any:
-        return self
-
-    def __next__(self) -> asyncio.Future[None]:
-        self.steps += 1
-        if self.room.done():
-            raise StopIteration(self.room.result())
-        self.room._asyncio_future_blocking = True
-        return self.room
-
-
-@pytest.mark.parametrize("end", ["result", "fault", "cancelled"])
-async def test_what_is_begun_need_not_be_a_coroutine(end: str) -> None:
-    waiting = Waiting(asyncio.get_running_loop().create_future())
-    rest = websocket.begin(waiting)
-    assert isinstance(rest, websocket._Remainder)
-
-    async def follow() -> None:
-        await rest
-
-    task = asyncio.create_task(follow())
-    await asyncio.sleep(0)
-    if end == "result":
-        waiting.room.set_result(None)
-    elif end == "fault":
-        waiting.room.set_exception(OSError("gone"))
-    else:
-        task.cancel()
-    await asyncio.wait((task,))
-    assert task.cancelled() is (end == "cancelled")
-    assert end == "cancelled" or isinstance(task.exception(), OSError) is (end == "fault")
-    assert waiting.steps == (2 if end == "result" else 1)
-    rest.close()
 
 
 MARK = ContextVar("MARK", default="nobody")
@@ -373,7 +262,9 @@ async def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_sock
     async with running() as live, talk(live) as client:
         await client.until("welcome")
         session = seated(live)
-        monkeypatch.setattr(websocket, "_event", lambda frame: {"type": "no such thing", 0: 1 / 0})
+        monkeypatch.setattr(
+            websocket, "_asgi_message", lambda frame: {"type": "no such thing", 0: 1 / 0}
+        )
         session.outbox.send(Tick(seq=1), live.hub.now())
         assert session.outbox.post is None
         monkeypatch.undo()
