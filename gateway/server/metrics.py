@@ -1,7 +1,7 @@
-"""What an operator watches, as Prometheus metrics.
+"""The Prometheus metrics of a gateway.
 
-Owns: metric names and their meaning. Must not know: how anything works. Gauges are read from the
-hub when they are scraped, so that they cost nothing in between.
+Owns: metric names and their meaning. Must not know: how the measured parts work. Gauges are read at
+each scrape, so that they cost nothing in between.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gateway.server.runtime.hub import Hub
 from gateway.storage.base import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30)
-"""Buckets for captions: vLLM's own begin at 0.3 s, where a good caption has long begun."""
+"""Buckets for captions, in seconds. vLLM's own begin at 0.3 s, when a caption should have begun."""
 
 CHARACTERS = (5, 10, 20, 30, 45, 70, 100, 150, 225, 350, 500, 750, 1_000, 1_500, 2_000)
-"""Buckets for texts, half as long again each: a word, a sentence, two minutes of speech."""
+"""Buckets for lengths of texts, in characters: from a word to two minutes of speech."""
 
 
 class Metrics:
-    """One registry per gateway; vLLM's own metrics, where it runs, are served beside it."""
+    """The registry of one gateway, and the counters of its rooms' events."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -93,7 +93,10 @@ class Metrics:
                 self._captions.labels("cancelled", event.was).inc()
 
     def add_hub(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
-        """Read the hub's gauges at every scrape."""
+        """Read the gauges of a hub at every scrape.
+
+        :param guards: outputs that a guard stopped, by guard and outcome
+        """
         self.registry.register(_HubCollector(hub, guards))
 
     def add_authenticator(self, authenticator: Authenticator) -> None:
@@ -109,11 +112,17 @@ class Metrics:
         self.registry.register(_GarbageCollector(garbage))
 
     def expose(self) -> bytes:
-        """The text format. Takes milliseconds: call it off the event loop."""
-        return b"".join(generate_latest(_Lean(one)) for one in (self.registry, REGISTRY))
+        """Return all metrics in the text format. Takes milliseconds: call it off the event loop.
+
+        They include those of the process-wide registry, where vLLM has its own.
+        """
+        registries = (self.registry, REGISTRY)
+        return b"".join(generate_latest(_WithoutCreated(one)) for one in registries)
 
 
 class _HubCollector:
+    """Metrics of a hub, its sockets, its scheduler and its engine."""
+
     def __init__(self, hub: Hub, guards: Counter[tuple[str, str]]) -> None:
         self._hub = hub
         self._guards = guards
@@ -173,7 +182,7 @@ class _HubCollector:
         for state in Health:
             health.add_metric([state.value], float(hub.engine.health is state))
         yield health
-        yield from _late(hub.tally)
+        yield from _delivery(hub.tally)
         resumed = CounterMetricFamily(
             "gateway_resumed",
             "Sockets that resumed. ok: whether the log still had all that they missed.",
@@ -218,27 +227,29 @@ class _HubCollector:
         yield rejected
 
 
-def _late(tally: DeliveryCounters) -> Iterator[Metric]:
-    """What readers that are late were spared."""
+def _delivery(counters: DeliveryCounters) -> Iterator[Metric]:
+    """Yield the counters of what slow readers were not sent."""
     saved = CounterMetricFamily(
         "gateway_outbox_saved",
         "Deltas that a late reader was spared. how: merged, draft (left out) or dropped.",
         labels=["how"],
     )
     for how, count in (
-        ("merged", tally.merged), ("draft", tally.drafts), ("dropped", tally.deltas),
+        ("merged", counters.merged), ("draft", counters.drafts), ("dropped", counters.deltas),
     ):  # fmt: skip
         saved.add_metric([how], count)
     yield saved
     yield CounterMetricFamily(
-        "gateway_lag", "Times that a reader was told that it lags.", tally.lags
+        "gateway_lag", "Times that a reader was told that it lags.", counters.lags
     )
     yield CounterMetricFamily(
-        "gateway_too_slow", "Sockets closed with 4008 because they read too slowly.", tally.slow
+        "gateway_too_slow", "Sockets closed with 4008 because they read too slowly.", counters.slow
     )
 
 
 class _AuthenticatorCollector:
+    """Metrics of authentication."""
+
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
@@ -264,10 +275,12 @@ class _AuthenticatorCollector:
 
 
 TENANTS = 50
-"""Tenants with gauges of their own: those with most sockets. The others are told together."""
+"""Most tenants with series of their own: those with most sockets. The others share one series, so
+that the number of series is bounded."""
 
 
 def _tenants(hub: Hub) -> Iterator[Metric]:
+    """Yield the gauges of each tenant."""
     accounts = sorted(
         hub.ledger.accounts.copy().items(), key=lambda entry: len(entry[1].members), reverse=True
     )
@@ -288,6 +301,8 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
 
 
 class _StoreCollector:
+    """Metrics of a store."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -305,6 +320,8 @@ class _StoreCollector:
 
 
 class _GarbageCollector:
+    """Metrics of garbage collections."""
+
     def __init__(self, garbage: GarbageCollector) -> None:
         self._garbage = garbage
 
@@ -326,11 +343,11 @@ class _GarbageCollector:
 def _engine(engine: Engine) -> Iterator[Metric]:
     """Yield the gauges that only some engines have, e.g. KV-cache use."""
     for name, value in engine.stats().items():
-        text = ENGINE.get(name, "As the engine counts it.")
+        text = ENGINE_HELP.get(name, "As the engine counts it.")
         yield GaugeMetricFamily(f"gateway_engine_{name}", text, value=value)
 
 
-ENGINE = {
+ENGINE_HELP = {
     "restarts": "Times that the engine was built anew.",
     "hangs": "Times that the engine was built anew because it hung.",
     "taken_over": "Jobs that the fallback engine took over.",
@@ -347,15 +364,15 @@ ENGINE = {
     "prefill_seconds": "vLLM: time of finished requests until their first token, in all.",
     "decode_seconds": "vLLM: time of finished requests from their first token to the last, in all.",
 }
-"""Meaning of an engine's own gauges, by their names in `Engine.stats`."""
+"""Help texts of an engine's own gauges, by their names in `Engine.stats`."""
 
 
-class _Lean:
-    """A registry without the ``_created`` series of its counters and histograms.
+class _WithoutCreated:
+    """A view of a registry without the ``_created`` series of counters and histograms.
 
-    They hold the time at which a metric was made, once for each label. Prometheus has no use for
-    them in this format. prometheus-client could switch them off for the whole process only, which
-    may be another application's.
+    Such a series holds the time at which a metric was created, for each label. Prometheus ignores
+    them in the text format. prometheus-client can only switch them off for the whole process, which
+    may belong to another application.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -364,5 +381,5 @@ class _Lean:
     def collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
             created = f"{metric.name}_created"
-            metric.samples = [one for one in metric.samples if one.name != created]
+            metric.samples = [sample for sample in metric.samples if sample.name != created]
             yield metric

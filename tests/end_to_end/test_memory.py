@@ -16,16 +16,10 @@ from tests.support.live import running, until
 from tests.support.talk import talk
 
 KINDS = {
-    "Session",
-    "Outbox",
-    "Connection",
-    "Upgrade",
-    "ServerProtocol",
-    "Room",
-    "Captioner",
-    "EventLog",
+    *("Session", "Outbox", "Connection", "GatewaySocket"),
+    *("ServerProtocol", "Room", "Captioner", "EventLog"),
 }
-BEFORE = {"Inbound", "HttpRequestParser"}
+BEFORE = {"HttpProtocol", "HttpRequestParser"}
 """What there is of it until it has become a WebSocket."""
 
 

@@ -1,7 +1,7 @@
-"""HTTP beside the WebSocket: one-shot translation, languages, health, metrics.
+"""HTTP routes besides the WebSocket: one-shot translation, languages, health, metrics.
 
-Owns: requests, status codes and JSON bodies. Must not know: how a translation is made; one is asked
-for exactly as a socket asks, in a private room.
+Owns: requests, status codes and JSON bodies. Must not know: how a text is translated. A request
+translates as a socket does, in a private room.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ log = logging.getLogger("gateway.http")
 
 Body = TypeVar("Body")
 
-NAMED = 128
-"""Characters of a path that is not served that are repeated in the answer."""
+SHOWN_PATH = 128
+"""Most characters of an unknown path that the answer repeats."""
 
 BODY_S = 10.0
-"""Seconds for the whole body of a request: a few kilobytes."""
+"""Seconds for the whole body of a request, which has a few kilobytes."""
 
 STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.UNAUTHENTICATED: 401,
@@ -58,11 +58,11 @@ STATUS: Mapping[ErrorCode, int] = {
     ErrorCode.ENGINE_UNAVAILABLE: 503,
     ErrorCode.TIMEOUT: 504,
 }
-"""HTTP status of an error code; 400 for those not named."""
+"""HTTP status by error code; 400 for any other code."""
 
 
 class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """Body of ``POST /v1/translate``."""
+    """The body of ``POST /v1/translate``."""
 
     text: str
     target_lang: str
@@ -75,23 +75,25 @@ class TranslateRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=False)
 EXAMPLE: dict[type[Any], str] = {
     TranslateRequest: '{"text":"good morning","source_lang":"en","target_lang":"de"}'
 }
-"""A body of each shape, for those who sent something else."""
+"""Example of each body, for the hint of a request with another body."""
 
 
 async def translate(request: Request) -> Response:
-    """One text into one language, as JSON or, with ``stream``, as server-sent events."""
+    """Translate one text into one language. Answer in JSON or, with ``stream``, in events."""
     hub = _hub(request)
-    grant = await allowed(request, Role.SPEAK, PRIVATE)
+    granted = await allowed(request, Role.SPEAK, PRIVATE)
     body = await read(request, TranslateRequest)
     shot = oneshot.OneShot(
         hub,
-        body.text,
-        source=body.source_lang,
-        target=body.target_lang,
-        context=body.context,
-        glossary=body.glossary,
-        live=body.stream,
-        grant=grant,
+        oneshot.OneShotRequest(
+            body.text,
+            source=body.source_lang,
+            target=body.target_lang,
+            context=body.context,
+            glossary=body.glossary,
+            live=body.stream,
+        ),
+        granted,
     )
     if body.stream:
         return EventStreamResponse(shot)
@@ -108,35 +110,44 @@ async def translate(request: Request) -> Response:
 
 
 async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[list[Final]]:
-    """The finished pieces of each; a caller who hangs up ends the work. Raises `GatewayError`."""
+    """Return the final pieces of each translation. Raises `GatewayError`.
+
+    The translations are cancelled if the client disconnects or one of them fails.
+    """
     work = [asyncio.ensure_future(shot.finals()) for shot in shots]
-    gone = asyncio.ensure_future(_gone(request))
+    disconnected = asyncio.ensure_future(until_disconnected(request.receive))
     try:
-        left: set[asyncio.Future[Any]] = set(work)
-        while left:
-            done, _ = await asyncio.wait({*left, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if gone in done:
+        pending: set[asyncio.Future[Any]] = set(work)
+        while pending:
+            done, _ = await asyncio.wait(
+                {*pending, disconnected}, return_when=asyncio.FIRST_COMPLETED
+            )
+            if disconnected in done:
                 raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
             for task in done:
-                task.result()
-            left -= done
+                task.result()  # raises the first failure
+            pending -= done
         return [task.result() for task in work]
     finally:
-        for task in (*work, gone):
+        for task in (*work, disconnected):
             task.cancel()
-        await asyncio.gather(*work, gone, return_exceptions=True)
+        await asyncio.gather(*work, disconnected, return_exceptions=True)
 
 
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def until_disconnected(receive: Receive) -> None:
+    """Wait until the client of a request has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 
 class EventStreamResponse(StreamingResponse):
-    """Server-sent events. The text's session ends with the answer, even one that never began."""
+    """A translation as server-sent events.
+
+    The session of the translation ends with the answer, even if the answer is never begun.
+    """
 
     def __init__(self, shot: oneshot.OneShot) -> None:
-        self._events = _events(shot)
+        self._events = _encoded(shot)
         self._shot = shot
         super().__init__(
             self._events, media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -150,7 +161,7 @@ class EventStreamResponse(StreamingResponse):
             self._shot.close()
 
 
-async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
+async def _encoded(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
     finals = []
     try:
         async with aclosing(shot.events()) as events:
@@ -160,7 +171,7 @@ async def _events(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
                 yield _sse(str(event.__struct_config__.tag), event)
         yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
     except GatewayError as fault:
-        yield _sse("error", _fault(fault))
+        yield _sse("error", _body(fault))
 
 
 def _sse(name: str, data: Any) -> bytes:
@@ -168,11 +179,11 @@ def _sse(name: str, data: Any) -> bytes:
 
 
 async def list_languages(request: Request) -> Response:
-    """What can be translated into what, with names for menus."""
-    return await menu(request, _menu)
+    """Answer with the languages, their targets and their names."""
+    return await language_list(request, _rows)
 
 
-def _menu(profile: Profile) -> object:
+def _rows(profile: Profile) -> object:
     rows = [
         {
             "tag": tag,
@@ -185,31 +196,36 @@ def _menu(profile: Profile) -> object:
     return {"model": profile.name, "languages": rows}
 
 
-async def menu(request: Request, make: Callable[[Profile], object]) -> Response:
-    """What ``make`` tells of the engine's languages. It is made once, and not for each stranger."""
+async def language_list(request: Request, make: Callable[[Profile], object]) -> Response:
+    """Answer with a list of the engine's languages.
+
+    The list is made once for each profile: making one takes long, and no key is required.
+
+    :param make: returns the list, as an object that can be encoded in JSON
+    """
     profile = _hub(request).engine.profile
-    kept: dict[object, tuple[Profile, bytes]] = request.app.state.language_lists
-    known, body = kept.get(make, (None, b""))
-    if known is not profile:
+    cache: dict[object, tuple[Profile, bytes]] = request.app.state.language_lists
+    cached_for, body = cache.get(make, (None, b""))
+    if cached_for is not profile:
         body = await asyncio.to_thread(lambda: msgspec.json.encode(make(profile)))
-        kept[make] = (profile, body)
+        cache[make] = (profile, body)
     return Response(body, media_type="application/json")
 
 
 def directions(profile: Profile) -> dict[str, list[str]]:
-    """Targets by source. Takes 50 ms for NLLB's languages: call it off the event loop."""
+    """Return the targets of each source. Takes 50 ms for NLLB: call it off the event loop."""
     return {
         tag: [t for t in profile.targets if profile.supports(tag, t)] for tag in profile.sources
     }
 
 
 async def healthz(request: Request) -> Response:
-    """The process lives."""
+    """Answer 200: the process is alive."""
     return reply({"status": "ok", "version": __version__})
 
 
 async def readyz(request: Request) -> Response:
-    """A new utterance would be translated: 200, else 503 and the reason."""
+    """Answer 200 if a new utterance would be translated, else 503 with the reason."""
     hub = _hub(request)
     body = {
         "status": hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value,
@@ -221,7 +237,10 @@ async def readyz(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """Prometheus text format. It tells of all tenants, so that it is for who runs the gateway."""
+    """Answer with the metrics in Prometheus' text format.
+
+    Only moderators may read them, since they name all tenants.
+    """
     await allowed(request, Role.MODERATE)
     expose: Callable[[], Awaitable[bytes]] = request.app.state.expose
     text = await expose()
@@ -229,26 +248,26 @@ async def metrics(request: Request) -> Response:
 
 
 async def on_fault(request: Request, exc: Exception) -> Response:
-    """A `GatewayError` as JSON with its status."""
+    """Answer with a `GatewayError` as JSON with its status."""
     assert isinstance(exc, GatewayError)
     return refusal(exc)
 
 
 def refusal(fault: GatewayError) -> Response:
-    """The answer to what cannot be done."""
+    """Return the answer to a request that fails with ``fault``."""
     headers = {}
     if fault.code.retry:
         retry_ms = fault.retry_ms if isinstance(fault, ClientFault) else None
         headers["retry-after"] = str(math.ceil((retry_ms or 1000) / 1000))
     if fault.code is ErrorCode.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
-    return reply(_fault(fault), STATUS.get(fault.code, 400), headers)
+    return reply(_body(fault), STATUS.get(fault.code, 400), headers)
 
 
 async def on_http(request: Request, exc: Exception) -> Response:
-    """Answer what Starlette refuses by itself (404, 405) in the shape of all errors."""
+    """Answer what Starlette refuses by itself (404, 405) with the body of all errors."""
     assert isinstance(exc, HTTPException)
-    path = request.url.path[:NAMED]
+    path = request.url.path[:SHOWN_PATH]
     code, hint = ErrorCode.NOT_FOUND, near(path, _paths(request)).strip() or None
     if exc.status_code == 405:
         methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
@@ -273,42 +292,41 @@ async def upgrade_required(request: Request) -> Response:
 
 
 async def no_socket(socket: WebSocket) -> None:
-    """Refuse a handshake for a path that is no socket with 404 and the right path.
-
-    A server without the ASGI extension for such answers refuses it with its own 403.
-    """
+    """Refuse a WebSocket handshake for another path with 404 and the right path."""
+    # An ASGI extension, which not every server has.
     if "websocket.http.response" not in socket.scope.get("extensions", {}):
-        await socket.close()
+        await socket.close()  # the server answers 403
         return
     fault = ClientFault(
         ErrorCode.NOT_FOUND,
-        f"There is no WebSocket at {socket.url.path[:NAMED]}: it is at {SOCKET_PATH}.",
+        f"There is no WebSocket at {socket.url.path[:SHOWN_PATH]}: it is at {SOCKET_PATH}.",
         f"Try: {_wscat(socket)}",
     )
     await socket.send_denial_response(refusal(fault))
 
 
 def _wscat(connection: HTTPConnection) -> str:
-    """A command line that opens the socket."""
+    """Return a command line that opens the socket."""
     url = connection.url
     scheme = "wss" if url.scheme in ("https", "wss") else "ws"
     return f"wscat -c '{scheme}://{url.netloc}{SOCKET_PATH}?to=de'"
 
 
 async def on_bug(request: Request, exc: Exception) -> Response:
-    """A fault of the gateway; Starlette logs its traceback."""
+    """Answer an unexpected exception with 500. Starlette logs its traceback."""
     return reply({"error": "A fault of the gateway; it was logged.", "code": "internal"}, 500)
 
 
 async def allowed(
     request: Request, role: Role, room: str | None = None, token: str | None = None
 ) -> Permissions:
-    """What the caller may do, which is at least to be ``role`` (in ``room``).
+    """Return the permissions of the caller. Raises `ClientFault` unless they include ``role``.
 
-    A ticket is not enough: it could be used to ask for the next one, for ever. Raises
-    `ClientFault`: ``unauthenticated``, ``forbidden``, ``busy``.
+    Codes: ``unauthenticated``, ``forbidden``, ``busy``. A ticket is not accepted: its holder could
+    ask for the next ticket with it, for ever.
 
-    :param token: a key that stood in the body
+    :param room: room in which the role is needed; None: in any
+    :param token: key in the body of the request
     """
     authenticator: Authenticator = request.app.state.authenticator
     granted = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
@@ -319,16 +337,18 @@ async def allowed(
 
 
 async def read(request: Request, shape: type[Body]) -> Body:
-    """The body as ``shape``, from JSON or a form.
+    """Return the body of a request, decoded from JSON or a form.
 
-    Raises `ClientFault` (``bad_frame``, ``too_long``, ``timeout``).
+    Raises `ClientFault`: ``bad_frame``, ``too_long``, ``timeout``.
+
+    :param shape: the type of the body
     """
     limit = _hub(request).limits.frame
     data = bytearray()
     try:
-        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as parts:
-            async for part in parts:
-                data += part
+        async with asyncio.timeout(BODY_S), aclosing(request.stream()) as chunks:
+            async for chunk in chunks:
+                data += chunk
                 if len(data) > limit:
                     raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
     except TimeoutError:
@@ -337,10 +357,11 @@ async def read(request: Request, shape: type[Body]) -> Body:
         ) from None
     except ClientDisconnect:
         raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.") from None
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
     try:
-        # curl -d says "form" whatever it sends: what begins with a brace is JSON.
-        if kind == "application/x-www-form-urlencoded" and not data.lstrip().startswith(b"{"):
+        # curl -d declares a form whatever it sends. A body that begins with a brace is JSON.
+        is_form = media_type == "application/x-www-form-urlencoded"
+        if is_form and not data.lstrip().startswith(b"{"):
             return msgspec.convert(dict(parse_qsl(data.decode(), keep_blank_values=True)), shape)
         return msgspec.json.decode(bytes(data), type=shape)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError) as exc:
@@ -352,11 +373,11 @@ async def read(request: Request, shape: type[Body]) -> Body:
 
 
 def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer."""
+    """Return an answer in JSON."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 
-def _fault(fault: GatewayError) -> dict[str, str | None]:
+def _body(fault: GatewayError) -> dict[str, str | None]:
     return {"error": str(fault), "code": fault.code.value, "hint": fault.hint}
 
 

@@ -1,7 +1,7 @@
-"""LibreTranslate's shapes, so that its clients work unchanged.
+"""HTTP routes of LibreTranslate's API, so that its clients work unchanged.
 
-Owns: ``POST /translate``, ``GET /languages``, ``POST /detect`` as LibreTranslate's API has them
-(docs.libretranslate.com). Must not know: how a translation is made.
+Owns: ``POST /translate``, ``GET /languages`` and ``POST /detect`` as docs.libretranslate.com
+describes them. Must not know: how a text is translated.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from gateway.auth.permissions import Role
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import PRIVATE
-from gateway.server.routes.api import allowed, answer, directions, menu, read, reply
-from gateway.server.routes.oneshot import OneShot
+from gateway.server.routes.api import allowed, answer, directions, language_list, read, reply
+from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
 
 BATCH = 50
-"""Texts in one request."""
+"""Most texts in one request."""
 
 
 class TranslateQuery(msgspec.Struct, frozen=True):
-    """Body of ``/translate``. ``alternatives`` is read and has no effect."""
+    """The body of ``/translate``. Other fields, such as ``alternatives``, are ignored."""
 
     q: str | Annotated[tuple[str, ...], Meta(max_length=BATCH)]
     target: str
@@ -38,27 +38,28 @@ class TranslateQuery(msgspec.Struct, frozen=True):
 
 
 class DetectRequest(msgspec.Struct, frozen=True):
-    """Body of ``/detect``."""
+    """The body of ``/detect``."""
 
     q: str
     api_key: str | None = None
 
 
 async def translate(request: Request) -> Response:
-    """Translate one text or a list of them.
+    """Translate one text or a list of texts.
 
-    Where ``source`` is ``auto`` each is detected by itself; those that are too short for that have
-    the language of the whole list.
+    With ``source`` ``auto`` the language of each text is detected by itself. A text that is too
+    short for that is taken to be in the language of the whole list.
     """
     hub: Hub = request.app.state.hub
     query = await read(request, TranslateQuery)
-    grant = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
+    granted = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
         raise ClientFault(
             ErrorCode.BAD_FRAME,
             f"The format {query.format[:32]!r} is not served.",
             'Send "format": "text".',
         )
+    single = isinstance(query.q, str)
     batch = [query.q] if isinstance(query.q, str) else list(query.q)
     whole = "\n".join(batch)
     shots: dict[int, OneShot] = {}
@@ -67,34 +68,30 @@ async def translate(request: Request) -> Response:
             if text.strip():
                 shots[i] = OneShot(
                     hub,
-                    text,
-                    source=query.source,
-                    target=query.target,
-                    beside=whole,
-                    grant=grant,
+                    OneShotRequest(text, query.source, query.target, sample=whole),
+                    granted,
                 )
         answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
     finally:
-        for shot in shots.values():  # those before the one that cannot be said have begun
+        for shot in shots.values():  # if one text is refused, those before it have sessions
             shot.close()
     texts = [shots[i].join(answers[i]) if i in shots else text for i, text in enumerate(batch)]
-    found = [
+    detected = [
         {"confidence": shots[i].confidence, "language": shots[i].source} if i in shots else None
         for i in range(len(batch))
     ]
-    single = isinstance(query.q, str)
     body: dict[str, object] = {"translatedText": texts[0] if single else texts}
     if query.source == "auto":
-        body["detectedLanguage"] = found[0] if single else found
+        body["detectedLanguage"] = detected[0] if single else detected
     return reply(body)
 
 
 async def list_languages(request: Request) -> Response:
-    """``[{code, name, targets}]``."""
-    return await menu(request, _menu)
+    """Answer with ``[{code, name, targets}]``."""
+    return await language_list(request, _rows)
 
 
-def _menu(profile: Profile) -> object:
+def _rows(profile: Profile) -> object:
     return [
         {"code": tag, "name": languages.name(tag), "targets": targets}
         for tag, targets in directions(profile).items()
@@ -102,12 +99,14 @@ def _menu(profile: Profile) -> object:
 
 
 async def detect(request: Request) -> Response:
-    """``[{confidence, language}]``, likeliest first; confidence in percent."""
+    """Answer with ``[{confidence, language}]``, likeliest first; confidence in percent."""
     hub: Hub = request.app.state.hub
-    sample = await read(request, DetectRequest)
-    await allowed(request, Role.VIEW, token=sample.api_key or None)
-    ranks = [] if hub.detect is None else hub.detect.rank(sample.q)
-    return reply([{"confidence": round(100 * p, 1), "language": tag} for tag, p in ranks[:3]])
+    body = await read(request, DetectRequest)
+    await allowed(request, Role.VIEW, token=body.api_key or None)
+    ranks = [] if hub.detect is None else hub.detect.rank(body.q)
+    return reply(
+        [{"confidence": round(100 * share, 1), "language": tag} for tag, share in ranks[:3]]
+    )
 
 
 ROUTES = (

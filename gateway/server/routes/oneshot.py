@@ -1,7 +1,7 @@
-"""One text through the gateway, as if a socket had said it.
+"""The translation of one text in a private session.
 
-Owns: the private session of an HTTP request, and the pieces of a longer text. Must not know: HTTP.
-Nothing here translates: what holds for sockets (limits, guards, fairness, metrics) holds here.
+Owns: the session of an HTTP request, and the pieces of a longer text. Must not know: HTTP. The text
+takes the same way as one from a socket: the same limits, guards, fairness and metrics apply.
 """
 
 from __future__ import annotations
@@ -32,91 +32,106 @@ from gateway.server.runtime.hub import Hub
 from gateway.text import languages, sentences
 
 ANSWER_S = 30.0
-"""Seconds for the whole text."""
+"""Seconds for the translation of the whole text."""
+
 BUSY_S = 0.05
-"""Seconds until the next piece is tried again while the gateway is busy."""
+"""Seconds until a piece is tried again while the gateway is busy."""
+
 TEXT = 10_000
-"""Characters of one request; a meeting says as much in ten minutes."""
+"""Most characters of one request: ten minutes of speech."""
 
 _decode = msgspec.json.Decoder(ServerMessage).decode
 
 
-class OneShot:
-    """The translation of one text. Close it, whatever comes.
+class OneShotRequest(msgspec.Struct, frozen=True):
+    """A text to translate.
 
-    Raises `ClientFault` at once for languages that do not exist, text that cannot be said, and text
-    of no certain language where ``source`` is `AUTO`. ``beside`` is text in the same language,
-    probably: it decides where ``text`` itself is too short for that.
+    ``source``   BCP 47 tag, or `AUTO`: the language is detected
+    ``target``   BCP 47 tag
+    ``sample``   text that is probably in the same language, for the detection of a short text
+    ``context``  what the meeting is about, for the model
+    ``glossary`` translations of terms
+    ``live``     whether growing captions are reported, and not only final ones
+    """
+
+    text: str
+    source: str
+    target: str
+    sample: str = ""
+    context: str | None = None
+    glossary: dict[str, str] | None = None
+    live: bool = False
+
+
+class OneShot:
+    """The translation of one text. `close` it in any case.
+
+    Raises `ClientFault` at once: ``lang_unsupported`` for an unknown language or an undetected one,
+    ``too_long``, ``empty_text``, and the codes of `Hub.open`.
+
+    :param granted: what the client may do
     """
 
     def __init__(
-        self,
-        hub: Hub,
-        text: str,
-        *,
-        source: str,
-        target: str,
-        beside: str = "",
-        context: str | None = None,
-        glossary: dict[str, str] | None = None,
-        live: bool = False,
-        grant: Permissions = EVERYTHING,
+        self, hub: Hub, request: OneShotRequest, granted: Permissions = EVERYTHING
     ) -> None:
+        text, source = request.text, request.source
         if len(text) > TEXT:
             raise ClientFault(
                 ErrorCode.TOO_LONG, f"The text has {len(text)} characters; {TEXT} are allowed."
             )
         if not text.strip():
             raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Send a word at least.")
-        self.target = languages.normalise(target)
+        self.target = languages.normalise(request.target)
         self._hub = hub
         self.confidence = 0.0
-        """Percent, that the text is in `source`; 0 where that was not looked for."""
+        """Confidence in percent that the text is in `source`; 0 if it was not detected."""
         if source == AUTO and hub.detect is not None:
-            # The whole text tells more than its pieces.
-            told = hub.detect(text) or hub.detect(beside)
-            if told is None:
+            # Detect the whole text here: its pieces are shorter, and so less certain.
+            detected = hub.detect(text) or hub.detect(request.sample)
+            if detected is None:
                 raise ClientFault(
                     ErrorCode.LANG_UNSUPPORTED,
                     "The language of this text could not be detected.",
                     'Name it, such as "en", instead of "auto"; short texts, names and numbers alone'
                     " often leave it open.",
                 )
-            source = told
+            source = detected
             self.confidence = round(100 * dict(hub.detect.rank(text)).get(source, 0.0), 1)
-        self._heard: deque[ServerMessage] = deque()
-        self._work = asyncio.Event()
-        seat = ConnectRequest(
-            once=True,
-            source=source,
-            targets=(target,),
-            view="live" if live else "final",
-            grant=grant,
+        self._events: deque[ServerMessage] = deque()
+        self._has_events = asyncio.Event()
+        self._session = hub.open(
+            ConnectRequest(
+                once=True,
+                source=source,
+                targets=(request.target,),
+                view="live" if request.live else "final",
+                grant=granted,
+            )
         )
-        self._session = hub.open(seat)
-        self._session.outbox.wake = self._work.set
+        self._session.outbox.wake = self._has_events.set
         self._pieces = sentences.split(text, hub.limits.text, self.source)
         try:
-            self._listen()
+            self._read_outbox()
             if not languages.same(self.source, self.target):
                 hub.engine.profile.resolve(self.source, self.target)
-            if context is not None or glossary is not None:
-                self._send(Set(context=context, glossary=glossary))
+            if request.context is not None or request.glossary is not None:
+                self._send(Set(context=request.context, glossary=request.glossary))
         except ClientFault:
             self.close()
             raise
 
     @property
     def source(self) -> str:
-        """The language it is translated from, as given or as detected."""
+        """Language of the text, as given or as detected."""
         return self._session.lang
 
     def close(self) -> None:
-        """End the session; what still runs is aborted. Idempotent."""
+        """End the session and abort what is not translated yet. Idempotent."""
         self._hub.close(self._session)
 
     async def finals(self) -> list[Final]:
-        """The finished pieces in order. Raises `EngineFault` for the first that failed."""
+        """Return the final pieces in order. Raises `EngineFault` if a piece failed."""
         try:
             done: dict[str, Final] = {}
             async for event in self.events():
@@ -127,28 +142,28 @@ class OneShot:
             self.close()
 
     async def events(self) -> AsyncGenerator[Delta | Final]:
-        """What happens, as it happens: ids count the pieces from 1.
+        """Yield the events of the pieces as they happen. Ids number the pieces from 1.
 
-        Raises `EngineFault` where a piece failed, or ``timeout`` after `ANSWER_S`.
+        Raises `EngineFault` if a piece failed, and with ``timeout`` after `ANSWER_S`.
         """
         waiting = deque((str(i), piece) for i, (piece, _) in enumerate(self._pieces, 1))
-        left = len(waiting)
+        unfinished = len(waiting)
         limit = self._hub.limits.inflight
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ANSWER_S
-        while left:
-            again = deadline
+        while unfinished:
+            retry_at = deadline
             while waiting and len(self._session.inflight) < limit:
                 id, piece = waiting[0]
                 try:
                     self._send(Say(text=piece, id=id))
                 except ClientFault as fault:
                     if not fault.code.retry or id == "1":
-                        raise  # not a single piece was taken: the caller may try later
-                    again = loop.time() + BUSY_S
+                        raise  # no piece was accepted: the client may try again later
+                    retry_at = loop.time() + BUSY_S
                     break
                 waiting.popleft()
-            if not self._heard:
+            if not self._events:
                 if self._session.outbox.closing is not None:
                     raise EngineFault("The gateway stopped before the text was translated.")
                 if loop.time() >= deadline:
@@ -156,15 +171,15 @@ class OneShot:
                         f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
                     )
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(min(again, deadline)):
-                        await self._work.wait()
-                self._listen()
-            while self._heard:
-                match self._heard.popleft():
+                    async with asyncio.timeout_at(min(retry_at, deadline)):
+                        await self._has_events.wait()
+                self._read_outbox()
+            while self._events:
+                match self._events.popleft():
                     case Delta() as delta:
                         yield delta
                     case Final() as final:
-                        left -= 1
+                        unfinished -= 1
                         yield final
                     case Failed(code=code):
                         raise EngineFault("The text could not be translated.", ErrorCode(code))
@@ -172,7 +187,7 @@ class OneShot:
                         raise EngineFault("The gateway stopped before the text was translated.")
 
     def join(self, finals: list[Final]) -> str:
-        """The whole translation."""
+        """Return the whole translation, with the spaces that stood between the pieces."""
         gaps = [gap for _, gap in self._pieces]
         spaced = languages.script(self.target) not in sentences.UNSPACED
         texts = [final.text for final in finals]
@@ -180,17 +195,17 @@ class OneShot:
 
     def _send(self, message: ClientMessage) -> None:
         self._hub.receive(self._session, msgspec.json.encode(message).decode())
-        self._listen()
+        self._read_outbox()
 
-    def _listen(self) -> None:
-        """Take what the outbox holds. Raises `ClientFault` for an ``error`` among it."""
+    def _read_outbox(self) -> None:
+        """Read all frames of the outbox. Raises `ClientFault` if one of them is an ``error``."""
         refused = None
-        self._work.clear()  # or a wait for more would not wait, and nobody else came to run
+        self._has_events.clear()  # before reading: `events` waits for it when nothing is left
         for frame in self._session.outbox.take():
             event = _decode(frame)
             if isinstance(event, Error):
                 refused = ClientFault(ErrorCode(event.code), event.msg, event.hint, event.retry_ms)
             else:
-                self._heard.append(event)
+                self._events.append(event)
         if refused is not None:
             raise refused

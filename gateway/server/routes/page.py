@@ -1,9 +1,9 @@
 """The demo page, served from a checkout or from an installed wheel.
 
-Owns: which of its files are served, and how many bytes that takes. Must not know: what is in them.
+Owns: which files are served, their caching and compression. Must not know: what is in them.
 
-A file is served as it is now, so that a change is seen on reload: it is read again when it has
-changed, and a browser that has it is told so (304). It travels compressed: nothing in it is secret.
+A file is read again when it has changed, so that a reload shows the change. A browser that has the
+current file gets 304. Compression leaks nothing here, because no file holds a secret.
 """
 
 from __future__ import annotations
@@ -23,52 +23,57 @@ from starlette.routing import Route
 from gateway.protocol.handshake import SOCKET_PATH
 
 SUFFIXES = frozenset((".html", ".css", ".js", ".svg", ".txt"))
-"""Files that are served; all are text."""
+"""Suffixes of the files that are served; all are text."""
 
 PACKAGE = Path(__file__).resolve().parents[2]
 FOLDERS = (PACKAGE.parent / "web_demo", PACKAGE / "web_demo")
-"""Where the page is: beside the package in a checkout, else inside it."""
+"""Folders that may hold the page: beside the package in a checkout, else inside it."""
 
 
 class FileBody(NamedTuple):
-    """A file as it is sent."""
+    """The content of a file, ready to send.
+
+    ``stamp``      time of change in ns and size in bytes, when it was read
+    ``etag``       of the content, in quotes
+    """
 
     stamp: tuple[int, int]
     plain: bytes
-    packed: bytes
-    tag: str
+    compressed: bytes
+    etag: str
 
 
 class StaticFile:
-    """One file of the page."""
+    """A file of the page, as a route's endpoint."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._kind, _ = mimetypes.guess_type(path)  # now: it reads the system's tables once
+        # Guessed at the start: the first guess reads the tables of the system.
+        self._media_type, _ = mimetypes.guess_type(path)
         self._body: FileBody | None = None
 
     async def __call__(self, request: Request) -> Response:
         body = self._body = await asyncio.to_thread(self._read, self._body)
-        headers = {"cache-control": "no-cache", "etag": body.tag, "vary": "accept-encoding"}
-        if body.tag in request.headers.get("if-none-match", ""):
+        headers = {"cache-control": "no-cache", "etag": body.etag, "vary": "accept-encoding"}
+        if body.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["content-encoding"] = "gzip"
-            return Response(body.packed, headers=headers, media_type=self._kind)
-        return Response(body.plain, headers=headers, media_type=self._kind)
+            return Response(body.compressed, headers=headers, media_type=self._media_type)
+        return Response(body.plain, headers=headers, media_type=self._media_type)
 
-    def _read(self, known: FileBody | None) -> FileBody:
-        found = self._path.stat()
-        stamp = (found.st_mtime_ns, found.st_size)
-        if known is not None and known.stamp == stamp:
-            return known
+    def _read(self, cached: FileBody | None) -> FileBody:
+        stat = self._path.stat()
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        if cached is not None and cached.stamp == stamp:
+            return cached
         plain = self._path.read_bytes()
-        tag = f'"{hashlib.sha256(plain).hexdigest()[:16]}"'
-        return FileBody(stamp, plain, gzip.compress(plain, mtime=0), tag)
+        etag = f'"{hashlib.sha256(plain).hexdigest()[:16]}"'
+        return FileBody(stamp, plain, gzip.compress(plain, mtime=0), etag)
 
 
 async def index(request: Request) -> Response:
-    """Where the demo page was not installed."""
+    """Answer for the demo page if it is not installed."""
     return PlainTextResponse(
         "This is a translation gateway without its demo page.\n"
         f"Try: wscat -c 'ws://{request.url.netloc}{SOCKET_PATH}?from=en&to=de'\n"
@@ -76,9 +81,9 @@ async def index(request: Request) -> Response:
 
 
 def routes(folders: tuple[Path, ...] = FOLDERS) -> list[Route]:
-    """A route for each file of the page.
+    """Return a route for each file of the page.
 
-    Not a mount at "/": that would answer for every path and method that nothing else serves.
+    A mount at "/" would answer every path and method that no other route serves.
     """
     for folder in folders:
         if (folder / "index.html").is_file():

@@ -1,7 +1,7 @@
-"""How people come into a room: the QR code of the page on which one joins.
+"""The QR code of a room's join page.
 
-Owns: the picture, and the address in it. Must not know: rooms; a meeting is joined before it is
-opened, too.
+Owns: the picture, and the address in it. Must not know: rooms. A code is made before the meeting
+begins, so that the room need not exist.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from gateway.protocol.handshake import bearer_token, is_room_name
 from gateway.settings.catalogue import loopback
 
 TOKEN = 128
-"""Characters of a token in a code: an API key has 77, and a longer one no telephone reads well."""
+"""Most characters of a token in a code. An API key has 77; phones read larger codes badly."""
 
 QUIET = 2
-"""Light modules around the code. The standard wants four (ISO/IEC 18004); the page has the rest."""
+"""Light modules around the code. ISO/IEC 18004 requires four; the page's margin adds the rest."""
 
 HOST = 261
-"""Characters of a name with its port (RFC 1035, section 2.3.4). What one draws grows with them."""
-DRAWN = 256
-"""Pictures that are kept: some 8 KiB each, and some 8 ms to draw."""
+"""Most characters of a host name with its port (RFC 1035, section 2.3.4)."""
+
+CACHED = 256
+"""Most codes that are cached. Each has about 8 KiB and takes about 8 ms to draw."""
 
 
 async def qr(request: Request) -> Response:
-    """The address of a room's join page, as it was reached itself. Raises `ClientFault`.
+    """Answer with the QR code of a room's join page. Raises `ClientFault`.
 
-    Who asks from this machine under an address that is this machine's alone is given the one that
-    others reach, where that is known; it is in the header ``ReconnectingConnection``, too.
+    The code has the address under which the request came. If that address is a loopback address,
+    which no other machine reaches, the code has the gateway's public address instead, if it is
+    known; the header ``Link`` has it too.
 
-    A token that is shown becomes a part of it, for those who have none: where keys are configured,
-    a moderator asks with a key that was made for readers. It stands behind the ``#``, which no
-    server is sent.
+    A token in the header ``Authorization`` becomes a part of the code: a moderator requests it with
+    a key for readers, who have none. It stands behind the ``#``, which browsers do not send.
     """
     room = request.path_params["room"]
     if not is_room_name(room):
@@ -49,6 +50,7 @@ async def qr(request: Request) -> Response:
         raise ClientFault(
             ErrorCode.BAD_FRAME, f"No host has a name of more than {HOST} characters."
         )
+    # The address as the client sees it, unless only this machine could open it.
     address = f"{request.base_url}join.html?{urlencode({'room': room})}"
     headers = HEADERS
     if request.app.state.base_url is not None and loopback(request.url.hostname or ""):
@@ -56,24 +58,24 @@ async def qr(request: Request) -> Response:
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     token = bearer_token(request.headers.get("authorization", ""))
     if token is None:
-        drawn = await asyncio.to_thread(picture, address)
+        svg = await asyncio.to_thread(cached, address)
     elif len(token) > TOKEN:
         raise ClientFault(ErrorCode.TOO_LONG, f"A code takes {TOKEN} characters of a token.")
     else:
-        drawn = await asyncio.to_thread(draw, f"{address}#key={quote(token)}")
-    return Response(drawn, headers=headers, media_type="image/svg+xml")
+        svg = await asyncio.to_thread(draw, f"{address}#key={quote(token)}")
+    return Response(svg, headers=headers, media_type="image/svg+xml")
 
 
-@lru_cache(maxsize=DRAWN)
-def picture(address: str) -> bytes:
-    """`draw`, kept. An address with a token in it is not."""
+@lru_cache(maxsize=CACHED)
+def cached(address: str) -> bytes:
+    """Return a QR code from the cache, or draw it. For addresses without a token only."""
     return draw(address)
 
 
 def draw(address: str) -> bytes:
-    """A QR code as SVG, black on white in every theme: some cameras read no other.
+    """Return a QR code as SVG. It is black on white, because some cameras read no other colours.
 
-    Error correction M: a fingerprint or a glare may cover an eighth of it.
+    Error correction M restores a code of which an eighth is covered, by a glare for example.
     """
     svg = io.BytesIO()
     code = segno.make_qr(address, error="m")

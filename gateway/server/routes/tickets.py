@@ -1,8 +1,9 @@
-"""A ticket for a browser, over HTTP.
+"""The HTTP route that creates tickets for browsers.
 
-Owns: what a ticket may be asked for. Must not know: what it looks like, who takes it.
+Owns: what a ticket can be asked for. Must not know: how a ticket is encoded, where it is accepted.
 
-Whoever runs a page asks for it with a key of its own, and hands it to the page.
+The server of a web page requests a ticket with its own key and passes it to the page, which never
+sees the key.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from gateway.text import languages
 
 
 class TicketRequest(msgspec.Struct, frozen=True):
-    """Body of ``POST /v1/tickets``. ``to`` are languages, separated by commas; without it all."""
+    """The body of ``POST /v1/tickets``.
+
+    ``to``: languages that the ticket allows to read, separated by commas; without it, all.
+    """
 
     room: Annotated[str, Meta(pattern=ROOM_PATTERN)]
     role: Role = Role.VIEW
@@ -36,16 +40,19 @@ EXAMPLE[TicketRequest] = '{"room":"demo","role":"view","to":"de,fr"}'
 
 
 async def mint(request: Request) -> Response:
-    """``{"ticket", "expires_s"}``, worth no more than the key with which it is asked for."""
+    """Answer with ``{"ticket", "expires_s"}``.
+
+    The ticket has no more permissions than the key of the request.
+    """
     authenticator: Authenticator = request.app.state.authenticator
-    wanted = await read(request, TicketRequest)
-    grant = await allowed(request, wanted.role, wanted.room)
-    langs = grant.langs
-    if wanted.to is not None:
-        langs = tuple(languages.normalise(tag) for tag in wanted.to.split(","))
-        grant.read(langs)
-    worth = replace(grant, role=wanted.role, rooms=(wanted.room,), langs=langs)
-    body = {"ticket": authenticator.mint_ticket(worth), "expires_s": TICKET_S}
+    asked = await read(request, TicketRequest)
+    granted = await allowed(request, asked.role, asked.room)
+    langs = granted.langs
+    if asked.to is not None:
+        langs = tuple(languages.normalise(tag) for tag in asked.to.split(","))
+        granted.read(langs)
+    permissions = replace(granted, role=asked.role, rooms=(asked.room,), langs=langs)
+    body = {"ticket": authenticator.mint_ticket(permissions), "expires_s": TICKET_S}
     return reply(body, headers={"cache-control": "no-store"})
 
 

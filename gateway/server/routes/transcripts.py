@@ -1,7 +1,7 @@
-"""What was said in a room, over HTTP: while the meeting runs, and as long as its room is there.
+"""HTTP routes of rooms: their transcripts, and their deletion.
 
-Owns: what may be asked of a room without a socket, and the headers of the answer. Must not know:
-how a transcript is made.
+Owns: the requests, the headers of the answers, the bounds on transcripts in memory. Must not know:
+how a transcript is made. A transcript can be read while the meeting runs, and until its room ends.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from gateway.transcripts import formats
 from gateway.transcripts.formats import Format, Title
 from gateway.transcripts.transcript import Transcript
 
-TOGETHER = 2
-"""Languages in one VTT, SRT or TXT: a cue has two lines."""
+LANGUAGES_SHOWN = 2
+"""Most languages in one VTT, SRT or TXT file: a cue has two lines."""
 
 WAITING = 32
-"""Different transcripts waiting to be written; one more is refused (``busy``). One is written at a
-time: a full log takes about a second, in which everybody's captions come some milliseconds late."""
+"""Most different transcripts that wait to be written; more are refused (``busy``). One is written
+at a time. A full log takes about a second, in which all captions come some milliseconds late."""
 
-DESK_BYTES = 67_108_864
-"""Bytes of transcripts that are being sent, over all who asked; beyond it one more is refused
-(``busy``). A full log makes up to some 32 MiB."""
+SENDING_BYTES = 67_108_864
+"""Bytes of all transcripts that are being sent, from which further ones are refused (``busy``). A
+full log makes up to about 32 MiB."""
 
 SEND_S = 120.0
-"""Seconds that a transcript may take to be read; then the connection is closed."""
+"""Seconds for a client to read a transcript; then the connection is closed."""
 
-PIECE = 65_536
-"""Bytes of a transcript that are given to a connection at once."""
+CHUNK = 65_536
+"""Bytes of a transcript that are passed to a connection at once."""
 
-MEDIA: Mapping[Format, str] = {
+MEDIA_TYPES: Mapping[Format, str] = {
     Format.VTT: "text/vtt; charset=utf-8",
     Format.SRT: "application/x-subrip; charset=utf-8",
     Format.TXT: "text/plain; charset=utf-8",
@@ -53,7 +53,10 @@ MEDIA: Mapping[Format, str] = {
 
 
 class TranscriptRequest(NamedTuple):
-    """Which transcript is asked for."""
+    """The transcript that a request asks for.
+
+    ``original``: whether what was said stands beside the translation
+    """
 
     format: Format
     langs: tuple[str, ...]
@@ -61,33 +64,33 @@ class TranscriptRequest(NamedTuple):
 
     @property
     def choice(self) -> formats.Choice:
-        """The languages that are shown together."""
+        """Languages that are shown together; None is the original."""
         return (None, *self.langs) if self.original or not self.langs else self.langs
 
     def file(self, room: str) -> str:
-        """A name to save it under; players know the language by it."""
+        """Return a name for the file. Media players read the language from it."""
         langs = "+".join((*(("original",) if self.original else ()), *self.langs))
         return ".".join(filter(None, (room, langs, self.format.value)))
 
 
 class TranscriptWriter:
-    """Writes transcripts off the event loop, one at a time.
+    """A queue of transcripts that are written off the event loop, one at a time.
 
-    Who asks for what is being written already waits for that. What has been written is not kept.
+    Requests for the same transcript share one writing. Nothing is cached afterwards.
 
-    ``held``: bytes of those that are being sent.
+    ``sending_bytes``: bytes of all transcripts that are being sent
     """
 
     def __init__(self) -> None:
-        self.held = 0
-        self._out: dict[int, int] = {}
-        self._turn = asyncio.Lock()
+        self.sending_bytes = 0
+        self._senders: dict[int, int] = {}  # number of answers that send a body, by its id
+        self._writing = asyncio.Lock()
         self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
     async def write(self, key: Hashable, work: Callable[[], bytes]) -> bytes:
-        """The result of ``work``, done in a thread. Raises `ClientFault` (``busy``).
+        """Return the result of ``work``, which runs in a thread. Raises `ClientFault` (``busy``).
 
-        :param key: the same for the same result
+        :param key: identifies the transcript; calls with equal keys share one result
         """
         task = self._tasks.get(key)
         if task is None:
@@ -98,77 +101,80 @@ class TranscriptWriter:
                 )
             task = self._tasks[key] = asyncio.create_task(self._write(work))
             task.add_done_callback(lambda _: self._tasks.pop(key))
-        return await asyncio.shield(task)  # whoever hangs up does not take it from the others
+        # A client that disconnects must not cancel the writing for the others.
+        return await asyncio.shield(task)
 
     async def _write(self, work: Callable[[], bytes]) -> bytes:
-        async with self._turn:
+        async with self._writing:
             self._check()
             return await asyncio.to_thread(work)
 
     def _check(self) -> None:
-        if self.held >= DESK_BYTES:
+        if self.sending_bytes >= SENDING_BYTES:
             raise ClientFault(ErrorCode.BUSY, "Too many transcripts are being read.")
 
     @contextlib.contextmanager
     def sending(self, body: bytes) -> Iterator[None]:
-        """While it lasts, the transcript is in memory; once for several who asked together."""
-        count = self._out[id(body)] = self._out.get(id(body), 0) + 1
+        """Count the bytes of a transcript while it is sent, once for all answers that share it."""
+        count = self._senders[id(body)] = self._senders.get(id(body), 0) + 1
         if count == 1:
-            self.held += len(body)
+            self.sending_bytes += len(body)
         try:
             yield
         finally:
-            self._out[id(body)] -= 1
-            if not self._out[id(body)]:
-                del self._out[id(body)]
-                self.held -= len(body)
+            self._senders[id(body)] -= 1
+            if not self._senders[id(body)]:
+                del self._senders[id(body)]
+                self.sending_bytes -= len(body)
 
 
 class TranscriptResponse(Response):
-    """A transcript on its way. It is given out as it is read: all of it at once would lie in the
-    connection of whoever asks and does not read."""
+    """An answer with a transcript.
 
-    def __init__(self, scribe: TranscriptWriter, body: bytes, headers: dict[str, str]) -> None:
+    It is sent in chunks, as fast as the client reads: a client that does not read would otherwise
+    hold all of it in the buffers of its connection.
+    """
+
+    def __init__(self, writer: TranscriptWriter, body: bytes, headers: dict[str, str]) -> None:
         super().__init__(headers=headers | {"content-length": str(len(body))})
-        self._scribe = scribe
+        self._writer = writer
         self._body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = self._body
-        with self._scribe.sending(body), contextlib.suppress(TimeoutError):
+        with self._writer.sending(body), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEND_S):
                 await send(
                     {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
                 )
-                for at in range(0, len(body), PIECE):
-                    part = body[at : at + PIECE]
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                for at in range(0, len(body), CHUNK):
+                    chunk = body[at : at + CHUNK]
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
 
 
 async def transcript(request: Request) -> Response:
-    """The transcript of a room, in one of the formats, with the languages asked for."""
+    """Answer with the transcript of a room, in the format and languages of the request."""
     hub: Hub = request.app.state.hub
-    scribe: TranscriptWriter = request.app.state.transcript_writer
-    ask = read_ask(request, hub.limits.targets)
+    writer: TranscriptWriter = request.app.state.transcript_writer
+    asked = read_request(request, hub.limits.targets)
     room = request.path_params["room"]
-    grant = await allowed(request, Role.VIEW, room)
-    grant.read(ask.langs)
+    granted = await allowed(request, Role.VIEW, room)
+    granted.read(asked.langs)
     title, log = await entries(hub, room)
-    body = await scribe.write((title, ask), lambda: _write(ask, title, log))
+    body = await writer.write((title, asked), lambda: _write(asked, title, log))
     headers = {
         "cache-control": "no-store",
-        "content-disposition": f'inline; filename="{ask.file(room)}"',
-        "content-type": MEDIA[ask.format],
+        "content-disposition": f'inline; filename="{asked.file(room)}"',
+        "content-type": MEDIA_TYPES[asked.format],
     }
-    return TranscriptResponse(scribe, body, headers)
+    return TranscriptResponse(writer, body, headers)
 
 
 async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
-    """What is left of the log of a room that a client can name.
+    """Return the log of a room that a client can name, from memory or from the store.
 
-    Whoever reads what was said comes through here, wherever it is kept. Raises `ClientFault`
-    (``not_found``).
+    Raises `ClientFault` (``not_found``).
     """
     room = hub.rooms.get(name) if is_room_name(name) else None
     if room is None and hub.store is not None and is_room_name(name):
@@ -185,10 +191,12 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
     return Title(name, room.log.epoch, room.log.seq), room.log.entries()
 
 
-def read_ask(request: Request, limit: int) -> TranscriptRequest:
-    """What the path and the query ask for; ``limit`` is how many languages JSON may have.
+def read_request(request: Request, limit: int) -> TranscriptRequest:
+    """Return what the path and the query ask for.
 
     Raises `ClientFault`: ``bad_frame``, ``lang_unsupported``, ``too_many_targets``.
+
+    :param limit: most languages in JSON
     """
     name = request.path_params["format"]
     if name not in Format.__members__.values():
@@ -206,32 +214,33 @@ def read_ask(request: Request, limit: int) -> TranscriptRequest:
             "A bilingual transcript needs a language beside the original.",
             "Add lang=, such as ?lang=de&bilingual=1.",
         )
-    ask = TranscriptRequest(Format(name), langs, original)
-    shown, most = (langs, limit) if ask.format is Format.JSON else (ask.choice, TOGETHER)
+    asked = TranscriptRequest(Format(name), langs, original)
+    is_json = asked.format is Format.JSON
+    shown, most = (langs, limit) if is_json else (asked.choice, LANGUAGES_SHOWN)
     if len(shown) > most:
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS,
-            f"{len(shown)} languages were asked for; {ask.format.value} takes {most}.",
+            f"{len(shown)} languages were asked for; {asked.format.value} takes {most}.",
             "Ask for json, or for each by itself.",
         )
-    return ask
+    return asked
 
 
-def _write(ask: TranscriptRequest, title: Title, log: list[LogEntry]) -> bytes:
+def _write(asked: TranscriptRequest, title: Title, log: list[LogEntry]) -> bytes:
     whole = Transcript.of(log)
-    match ask.format:
+    match asked.format:
         case Format.VTT:
-            return formats.vtt(whole, ask.choice).encode()
+            return formats.vtt(whole, asked.choice).encode()
         case Format.SRT:
-            return formats.srt(whole, ask.choice).encode()
+            return formats.srt(whole, asked.choice).encode()
         case Format.TXT:
-            return formats.txt(whole, ask.choice).encode()
+            return formats.txt(whole, asked.choice).encode()
         case Format.JSON:
-            return formats.json(whole, title, ask.langs)
+            return formats.json(whole, title, asked.langs)
 
 
 async def forget(request: Request) -> Response:
-    """End a room and delete all that is known of it, in memory and in the store."""
+    """End a room and delete all its data, in memory and in the store."""
     hub: Hub = request.app.state.hub
     name = request.path_params["room"]
     await allowed(request, Role.MODERATE, name)

@@ -167,30 +167,30 @@ class Work:
 
 
 async def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> None:
-    scribe = TranscriptWriter()
+    writer = TranscriptWriter()
     work = Work()
-    tasks = [asyncio.create_task(scribe.write(n, work)) for n in range(WAITING)]
+    tasks = [asyncio.create_task(writer.write(n, work)) for n in range(WAITING)]
     await until(lambda: work.begun == 1)
     with pytest.raises(ClientFault) as fault:
-        await scribe.write("one more", work)
+        await writer.write("one more", work)
     assert fault.value.code is ErrorCode.BUSY
     assert work.begun == 1
     work.release()
     assert await asyncio.gather(*tasks) == [b"%d" % n for n in range(1, WAITING + 1)]
-    assert await scribe.write("again", lambda: b"again") == b"again"
+    assert await writer.write("again", lambda: b"again") == b"again"
 
 
 async def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> None:
-    scribe = TranscriptWriter()
+    writer = TranscriptWriter()
     work = Work()
-    tasks = [asyncio.create_task(scribe.write("same", work)) for _ in range(3 * WAITING)]
+    tasks = [asyncio.create_task(writer.write("same", work)) for _ in range(3 * WAITING)]
     await until(lambda: work.begun == 1)
     tasks[0].cancel()
     work.release()
     written = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(written[0], asyncio.CancelledError)
     assert written[1:] == [b"1"] * (3 * WAITING - 1)
-    assert await scribe.write("same", work) == b"2"  # it was not kept
+    assert await writer.write("same", work) == b"2"  # it was not kept
 
 
 async def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,26 +223,26 @@ def long() -> History:
 async def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(transcripts, "DESK_BYTES", 3_000_000)
+    monkeypatch.setattr(transcripts, "SENDING_BYTES", 3_000_000)
     async with meeting(long()) as (client, live):
-        scribe: TranscriptWriter = live.server.config.app.state.transcript_writer
+        writer: TranscriptWriter = live.server.config.app.state.transcript_writer
         peers = []
-        while scribe.held < transcripts.DESK_BYTES:
-            held = scribe.held
+        while writer.sending_bytes < transcripts.SENDING_BYTES:
+            held = writer.sending_bytes
             peers.append(await ask_and_not_read(live))
-            await until(lambda held=held: scribe.held > held)
+            await until(lambda held=held: writer.sending_bytes > held)
         assert len(peers) == 2
         for connection in live.server.server_state.connections:
             waits = connection.transport.get_write_buffer_size()
-            assert waits <= 3 * transcripts.PIECE
+            assert waits <= 3 * transcripts.CHUNK
         answer = await client.get("demo/transcript.json")
         assert (answer.status_code, answer.json()["code"]) == (429, "busy")
         peers.pop().close()
-        await until(lambda: scribe.held < transcripts.DESK_BYTES)
+        await until(lambda: writer.sending_bytes < transcripts.SENDING_BYTES)
         answer = await client.get("demo/transcript.json")
         assert len(answer.json()["utterances"]) == 1500
         peers.pop().close()
-        await until(lambda: not scribe.held)
+        await until(lambda: not writer.sending_bytes)
 
 
 async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
@@ -250,17 +250,17 @@ async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
 ) -> None:
     monkeypatch.setattr(transcripts, "SEND_S", 0.05)
     async with meeting(long()) as (_, live):
-        scribe: TranscriptWriter = live.server.config.app.state.transcript_writer
+        writer: TranscriptWriter = live.server.config.app.state.transcript_writer
         with contextlib.closing(await ask_and_not_read(live)):
-            await until(lambda: scribe.held > 0)
-            await until(lambda: not scribe.held)
+            await until(lambda: writer.sending_bytes > 0)
+            await until(lambda: not writer.sending_bytes)
 
 
 def test_one_transcript_for_several_is_counted_once() -> None:
-    scribe = TranscriptWriter()
+    writer = TranscriptWriter()
     body = b"x" * 10
-    with scribe.sending(body):
-        with scribe.sending(body), scribe.sending(b"y" * 5):
-            assert scribe.held == 15
-        assert scribe.held == 10
-    assert scribe.held == 0
+    with writer.sending(body):
+        with writer.sending(body), writer.sending(b"y" * 5):
+            assert writer.sending_bytes == 15
+        assert writer.sending_bytes == 10
+    assert writer.sending_bytes == 0

@@ -11,7 +11,7 @@ from gateway.core.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source
-from gateway.server.routes.oneshot import OneShot
+from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from tests.support.live import until
 
@@ -86,7 +86,7 @@ async def test_beyond_their_memory_empty_rooms_are_given_up_before_logs_lose_the
 async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     made = hub()
     await made.engine.start()
-    shot = OneShot(made, "good morning", source="en", target="de")
+    shot = OneShot(made, OneShotRequest("good morning", "en", "de"))
     assert not made.resumed
     (room,) = made.rooms.values()
     assert room.fleeting
