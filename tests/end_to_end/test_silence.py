@@ -9,8 +9,8 @@ import httpx2 as httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from tests.server.access.credentials import FILE, MODERATOR, SPEAKER, bearer
 from tests.server.started import SCRIPTED, Process, gateway
-from tests.server.visitors import FILE, MODERATOR, SPEAKER, bearer
 from tests.support.talk import Talk
 
 CANARY = "canary-7261"

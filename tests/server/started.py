@@ -1,4 +1,4 @@
-"""A gateway as a process of its own, and what it has said."""
+"""Gateways as processes, and their output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 SCRIPTED = ("--engine", "scripted", "--port", "FREE")
-"""Flags of a gateway that needs no model, on a port that is free."""
+"""Flags of a gateway without a model, on a free port."""
 
 PASS = """
 import os, sys
@@ -23,19 +23,19 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
 os.execv(sys.executable, [sys.executable, "-m", "gateway", "serve", *sys.argv[2:]])
 """
-"""A program that starts a gateway with its first argument as the socket that was passed to it."""
+"""A program that passes a socket, its first argument, to the gateway that it starts."""
 
 
 @dataclass
 class Process:
-    """A started gateway and what it has said on stderr."""
+    """A started gateway and its lines on stderr."""
 
     popen: subprocess.Popen[str]
     port: int
     said: list[str] = field(default_factory=list)
     ready: threading.Event = field(default_factory=threading.Event)
     until: str = "Ctrl-C"
-    """What a line says once it is ready."""
+    """Text in the line that says that the gateway is ready."""
 
     def listen(self) -> None:
         assert self.popen.stderr is not None
@@ -59,7 +59,7 @@ def gateway(
     until: str = "Ctrl-C",
     **environ: str,
 ) -> Iterator[Process]:
-    """A gateway of its own, once it has said ``until`` or has ended; ``FREE`` is its port."""
+    """Start a gateway, and yield it when it has printed ``until`` or has ended."""
     if not port:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

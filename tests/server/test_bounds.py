@@ -1,4 +1,4 @@
-"""The bounds on memory and on the store's file, held by meetings in scripts that are not ASCII."""
+"""The bounds on memory and on the store's file hold for meetings in scripts beyond ASCII."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SENTENCES = {
 }
 ROOMS = 3
 BOUND = 50_000
-"""Bytes of one room's log. A meeting says some ten to forty times as much."""
+"""Most bytes of one room's log. A meeting of the test makes ten to forty times as many."""
 FILE = 65_536
-"""Bytes of the store's file beside the events: its tables, and pages that are not full."""
+"""Bytes of the store's file besides the events: its tables, and pages that are not full."""
 ROUNDS = 60
 
 
@@ -65,7 +65,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
             hub.sweep()
             logs = sum(taken(session.room.log) for session in sessions)
             assert logs <= limits.memory_bytes + ROOMS * LOG_BYTES
-            # What is new is written before what the log has dropped is deleted.
+            # New events are written before those that the log has dropped are deleted.
             assert store.path.stat().st_size <= 2 * ROOMS * BOUND + FILE
     assert 1 < remembered < ROUNDS / 2
     for session in sessions:

@@ -79,7 +79,7 @@ def test_every_metric_is_in_the_table_and_every_row_of_it_is_exported(
             assert meaning == metric.documentation, name
 
 
-def test_no_series_tells_when_a_metric_was_made(
+def test_the_times_at_which_metrics_were_created_are_not_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = exposed(tmp_path, monkeypatch)

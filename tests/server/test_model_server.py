@@ -1,4 +1,4 @@
-"""What readers see of a model server that hangs or fails, through a real gateway."""
+"""Captions of a real gateway whose model server hangs or fails."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def works(body: dict[str, Any]) -> Script:
 
 @asynccontextmanager
 async def ready(engine: Engine, first: Supervisor) -> AsyncIterator[Live]:
-    """A gateway whose first engine has started."""
+    """Run a gateway whose first engine has started."""
     async with running(engine) as live:
         await until(lambda: first.health is Health.READY)
         await settle()
@@ -50,7 +50,7 @@ async def ready(engine: Engine, first: Supervisor) -> AsyncIterator[Live]:
 
 
 async def final(peer: Talk) -> str:
-    """Return the translation of what was said last, of which nothing was taken back."""
+    """Return the translation of the last text. None of its captions may be retracted."""
     event = await peer.next()
     while event["type"] != "final":
         assert event["type"] != "failed" and not event.get("reset"), event
@@ -60,7 +60,7 @@ async def final(peer: Talk) -> str:
 
 
 @pytest.mark.parametrize("ill", [hangs, breaks])
-async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: Reply) -> None:
+async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill: Reply) -> None:
     time = Time()
     with Server(default=ill) as server:
         first = supervised(server, time)
@@ -72,7 +72,7 @@ async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: R
             httpx.AsyncClient(base_url=live.http) as client,
         ):
             await peer.until("welcome")
-            # As long as nothing is known, it is asked.
+            # Until the failure is known, jobs go to the server.
             events: list[dict[str, Any]] = []
             for _ in range(1 if ill is hangs else FAILURES):
                 await time.pass_(HANG * FAILING_PART / 2)
@@ -85,7 +85,7 @@ async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: R
             assert set(finals) == {BY_FALLBACK}
             assert not [event for event in events if event["type"] == "failed"]
             told = [event["engine"] for event in events if event["type"] == "degraded"]
-            if not told:  # it comes right behind the last final
+            if not told:  # the event may follow the last final
                 told = [(await peer.until("degraded"))[-1]["engine"]]
             assert told == ["scripted"]
             answer = await client.get("/readyz")
@@ -93,7 +93,7 @@ async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: R
             assert answer.json()["engine"] == "openai:test-model"
             assert "gateway_fallback 1.0" in (await client.get("/metrics")).text
 
-            # Nothing waits for the server any more.
+            # No job waits for the server any more.
             asked = len(server.received)
             await peer.send(SAID)
             assert await final(peer) == BY_FALLBACK
@@ -109,7 +109,7 @@ async def test_captions_go_to_the_fallback_and_back_and_everybody_is_told(ill: R
             assert (await client.get("/readyz")).json()["fallback"] is None
 
 
-async def test_without_a_fallback_the_gateway_says_that_it_is_not_ready() -> None:
+async def test_without_a_fallback_the_gateway_reports_that_it_is_not_ready() -> None:
     time = Time()
     with Server(default=breaks) as server:
         engine: Supervisor = supervised(server, time)
@@ -138,8 +138,8 @@ async def test_without_a_fallback_the_gateway_says_that_it_is_not_ready() -> Non
 
 
 @pytest.mark.parametrize("ill", [hangs, breaks])
-def test_a_gateway_started_with_a_fallback_uses_it_while_its_server_is_ill(ill: Reply) -> None:
-    """The settings as they are given on a command line, `hang_s` among them."""
+def test_a_gateway_process_with_a_fallback_uses_it_while_its_model_server_fails(ill: Reply) -> None:
+    """The setting `hang_s` is passed on the command line."""
 
     async def meet(server: Server, port: int) -> None:
         url = f"ws://127.0.0.1:{port}/v1/ws?from=en&to=de"
@@ -148,7 +148,7 @@ def test_a_gateway_started_with_a_fallback_uses_it_while_its_server_is_ill(ill: 
             await peer.until("welcome")
             ready = f"http://127.0.0.1:{port}/readyz"
             while (await client.get(ready)).json()["fallback"] is not None:
-                pass  # the server's list of models is still on its way
+                pass  # the server's list of models is still being fetched
             await peer.send(SAID)
             assert await final(peer) == BY_SERVER
             server.default = ill
@@ -158,7 +158,7 @@ def test_a_gateway_started_with_a_fallback_uses_it_while_its_server_is_ill(ill: 
             server.default = works
             server.release()
             while (await client.get(ready)).json()["fallback"] is not None:
-                pass  # it is found without anybody speaking
+                pass  # a probe finds the server without any speech
             await peer.send(SAID)
             assert await final(peer) == BY_SERVER
 

@@ -1,4 +1,4 @@
-"""No part of a spoken text is in the log, whatever fails and whatever the failure quotes."""
+"""No part of a spoken text is logged, even if an exception quotes it."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ SAID = {
 }
 
 PART = 9
-"""Characters of a text in a row that may not be in the log."""
+"""Length of the parts of a text, in characters, that may not be in the log."""
 
 
 @pytest.fixture(params=SAID.values(), ids=SAID)
 def said(request: pytest.FixtureRequest) -> str:
-    """A text that must not be found."""
+    """Return a text that must not be logged."""
     text: str = request.param
     return text
 
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture, said: str) -> Iterator[pytest.LogCaptureFixture]:
-    """Everything that is logged, at every level; in the end no part of the text is in it."""
+    """Collect all that is logged, and check after the test that no part of the text is in it."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
     form = logging.Formatter("%(levelname)s %(name)s: %(message)s")
@@ -95,7 +95,7 @@ def test_parts_of_a_text_are_found_in_any_case_and_escape(text: str) -> None:
 
 
 def quotes(text: str) -> list[str]:
-    """What servers and libraries make of a text when they quote it."""
+    """Return a text as servers and libraries quote it."""
     middle = len(text) // 2
     return [
         text,
@@ -110,7 +110,7 @@ def quotes(text: str) -> list[str]:
 
 
 def replies(text: str) -> Iterator[Script]:
-    """All that a server can say instead of a translation, with the text in it."""
+    """Yield the answers of a failing model server, with the text in them."""
     for quote in quotes(text):
         for status in (400, 401, 404, 413, 422, 429, 500, 502, 503):
             yield Script(status=status, body={"error": {"message": quote, "code": status}})
@@ -128,7 +128,7 @@ def replies(text: str) -> Iterator[Script]:
 
 
 def faults(text: str) -> Iterator[Exception]:
-    """All that code can raise, with the text in it."""
+    """Yield exceptions of all kinds, with the text in them."""
     for quote in quotes(text):
         yield RuntimeError(quote)
         yield KeyError(quote)
@@ -150,7 +150,7 @@ def raiser(fault: Exception) -> Callable[..., Any]:
 
 
 async def speak(engine: Engine, texts: list[str]) -> Hub:
-    """Have a gateway translate texts one after the other; return it when all have ended."""
+    """Translate texts one after the other, and return the hub when all captions have ended."""
     await engine.start()
     asyncio.get_running_loop().set_exception_handler(unhandled)
     hub = Hub(engine, Limits(rate=1e6, burst=10**6))
@@ -163,13 +163,13 @@ async def speak(engine: Engine, texts: list[str]) -> Hub:
 
 
 def wrapped(engine: Engine, *, other: Engine | None = None) -> Engine:
-    """An engine in what every engine has around it, with a fallback that fails as well."""
+    """Return an engine in the wrappers of every engine, with a fallback that fails as well."""
     living = Supervisor(lambda: engine)
     whole = PiecewiseEngine(GuardedEngine(living, Counter()))
     return whole if other is None else FallbackEngine(whole, other)
 
 
-async def test_a_model_server_that_quotes_the_text(
+async def test_a_text_that_a_model_server_quotes_is_not_logged(
     said: str, log: pytest.LogCaptureFixture
 ) -> None:
     scripts = list(replies(said))
@@ -184,7 +184,7 @@ async def test_a_model_server_that_quotes_the_text(
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
-async def test_a_model_server_that_quotes_the_text_to_a_probe(
+async def test_a_text_that_a_model_server_quotes_to_a_probe_is_not_logged(
     status: int, said: str, log: pytest.LogCaptureFixture
 ) -> None:
     script = Script(status=status, body={"error": {"message": said}})
@@ -201,7 +201,7 @@ async def test_a_model_server_that_quotes_the_text_to_a_probe(
 
 
 class Raising(PullEngine):
-    """An engine that is pulled, with a fault in its own code."""
+    """A pull engine with a fault in its own code."""
 
     name = "raising"
     profile = ScriptedEngine().profile
@@ -224,7 +224,7 @@ class Raising(PullEngine):
         yield Chunk("")  # type: ignore[unreachable]
 
 
-async def test_an_engine_with_a_fault_in_its_own_code(
+async def test_a_text_that_an_exception_of_an_engine_quotes_is_not_logged(
     said: str, log: pytest.LogCaptureFixture
 ) -> None:
     found = list(faults(said))
@@ -238,7 +238,7 @@ async def test_an_engine_with_a_fault_in_its_own_code(
     assert "engine's own code" in log.text and "Traceback" in log.text
 
 
-async def test_ctranslate2_that_quotes_the_text(
+async def test_a_text_that_an_exception_of_ctranslate2_quotes_is_not_logged(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2")
@@ -252,8 +252,10 @@ async def test_ctranslate2_that_quotes_the_text(
     assert "CTranslate2 failed (RuntimeError, cuda)." in log.text
 
 
-async def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixture) -> None:
-    """Without vLLM: only what the gateway makes of what it raises."""
+async def test_a_text_that_an_exception_of_vllm_quotes_is_not_logged(
+    said: str, log: pytest.LogCaptureFixture
+) -> None:
+    """vLLM is not needed: the test covers how the gateway handles its exceptions."""
 
     class Request:
         name = "j1/1"
@@ -288,14 +290,14 @@ async def test_vllm_that_quotes_the_text(said: str, log: pytest.LogCaptureFixtur
         assert leaked(f"{found} {found.hint}", said) == set()
 
 
-async def test_a_gateway_with_a_fault_in_its_own_code(
+async def test_a_text_that_an_exception_of_the_gateway_quotes_is_not_logged(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for fault in faults(said):
         for name in ("started", "finished", "failed"):
             with monkeypatch.context() as patch:
                 patch.setattr(Room, name, raiser(fault))
-                with suppress(type(fault)):  # the caller's
+                with suppress(type(fault)):  # raised to the caller
                     await speak(ScriptedEngine(), [said])
         with monkeypatch.context() as patch:
             patch.setattr(ScriptedEngine, "submit", raiser(fault))
@@ -313,12 +315,12 @@ async def test_a_gateway_with_a_fault_in_its_own_code(
         assert words in log.text
 
 
-async def test_a_socket_and_a_request_that_end_by_a_fault(
+async def test_a_text_that_ends_a_socket_or_a_request_by_an_exception_is_not_logged(
     said: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.set_level(logging.WARNING, "uvicorn.error")  # as `serve` does
+    log.set_level(logging.WARNING, "uvicorn.error")  # the level that `serve` sets
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
-    log.set_level(logging.WARNING, "websockets.client")  # the test's own end
+    log.set_level(logging.WARNING, "websockets.client")  # the client of the test itself
 
     async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
         for fault in list(faults(said))[:6]:

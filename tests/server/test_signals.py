@@ -1,4 +1,4 @@
-"""Signals that come at any moment: while the gateway starts, works and ends, and close together."""
+"""Signals at any moment: while the gateway starts, serves and ends, and several at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.server.started import SCRIPTED, gateway
 from tests.support import virtual
 
 DRAIN_S = 3.0
-"""Longer than anything here takes, unless it is cut short."""
+"""Seconds of a drain that no test waits for in full."""
 
 
-def test_a_second_signal_may_come_at_any_step_of_handling_the_first() -> None:
+def test_a_second_signal_at_any_step_of_handling_the_first_is_harmless() -> None:
     config = configure(create_app(ScriptedEngine()), Settings())
     watch = Watch()
     usual = sys.gettrace()
 
     def trial(when: int) -> bool:
-        """Signal again at a step; whether there was one."""
+        """Signal again at a step, and return whether there was such a step."""
         begun: list[float] = []
         hurried: list[bool] = []
         steps = 0
@@ -86,8 +86,10 @@ class Kept:
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
-    """Run a gateway with a caption in flight in virtual time and signal before some steps of its
-    event loop; how many signals there were before its end, and the seconds since the first."""
+    """Run a gateway with a caption in flight in virtual time, and signal at some steps of its loop.
+
+    Return the number of signals before its end, and the seconds since the first.
+    """
     steps = 0
     given: list[float] = []
     original = asyncio.Handle._run
@@ -127,22 +129,26 @@ def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
 
 
 WORKING = 60
-"""A step at which the gateway has started, and waits."""
+"""A step at which the gateway has started and is idle."""
 
 
-def test_a_signal_may_come_at_any_step_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_at_any_step_of_the_start_ends_the_gateway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for first in range(WORKING):
         signals, _ = ended(monkeypatch, first)
         assert signals == 1
 
 
-def test_three_signals_may_come_at_any_step_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_signals_at_any_step_of_the_start_end_the_gateway_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for first in range(WORKING):
         _, seconds = ended(monkeypatch, first, first, first + 1)
         assert seconds < DRAIN_S / 2
 
 
-def test_a_second_and_a_third_signal_may_come_at_any_step_of_the_end(
+def test_a_second_and_a_third_signal_at_any_step_of_the_end_are_harmless(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     after = 0
@@ -175,7 +181,7 @@ sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_the_store_is_written_does_not_end_the_process_before_it_is(
+def test_a_signal_while_the_store_is_written_does_not_interrupt_the_writing(
     sign: signal.Signals, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go on"
@@ -191,7 +197,7 @@ def test_a_signal_while_the_store_is_written_does_not_end_the_process_before_it_
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_many_signals_at_once_end_it_with_status_0(count: int) -> None:
+def test_many_signals_at_once_end_the_process_with_status_0(count: int) -> None:
     with workers(count=count) as started:
         found = children(started)
         for sign in 3 * (signal.SIGTERM, signal.SIGINT):
@@ -201,7 +207,7 @@ def test_many_signals_at_once_end_it_with_status_0(count: int) -> None:
     assert "Traceback" not in started.text
 
 
-def test_workers_that_are_signalled_while_they_start_end_with_their_parent() -> None:
+def test_workers_signalled_while_they_start_end_with_their_parent() -> None:
     with gateway(*SCRIPTED, "--workers", "2", until="Starting 2 workers") as started:
         for sign in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
             started.popen.send_signal(sign)

@@ -1,4 +1,4 @@
-"""A connection byte by byte, for what no library would send, read or leave unread."""
+"""Connections byte by byte, to send and leave unread what no library would."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ HANDSHAKE = (
     b"GET %b HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
-"""Of a client that does only what its test says."""
+"""Request of a WebSocket handshake, with the path as its parameter."""
 
 
 class Client:
-    """A connection that does what it is told, and reads nothing of itself."""
+    """A client's connection that reads only when it is told to."""
 
     def __init__(self, peer: socket.socket, port: int) -> None:
         self.peer = peer
@@ -26,7 +26,7 @@ class Client:
         await self._loop.sock_sendall(self.peer, data)
 
     async def read(self, until: bytes = b"") -> bytes:
-        """What comes until these bytes have come, or the other side has ended."""
+        """Return what is received until these bytes, or until the end of the connection."""
         got = b""
         while not until or until not in got:
             try:
@@ -41,7 +41,11 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def dial(port: int, receive: int = 0, source: str = "127.0.0.1") -> AsyncIterator[Client]:
-    """Connect; ``receive`` is the size of the buffer of what it has not read."""
+    """Connect to a port of this machine.
+
+    :param receive: bytes of the receive buffer; 0: the default of the kernel
+    :param source: address to connect from
+    """
     with socket.socket() as peer:
         peer.setblocking(False)
         peer.bind((source, 0))

@@ -1,4 +1,4 @@
-"""Who is let in, on real sockets: keys, pages, names, addresses."""
+"""Authentication of real sockets: keys, origins, host names, addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.auth.permissions import Role
 from gateway.limits import Limits
 from gateway.server.access import authenticator as module
 from gateway.server.access.authenticator import Authenticator
-from tests.server.visitors import (
+from tests.server.access.credentials import (
     ASK,
     BEYOND,
     BOARD,
@@ -29,11 +29,11 @@ from tests.server.visitors import (
     UNKNOWN,
     VIEWER,
     VIEWS,
-    asking,
     bearer,
-    guarded,
     key,
     refused,
+    requiring_keys,
+    running_with_keys,
 )
 from tests.support.live import running, until
 from tests.support.talk import talk
@@ -50,8 +50,8 @@ from tests.support.talk import talk
         {"subprotocols": [f"gw.bearer.{SPEAKER}", "gw.v1.json"]},
     ],
 )
-async def test_a_key_lets_in_as_a_header_and_as_a_sub_protocol(options: dict[str, Any]) -> None:
-    async with guarded() as (live, _), talk(live, "?to=de", **options) as client:
+async def test_a_key_is_accepted_in_a_header_and_in_a_sub_protocol(options: dict[str, Any]) -> None:
+    async with running_with_keys() as (live, _), talk(live, "?to=de", **options) as client:
         assert (await client.next())["type"] == "welcome"
         if "subprotocols" in options:
             assert client.ws.subprotocol == "gw.v1.json"
@@ -59,9 +59,9 @@ async def test_a_key_lets_in_as_a_header_and_as_a_sub_protocol(options: dict[str
         await client.until("final")
 
 
-async def test_a_token_alone_is_named_in_the_answer_since_browsers_want_one_of_theirs() -> None:
+async def test_a_token_is_the_accepted_sub_protocol_if_it_is_the_only_one_offered() -> None:
     offered = [f"gw.bearer.{SPEAKER}"]
-    async with guarded() as (live, _), talk(live, subprotocols=offered) as client:
+    async with running_with_keys() as (live, _), talk(live, subprotocols=offered) as client:
         assert client.ws.subprotocol == offered[0]
         assert (await client.next())["type"] == "welcome"
 
@@ -77,10 +77,10 @@ async def test_a_token_alone_is_named_in_the_answer_since_browsers_want_one_of_t
         {"subprotocols": ["gw.v1.json", "gw.bearer.x"]},
     ],
 )
-async def test_without_a_valid_key_a_socket_is_told_and_closed_with_4401(
+async def test_a_socket_without_a_valid_key_gets_an_error_and_is_closed_with_4401(
     options: dict[str, Any],
 ) -> None:
-    async with guarded() as (live, _), talk(live, **options) as client:
+    async with running_with_keys() as (live, _), talk(live, **options) as client:
         assert await refused(client) == UNKNOWN
         assert not live.hub.sessions
 
@@ -95,16 +95,18 @@ async def test_without_a_valid_key_a_socket_is_told_and_closed_with_4401(
         (BOARD, ""),
     ],
 )
-async def test_what_goes_beyond_the_key_is_closed_with_4403(token: str, query: str) -> None:
+async def test_a_query_beyond_the_permissions_of_the_key_is_closed_with_4403(
+    token: str, query: str
+) -> None:
     options = {"additional_headers": bearer(token)}
-    async with guarded() as (live, _), talk(live, query, **options) as client:
+    async with running_with_keys() as (live, _), talk(live, query, **options) as client:
         assert await refused(client) == BEYOND
         assert not live.hub.rooms
 
 
-async def test_a_key_of_one_room_and_role_needs_neither_in_the_query() -> None:
+async def test_a_key_for_one_room_and_role_needs_neither_in_the_query() -> None:
     options = {"additional_headers": bearer(VIEWER)}
-    async with guarded() as (live, _), talk(live, "?to=de", **options) as client:
+    async with running_with_keys() as (live, _), talk(live, "?to=de", **options) as client:
         assert (await client.next())["room"] == "demo"
         (session,) = live.hub.sessions.values()
         assert (session.role, session.grant.tenant) == (Role.VIEW, "key 2")
@@ -112,14 +114,14 @@ async def test_a_key_of_one_room_and_role_needs_neither_in_the_query() -> None:
         assert (await client.until("error"))[-1]["code"] == "forbidden"
 
 
-async def test_where_nobody_is_asked_a_key_is_not_looked_at() -> None:
+async def test_without_required_keys_a_wrong_key_is_ignored() -> None:
     async with running() as live, talk(live, additional_headers=bearer("x")) as client:
         assert (await client.next())["type"] == "welcome"
 
 
-async def test_auth_takes_a_socket_over_to_another_key() -> None:
+async def test_auth_gives_an_open_socket_the_permissions_of_another_key() -> None:
     options = {"additional_headers": bearer(SPEAKER)}
-    async with guarded() as (live, _), talk(live, **options) as client:
+    async with running_with_keys() as (live, _), talk(live, **options) as client:
         await client.next()
         await client.send({"type": "auth", "token": MODERATOR, "ref": "a"})
         error = (await client.until("error"))[-1]
@@ -130,42 +132,42 @@ async def test_auth_takes_a_socket_over_to_another_key() -> None:
         assert (await client.until("error"))[-1]["code"] == "unauthenticated"
 
 
-async def test_auth_takes_any_token_where_nobody_is_asked_for_one() -> None:
+async def test_auth_accepts_any_token_if_no_keys_are_required() -> None:
     async with running() as live, talk(live) as client:
         await client.next()
         await client.send({"type": "auth", "token": "x", "ref": "a"})
         assert (await client.until("authenticated"))[-1]["ref"] == "a"
 
 
-def test_a_file_of_keys_that_is_being_written_is_not_believed_yet(tmp_path: Path) -> None:
+def test_a_key_file_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    authenticator = asking(keys_file=file)
+    authenticator = requiring_keys(keys_file=file)
     assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
     ring = authenticator.keyring
-    file.write_text("")  # as it is for a moment, before its text
+    file.write_text("")  # a file that is being written is empty for a moment
     assert not authenticator._reread(file)
     assert authenticator.keyring is ring
     file.write_text("\n".join((VIEWS, BOARDS)))
     assert [authenticator._reread(file) for _ in range(2)] == [False, True]
 
 
-def test_a_file_of_keys_is_read_again_where_others_may_read_it(tmp_path: Path) -> None:
+def test_a_key_file_is_read_again_when_its_permissions_change(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    authenticator = asking(keys_file=file)
+    authenticator = requiring_keys(keys_file=file)
     assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
     file.chmod(0o400)
     assert [authenticator._reread(file) for _ in range(3)] == [False, True, False]
 
 
-async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets_too(
+async def test_a_key_that_is_removed_from_the_file_is_revoked_on_open_sockets_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WATCH_S", 0.01)
     file = tmp_path / "keys.toml"
     file.write_text(FILE)
-    async with guarded(keys_file=file) as (live, _):
+    async with running_with_keys(keys_file=file) as (live, _):
         async with (
             talk(live, additional_headers=bearer(SPEAKER)) as gone,
             talk(live, "?room=demo", additional_headers=bearer(MODERATOR)) as less,
@@ -176,7 +178,7 @@ async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets
             authenticator: Authenticator = live.server.config.app.state.authenticator
             await until(lambda: authenticator._read_stamp is not None)
             ring = authenticator.keyring
-            file.write_text("not TOML")  # by mistake: those known stay in force
+            file.write_text("not TOML")  # a mistake: the known keys stay in force
             await until(lambda: authenticator._read_stamp == module._stamp(file))
             assert authenticator.keyring is ring
             _, fewer = key(3, role=Role.MODERATE, rooms=("board",))
@@ -189,20 +191,20 @@ async def test_a_key_that_is_taken_out_of_the_file_stops_to_work_on_open_sockets
             assert await refused(again) == UNKNOWN
 
 
-async def test_keys_that_changed_while_the_gateway_started_are_those_in_force(
+async def test_keys_that_change_while_the_gateway_starts_come_into_force(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "keys.toml"
-    file.write_text(VIEWS)  # after the ring of the authenticator was read
-    async with guarded(keys_file=file) as (live, _):
+    file.write_text(VIEWS)  # after the authenticator has read its keys
+    async with running_with_keys(keys_file=file) as (live, _):
         authenticator: Authenticator = live.server.config.app.state.authenticator
         await until(lambda: len(authenticator.keyring or ()) == 1)
 
 
-# --- pages and names ------------------------------------------------------------------------------
+# --- origins and hosts ----------------------------------------------------------------------------
 
 
-async def test_a_page_from_elsewhere_opens_no_socket_and_asks_nothing() -> None:
+async def test_a_page_of_another_origin_is_refused_sockets_and_requests() -> None:
     async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
         evil = {"origin": "https://evil.example"}
         async with talk(live, additional_headers=evil) as socket:
@@ -218,7 +220,7 @@ async def test_a_page_from_elsewhere_opens_no_socket_and_asks_nothing() -> None:
         assert (await client.get("/healthz", headers=evil)).status_code == 200
 
 
-async def test_the_own_page_and_listed_ones_may() -> None:
+async def test_the_own_page_and_pages_of_listed_origins_are_accepted() -> None:
     authenticator = Authenticator(Limits(), origins=AllowedOrigins(["https://meet.example"]))
     async with (
         running(authenticator=authenticator) as live,
@@ -240,13 +242,13 @@ async def test_the_own_page_and_listed_ones_may() -> None:
         assert "authorization" in answer.headers["access-control-allow-headers"].lower()
 
 
-async def test_a_name_that_was_pointed_here_is_not_answered_to_unless_keys_are_asked_for() -> None:
+async def test_an_unknown_host_name_is_refused_unless_keys_are_required() -> None:
     named = {"host": "evil.example"}
     async with running() as live, httpx.AsyncClient(base_url=live.http) as client:
         answer = await client.post("/v1/translate", json=ASK, headers=named)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
         assert (await client.get("/readyz", headers=named)).status_code == 200
-    async with guarded() as (_, client):
+    async with running_with_keys() as (_, client):
         answer = await client.post("/v1/translate", json=ASK, headers=named | bearer(SPEAKER))
         assert answer.status_code == 200
 
@@ -254,56 +256,56 @@ async def test_a_name_that_was_pointed_here_is_not_answered_to_unless_keys_are_a
 # --- addresses ------------------------------------------------------------------------------------
 
 
-def behind(**limits: float) -> Authenticator:
-    """A gate that believes this machine who is behind it."""
-    return asking(Limits(**limits), proxies=TrustedProxies(["127.0.0.1"]))  # type: ignore[arg-type]
+def behind_proxy(**limits: float) -> Authenticator:
+    """Return an authenticator that trusts this machine as a proxy."""
+    return requiring_keys(Limits(**limits), proxies=TrustedProxies(["127.0.0.1"]))  # type: ignore[arg-type]
 
 
-def coming(address: str, token: str = SPEAKER) -> dict[str, Any]:
+def forwarded_for(address: str, token: str = SPEAKER) -> dict[str, Any]:
     return {"additional_headers": bearer(token) | {"x-forwarded-for": address}}
 
 
-async def test_one_address_has_so_many_sockets_and_another_has_its_own() -> None:
-    async with running(authenticator=behind(address_sockets=1)) as live:
-        async with talk(live, **coming("203.0.113.7")) as first:
+async def test_the_limit_on_sockets_counts_for_each_address_by_itself() -> None:
+    async with running(authenticator=behind_proxy(address_sockets=1)) as live:
+        async with talk(live, **forwarded_for("203.0.113.7")) as first:
             await first.next()
-            async with talk(live, **coming("203.0.113.7")) as second:
+            async with talk(live, **forwarded_for("203.0.113.7")) as second:
                 assert await refused(second) == FULL
-            async with talk(live, **coming("203.0.113.8")) as other:
+            async with talk(live, **forwarded_for("203.0.113.8")) as other:
                 assert (await other.next())["type"] == "welcome"
         authenticator: Authenticator = live.server.config.app.state.authenticator
         await until(lambda: not authenticator.addresses._open)
 
 
-async def test_who_guesses_keys_is_not_answered_for_a_while() -> None:
-    async with running(authenticator=behind(address_failures=2)) as live:
+async def test_an_address_with_many_wrong_keys_is_refused_for_a_while() -> None:
+    async with running(authenticator=behind_proxy(address_failures=2)) as live:
         for _ in range(2):
-            async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
+            async with talk(live, **forwarded_for("203.0.113.7", "gwk_x")) as client:
                 assert await refused(client) == UNKNOWN
-        async with talk(live, **coming("203.0.113.7")) as client:
+        async with talk(live, **forwarded_for("203.0.113.7")) as client:
             assert await refused(client) == FULL
         async with httpx.AsyncClient(base_url=live.http) as http:
-            headers = coming("203.0.113.7")["additional_headers"]
+            headers = forwarded_for("203.0.113.7")["additional_headers"]
             answer = await http.post("/v1/translate", json=ASK, headers=headers)
             assert answer.status_code == 429 and int(answer.headers["retry-after"]) > 1
             text = (await http.get("/metrics", headers=bearer(MODERATOR))).text
         assert 'gateway_turned_away_total{code="unauthenticated"} 2.0' in text
         families = [line.split()[2] for line in text.splitlines() if line.startswith("# HELP ")]
-        assert len(families) == len(set(families)), "a name that two families have"
+        assert len(families) == len(set(families)), "two families have the same name"
 
 
-async def test_a_header_of_somebody_who_is_no_proxy_is_not_believed() -> None:
-    async with running(authenticator=asking(Limits(address_failures=1))) as live:
-        for _ in range(3):  # this machine is not counted, whatever it says of itself
-            async with talk(live, **coming("203.0.113.7", "gwk_x")) as client:
+async def test_a_forwarded_address_is_ignored_unless_a_trusted_proxy_sends_it() -> None:
+    async with running(authenticator=requiring_keys(Limits(address_failures=1))) as live:
+        for _ in range(3):  # this machine is not counted
+            async with talk(live, **forwarded_for("203.0.113.7", "gwk_x")) as client:
                 assert await refused(client) == UNKNOWN
         assert len(live.server.config.app.state.authenticator.addresses) == 0
 
 
-async def test_a_client_that_goes_before_it_is_let_in_leaves_nothing_behind() -> None:
-    async with running(authenticator=behind()) as live:
+async def test_a_client_that_disconnects_during_the_handshake_is_counted_no_more() -> None:
+    async with running(authenticator=behind_proxy()) as live:
         for _ in range(5):
-            ws = await connect(live.socket, **coming("203.0.113.7"))
+            ws = await connect(live.socket, **forwarded_for("203.0.113.7"))
             ws.transport.abort()
         authenticator: Authenticator = live.server.config.app.state.authenticator
         await until(lambda: not authenticator.addresses._open and not live.hub.sessions)
@@ -313,8 +315,8 @@ async def test_a_client_that_goes_before_it_is_let_in_leaves_nothing_behind() ->
 # --- resume ---------------------------------------------------------------------------------------
 
 
-async def test_a_resume_token_is_proof_of_its_key_for_as_long_as_that_is_good() -> None:
-    async with guarded() as (live, _):
+async def test_a_resume_token_stands_for_its_key_as_long_as_the_key_is_valid() -> None:
+    async with running_with_keys() as (live, _):
         async with talk(live, "?room=demo", additional_headers=bearer(SPEAKER)) as client:
             welcome = await client.next()
         query = f"?resume={welcome['resume']}"
@@ -325,7 +327,7 @@ async def test_a_resume_token_is_proof_of_its_key_for_as_long_as_that_is_good() 
         async with talk(live, query + "&role=moderate") as client:
             assert await refused(client) == BEYOND
         async with talk(live, query, additional_headers=bearer(BOARD)) as client:
-            assert await refused(client) == BEYOND  # what is shown counts before it
+            assert await refused(client) == BEYOND  # a presented key counts before the resume token
         live.server.config.app.state.authenticator.keyring = Keyring.read(VIEWS)
         async with talk(live, query) as client:
             assert await refused(client) == UNKNOWN
@@ -333,7 +335,7 @@ async def test_a_resume_token_is_proof_of_its_key_for_as_long_as_that_is_good() 
             assert await refused(client) == UNKNOWN
 
 
-async def test_a_resume_token_from_before_there_were_keys_is_no_key() -> None:
+async def test_a_resume_token_from_a_time_without_keys_is_refused_once_keys_are_required() -> None:
     async with running() as live:
         async with talk(live, "?room=demo") as client:
             resume = (await client.next())["resume"]

@@ -1,4 +1,4 @@
-"""From settings to a gate: what cannot be used is a sentence before anything is served."""
+"""The settings of authentication are checked before anything is served."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from gateway.auth.api_keys import Keyring
 from gateway.server.access.authenticator import build
 from gateway.settings.catalogue import Settings, SettingsError
-from tests.server.visitors import BOTH, FILE, RSA, SECRET, SPEAKER, signed
+from tests.server.access.credentials import BOTH, FILE, RSA, SECRET, SPEAKER, signed
 
 
-def test_without_any_setting_nobody_is_asked() -> None:
+def test_without_settings_no_keys_are_required() -> None:
     assert not build(Settings()).required
 
 
@@ -25,13 +25,13 @@ def test_keys_are_read_from_their_file(tmp_path: Path) -> None:
     assert authenticator.required and authenticator.verify(SPEAKER).name == "key 1"
 
 
-def test_a_file_of_keys_without_any_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_empty_key_file_refuses_everyone(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text("")
     assert build(Settings(keys=str(file))).required
 
 
-def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_some(
+def test_the_fallback_keys_are_in_force_if_the_file_cannot_be_read(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "keys.toml"
@@ -43,7 +43,7 @@ def test_a_file_that_cannot_be_read_leaves_the_keys_in_force_where_there_are_som
     assert authenticator.keyring is not None and len(authenticator.keyring) == 0
 
 
-async def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
+async def test_keys_from_a_pipe_are_read_once_and_stay_in_force(tmp_path: Path) -> None:
     pipe = tmp_path / "keys"
     os.mkfifo(pipe)
     authenticator, _ = await asyncio.gather(
@@ -51,10 +51,10 @@ async def test_keys_from_a_pipe_are_read_once_and_stay(tmp_path: Path) -> None:
         asyncio.to_thread(pipe.write_text, FILE),
     )
     assert authenticator.verify(SPEAKER).name == "key 1"
-    await authenticator.watch_keys(lambda: None)  # there is nothing to look at
+    await authenticator.watch_keys(lambda: None)  # it returns: a pipe is not watched
 
 
-def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: Path) -> None:
+def test_tokens_signed_with_a_secret_or_with_a_key_of_a_file_are_accepted(tmp_path: Path) -> None:
     authenticator = build(Settings(jwt_key=SECRET.decode()))
     assert authenticator.verify(signed()).rooms == ("demo",)
     file = tmp_path / "jwks.json"
@@ -82,7 +82,7 @@ def test_tokens_of_a_secret_and_of_a_file_of_public_keys_are_believed(tmp_path: 
         ({"trusted_proxies": "proxy"}, "trusted_proxies cannot be used: 'proxy' does not appear"),
     ],
 )
-def test_what_cannot_be_used_is_a_sentence(
+def test_a_setting_that_cannot_be_used_is_refused_with_a_sentence(
     tmp_path: Path, given: dict[str, str], says: str
 ) -> None:
     bad = tmp_path / "bad"

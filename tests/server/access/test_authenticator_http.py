@@ -1,4 +1,4 @@
-"""Who is let in over HTTP, and by a ticket."""
+"""Authentication of HTTP requests, and tickets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from gateway.auth.api_keys import Keyring
 from gateway.auth.permissions import Role
-from tests.server.visitors import (
+from tests.server.access.credentials import (
     ASK,
     BEYOND,
     BOARD,
@@ -19,8 +19,8 @@ from tests.server.visitors import (
     UNKNOWN,
     VIEWER,
     bearer,
-    guarded,
     refused,
+    running_with_keys,
 )
 from tests.support.live import running
 from tests.support.talk import talk
@@ -39,8 +39,8 @@ async def ticket(client: httpx.AsyncClient, token: str, **wanted: str) -> str:
     return str(answer.json()["ticket"])
 
 
-async def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
-    async with guarded() as (live, http):
+async def test_a_ticket_is_accepted_once_and_only_in_its_room() -> None:
+    async with running_with_keys() as (live, http):
         shown = await ticket(http, SPEAKER, room="demo", role="view", to="de")
         async with talk(live, f"?ticket={shown}&to=de") as client:
             assert (await client.next())["room"] == "demo"
@@ -51,7 +51,7 @@ async def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
             assert await refused(client) == UNKNOWN
         shown = await ticket(http, SPEAKER, room="demo", to="de")
         async with talk(live, f"?ticket={shown}") as client:
-            assert "hint" not in await client.next()  # it reads what it is for
+            assert "hint" not in await client.next()  # the ticket says which languages it reads
         for query in ("&room=other", "&room=demo&role=speak"):
             shown = await ticket(http, SPEAKER, room="demo")
             async with talk(live, f"?ticket={shown}{query}") as client:
@@ -66,13 +66,15 @@ async def test_a_ticket_lets_in_once_and_only_where_it_was_asked_for() -> None:
         {"room": "demo", "to": "fr"},
     ],
 )
-async def test_nobody_is_given_a_ticket_beyond_the_own_key(wanted: dict[str, str]) -> None:
-    async with guarded() as (_, client):
+async def test_a_ticket_beyond_the_permissions_of_the_key_is_refused(
+    wanted: dict[str, str],
+) -> None:
+    async with running_with_keys() as (_, client):
         answer = await client.post("/v1/tickets", json=wanted, headers=bearer(VIEWER))
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-async def test_where_nobody_is_asked_a_ticket_still_names_room_and_role() -> None:
+async def test_a_ticket_states_room_and_role_even_if_no_keys_are_required() -> None:
     async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
         answer = await http.post("/v1/tickets", json={"room": "demo"})
         async with talk(live, f"?ticket={answer.json()['ticket']}") as client:
@@ -89,10 +91,10 @@ async def test_where_nobody_is_asked_a_ticket_still_names_room_and_role() -> Non
         ("GET", "/metrics", None),
     ],
 )
-async def test_a_ticket_is_good_for_a_socket_or_a_stream_and_buys_neither_tickets_nor_requests(
+async def test_a_ticket_is_refused_for_tickets_and_other_requests(
     place: str, method: str, path: str, body: Any
 ) -> None:
-    async with guarded() as (_, http):
+    async with running_with_keys() as (_, http):
         shown = await ticket(http, MODERATOR, room="demo", role="moderate")
         headers = bearer(shown) if place == "header" else {}
         params = {"ticket": shown} if place == "query" else {}
@@ -100,7 +102,7 @@ async def test_a_ticket_is_good_for_a_socket_or_a_stream_and_buys_neither_ticket
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
 
 
-async def test_tickets_from_before_there_were_keys_open_nothing_once_there_are() -> None:
+async def test_a_ticket_from_a_time_without_keys_is_refused_once_keys_are_required() -> None:
     async with running() as live, httpx.AsyncClient(base_url=live.http) as http:
         wanted = {"room": "demo", "role": "moderate"}
         first, second = [
@@ -133,8 +135,8 @@ LIBRE = {"q": "good morning", "source": "en", "target": "de"}
         ("GET", "/metrics", None),
     ],
 )
-async def test_a_request_without_a_key_is_401(method: str, path: str, body: Any) -> None:
-    async with guarded() as (live, client):
+async def test_a_request_without_a_key_is_answered_401(method: str, path: str, body: Any) -> None:
+    async with running_with_keys() as (live, client):
         answer = await client.request(method, path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -142,13 +144,13 @@ async def test_a_request_without_a_key_is_401(method: str, path: str, body: Any)
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/v1/languages", "/languages"])
-async def test_what_tells_nothing_of_anybody_needs_no_key(path: str) -> None:
-    async with guarded() as (_, client):
+async def test_public_paths_need_no_key(path: str) -> None:
+    async with running_with_keys() as (_, client):
         assert (await client.get(path)).status_code == 200
 
 
-async def test_a_key_does_over_http_what_it_may_and_no_more() -> None:
-    async with guarded() as (live, client):
+async def test_a_request_is_served_or_refused_by_the_permissions_of_its_key() -> None:
+    async with running_with_keys() as (live, client):
         speaker, viewer, moderator = map(bearer, (SPEAKER, VIEWER, MODERATOR))
 
         async def status(method: str, path: str, token: Token, body: Any = None) -> int:
@@ -171,8 +173,8 @@ async def test_a_key_does_over_http_what_it_may_and_no_more() -> None:
         assert await status("DELETE", "/v1/rooms/demo", moderator) == 204
 
 
-async def test_libretranslate_clients_send_their_key_in_the_body() -> None:
-    async with guarded() as (_, client):
+async def test_a_key_in_the_body_of_a_libretranslate_request_is_accepted() -> None:
+    async with running_with_keys() as (_, client):
         for body in (
             {"json": LIBRE | {"api_key": SPEAKER}},
             {"data": LIBRE | {"api_key": SPEAKER}},

@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: whose signature is believed, and where its keys come from."""
+"""Tokens of an identity provider: their signatures and the fetching of its keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gateway.limits import Limits
 from gateway.server.access import jwks as module
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.access.jwks import JwtIssuer, JwtIssuerFault, KeysNotFetched, read_key_set
-from tests.server.visitors import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
+from tests.server.access.credentials import BOTH, EC, RSA, SECRET, WEAK, claims, jwk, jwks, signed
 from tests.support.live import running, until
 from tests.support.talk import talk
 
@@ -35,24 +35,24 @@ def refused(issuer: JwtIssuer, token: str) -> str:
     return str(caught.value)
 
 
-def test_a_token_signed_with_the_shared_secret_gives_its_claims() -> None:
+def test_a_token_signed_with_the_shared_secret_is_accepted() -> None:
     grant = JwtIssuer(secret=SECRET).grant(signed(sub="ann"))
     assert (grant.name, grant.role, grant.rooms) == ("ann", Role.VIEW, ("demo",))
 
 
 @pytest.mark.parametrize(("key", "algorithm", "kid"), [(RSA, "RS256", "r"), (EC, "ES256", "e")])
-def test_a_token_signed_with_a_key_of_the_set_gives_its_claims(
+def test_a_token_signed_with_a_key_of_the_set_is_accepted(
     key: Any, algorithm: str, kid: str
 ) -> None:
     assert JwtIssuer(key_set=BOTH).grant(signed(key, algorithm, kid=kid)).rooms == ("demo",)
 
 
-def test_where_there_is_one_key_the_token_need_not_name_it() -> None:
+def test_a_token_need_not_name_its_key_if_the_set_has_one_key() -> None:
     assert JwtIssuer(key_set=jwks(jwk(EC, "e"))).grant(signed(EC, "ES256")).rooms == ("demo",)
     assert "not known here" in refused(JwtIssuer(key_set=BOTH), signed(EC, "ES256"))
 
 
-def test_the_public_key_is_no_secret_to_sign_with() -> None:
+def test_a_token_signed_with_a_public_key_as_the_secret_is_refused() -> None:
     pem = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def part(value: Any) -> bytes:
@@ -87,16 +87,16 @@ def test_the_public_key_is_no_secret_to_sign_with() -> None:
         signed()[:-2],
     ],
 )
-def test_any_other_token_gives_nothing(token: str) -> None:
+def test_a_bad_token_is_refused(token: str) -> None:
     refused(JwtIssuer(secret=SECRET, key_set=BOTH), token)
 
 
-def test_a_token_without_an_end_gives_nothing() -> None:
+def test_a_token_without_an_expiry_is_refused() -> None:
     token = jwt.encode({"role": "view", "rooms": "demo"}, SECRET, "HS256")
     assert "exp" in refused(JwtIssuer(secret=SECRET), token)
 
 
-def test_issuer_and_audience_are_held_to_where_they_are_named() -> None:
+def test_issuer_and_audience_must_match_if_they_are_configured() -> None:
     issuer = JwtIssuer(secret=SECRET, issuer="https://id.example", audience="captions")
     assert issuer.grant(signed(iss="https://id.example", aud=["captions", "other"]))
     for more in (
@@ -107,7 +107,7 @@ def test_issuer_and_audience_are_held_to_where_they_are_named() -> None:
         refused(issuer, signed(**more))
 
 
-def test_of_a_set_only_keys_to_verify_with_are_used() -> None:
+def test_keys_of_a_set_that_are_not_for_signatures_are_skipped() -> None:
     oct = {"kty": "oct", "kid": "o", "k": base64.urlsafe_b64encode(SECRET).decode()}
     p384 = jwk(ec.generate_private_key(ec.SECP384R1()), "p")
     keys = (oct, p384, jwk(RSA, "x", use="enc"), jwk(RSA, "y", alg="RS512"), jwk(EC, "e"))
@@ -115,14 +115,14 @@ def test_of_a_set_only_keys_to_verify_with_are_used() -> None:
     refused(JwtIssuer(key_set=jwks(*keys)), signed(kid="o"))
 
 
-def test_a_key_that_is_too_short_is_not_believed() -> None:
+def test_a_token_signed_with_a_short_key_is_refused() -> None:
     with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
         token = signed(WEAK, "RS256", kid="w")
     assert "1024 bits" in refused(JwtIssuer(key_set=jwks(jwk(WEAK, "w"))), token)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys":[]}', '{"keys":[1]}', '{"keys":[{}]}'])
-def test_what_is_no_set_of_keys_is_told(text: str) -> None:
+def test_a_bad_key_set_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(JwtIssuerFault):
         read_key_set(text)
 
@@ -131,7 +131,7 @@ def test_what_is_no_set_of_keys_is_told(text: str) -> None:
 
 
 class Provider:
-    """Publishes ``text``; ``asked`` counts."""
+    """A server that publishes the key set ``text`` and counts the requests in ``asked``."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -166,7 +166,7 @@ def clocked(url: str) -> tuple[JwtIssuer, list[float]]:
 
 
 async def settled(issuer: JwtIssuer, token: str) -> Callable[[], str]:
-    """Look at a token, fetch, and look again."""
+    """Verify a token whose key is unknown, fetch the keys, and return a second verification."""
     with pytest.raises(KeysNotFetched) as caught:
         issuer.grant(token)
     assert caught.value.code is ErrorCode.BUSY
@@ -174,12 +174,12 @@ async def settled(issuer: JwtIssuer, token: str) -> Callable[[], str]:
     return lambda: issuer.grant(token).name
 
 
-async def test_keys_are_fetched_when_a_token_names_one_and_again_when_it_names_a_new_one() -> None:
+async def test_keys_are_fetched_when_a_token_names_an_unknown_key() -> None:
     async with provider(jwks(jwk(RSA, "r"))) as published:
         issuer, now = clocked(published.url)
         old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
         (await settled(issuer, old))()
-        assert "not known here" in refused(issuer, new)  # asked a moment ago
+        assert "not known here" in refused(issuer, new)  # the last fetch was a moment ago
         published.text = BOTH
         now[0] += module.AGAIN_S
         (await settled(issuer, new))()
@@ -187,9 +187,7 @@ async def test_keys_are_fetched_when_a_token_names_one_and_again_when_it_names_a
         assert published.asked == 2
 
 
-async def test_keys_are_fetched_again_after_a_while_and_one_that_is_gone_is_believed_no_more() -> (
-    None
-):
+async def test_keys_are_fetched_again_after_a_while_and_a_removed_key_is_refused() -> None:
     async with provider(BOTH) as published:
         issuer, now = clocked(published.url)
         old, new = signed(RSA, "RS256", kid="r"), signed(EC, "ES256", kid="e")
@@ -203,7 +201,7 @@ async def test_keys_are_fetched_again_after_a_while_and_one_that_is_gone_is_beli
 
 
 @pytest.mark.parametrize("text", ["nonsense", "x" * (module.SET_BYTES + 1)])
-async def test_a_set_that_cannot_be_read_leaves_those_at_hand(
+async def test_the_known_keys_stay_in_force_if_a_fetched_set_is_bad(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with provider(BOTH) as published:
@@ -217,14 +215,14 @@ async def test_a_set_that_cannot_be_read_leaves_those_at_hand(
         assert "could not be fetched" in caplog.text
 
 
-async def test_while_no_keys_can_be_had_a_token_is_told_to_come_again() -> None:
+async def test_a_token_is_answered_busy_while_keys_cannot_be_fetched() -> None:
     issuer, _ = clocked("http://127.0.0.1:1/jwks")
     with pytest.raises(KeysNotFetched):
         (await settled(issuer, signed(RSA, "RS256", kid="r")))()
     await issuer.aclose()
 
 
-async def test_a_token_of_a_provider_opens_a_socket_and_renews_it() -> None:
+async def test_a_token_of_an_identity_provider_opens_a_socket_and_renews_it() -> None:
     async with provider(BOTH) as published:
         authenticator = Authenticator(Limits(), issuer=JwtIssuer(url=published.url))
         async with running(authenticator=authenticator) as live:

@@ -1,4 +1,4 @@
-"""HTTP beside the WebSocket, over real connections."""
+"""The HTTP routes besides the WebSocket, over real connections."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ async def test_a_longer_text_is_translated_sentence_by_sentence_and_keeps_its_li
         assert answer.json()["translation"] == "Eins. Zwei.\n\nZwei. Eins."
 
 
-async def test_a_text_of_more_pieces_than_may_be_in_flight_is_translated_whole() -> None:
+async def test_a_text_with_more_pieces_than_may_be_in_flight_is_translated_completely() -> None:
     async with browse(limits=Limits(inflight=2, burst=5, rate=1000)) as (client, _):
         text = "\n".join(f"line {n}" for n in range(40))
         answer = await client.post("/v1/translate", json=ask(text))
         assert answer.json()["translation"].count("[de] line") == 40
 
 
-async def test_stream_answers_with_the_events_of_the_socket() -> None:
+async def test_a_streamed_translation_sends_the_same_events_as_a_socket() -> None:
     async with browse() as (client, _):
         async with client.stream("POST", "/v1/translate", json=ask(stream=True)) as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
@@ -78,7 +78,7 @@ async def test_stream_answers_with_the_events_of_the_socket() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_caller_who_hangs_up_ends_the_work_in_the_engine(stream: bool) -> None:
+async def test_a_client_that_disconnects_ends_its_job_in_the_engine(stream: bool) -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with browse(engine) as (client, live):
@@ -103,7 +103,9 @@ async def test_a_caller_who_hangs_up_ends_the_work_in_the_engine(stream: bool) -
         (b" " * 65_537, 413, "too_long"),
     ],
 )
-async def test_a_request_that_cannot_be_done_says_why(body: bytes, status: int, code: str) -> None:
+async def test_a_bad_request_gets_a_status_a_code_and_a_reason(
+    body: bytes, status: int, code: str
+) -> None:
     async with browse() as (client, live):
         answer = await client.post("/v1/translate", content=body)
         assert (answer.status_code, answer.json()["code"]) == (status, code)
@@ -128,7 +130,9 @@ async def test_a_failed_translation_is_an_error_and_never_the_source_text(
         assert "good morning" not in answer.text
 
 
-async def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_translation_that_takes_too_long_is_answered_504(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(oneshot, "ANSWER_S", 0.01)
     engine = ScriptedEngine()
     engine.hold()
@@ -138,19 +142,19 @@ async def test_a_text_that_takes_too_long_is_given_up(monkeypatch: pytest.Monkey
         assert engine.unfinished == 0 and not live.hub.sessions
 
 
-async def test_a_long_text_waits_for_a_full_queue_and_nobody_else_waits_with_it() -> None:
+async def test_a_long_text_waits_for_a_full_queue_without_blocking_other_requests() -> None:
     engine = ScriptedEngine(capacity=1)
     engine.hold()
     async with browse(engine, Limits(queue=1)) as (client, live):
         text = "\n".join(f"line {n}" for n in range(6))
         asking = asyncio.create_task(client.post("/v1/translate", json=ask(text)))
         await until(lambda: live.hub.dispatch.queued == 1)
-        assert (await client.get("/healthz")).status_code == 200  # the loop still turns
+        assert (await client.get("/healthz")).status_code == 200  # the event loop is not blocked
         engine.release()
         assert (await asking).json()["translation"].count("[de] line") == 6
 
 
-async def test_a_long_text_in_a_drain_is_answered_as_soon_as_its_first_pieces_end() -> None:
+async def test_a_long_text_is_answered_503_in_a_drain_once_its_first_pieces_have_ended() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with browse(engine, Limits(inflight=2)) as (client, live):
@@ -164,19 +168,21 @@ async def test_a_long_text_in_a_drain_is_answered_as_soon_as_its_first_pieces_en
         assert not live.hub.sessions
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_whose_body_does_not_arrive_is_answered_and_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(api, "BODY_S", 0.01)
 
     async with browse() as (_, live):
         host, port = live.http.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-        answer = await reader.read()  # to the end: the connection is closed too
+        answer = await reader.read()  # to its end: the connection is closed
         assert b" 504 " in answer and b'"timeout"' in answer
         writer.close()
 
 
-async def test_a_caller_who_hangs_up_in_the_body_leaves_no_traceback(
+async def test_a_client_that_disconnects_within_its_body_leaves_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with browse() as (_, live):
@@ -200,7 +206,7 @@ async def test_glossary_and_context_reach_the_engine() -> None:
         assert seen[0].topic == "A stand-up."
 
 
-async def test_languages_come_with_names_and_what_they_can_be_translated_into() -> None:
+async def test_languages_are_listed_with_their_names_and_targets() -> None:
     async with browse() as (client, _):
         listed = (await client.get("/v1/languages")).json()["languages"]
         german = next(entry for entry in listed if entry["tag"] == "de")
@@ -231,7 +237,7 @@ async def test_metrics_count_captions_and_show_the_queue() -> None:
         assert "gateway_utterance_characters_count 1.0" in text
 
 
-async def test_unknown_paths_and_methods_are_refused_in_the_same_shape() -> None:
+async def test_unknown_paths_and_methods_get_the_body_of_all_errors() -> None:
     async with browse() as (client, _):
         answer = await client.get("/v1/nothing")
         assert answer.status_code == 404
@@ -249,7 +255,7 @@ async def test_unknown_paths_and_methods_are_refused_in_the_same_shape() -> None
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
-async def test_every_route_answers_a_wrong_method_with_405_and_those_it_has() -> None:
+async def test_every_route_answers_a_wrong_method_with_405_and_lists_its_methods() -> None:
     async with browse() as (client, _):
         routes = [
             *api.ROUTES,
@@ -274,7 +280,7 @@ async def test_every_route_answers_a_wrong_method_with_405_and_those_it_has() ->
                 assert sorted(answer.headers["allow"].split(", ")) == has
 
 
-async def test_a_plain_request_for_the_socket_is_told_to_open_a_websocket() -> None:
+async def test_a_plain_request_for_the_path_of_the_socket_is_answered_426() -> None:
     async with browse() as (client, live):
         answer = await client.get("/v1/ws?from=en&to=de")
         assert answer.status_code == 426
@@ -282,7 +288,7 @@ async def test_a_plain_request_for_the_socket_is_told_to_open_a_websocket() -> N
         assert answer.headers["connection"] == "Upgrade"
         assert answer.json()["code"] == "bad_frame"
         assert f"wscat -c '{live.socket}?to=de'" in answer.json()["hint"]
-        assert (await client.get("/healthz")).status_code == 200, "the connection goes on"
+        assert (await client.get("/healthz")).status_code == 200, "the connection stays open"
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/v1/ws/", "/v1/translate", "/v1/rooms/a/events"])
@@ -298,7 +304,7 @@ async def test_a_handshake_for_a_wrong_path_is_answered_404_with_the_right_path(
         }
 
 
-async def test_the_client_says_what_a_gateway_answers_to_a_wrong_path() -> None:
+async def test_the_python_client_shows_the_answer_to_a_wrong_path() -> None:
     async with browse() as (_, live):
         with pytest.raises(ConnectionError) as told:
             async with connect(live.ws + "/ws", to="de"):
@@ -307,7 +313,7 @@ async def test_the_client_says_what_a_gateway_answers_to_a_wrong_path() -> None:
         assert str(told.value) == f"{says} it is at /v1/ws."
 
 
-async def test_a_server_that_cannot_answer_a_handshake_closes_one_for_a_wrong_path() -> None:
+async def test_a_wrong_path_is_closed_on_a_server_that_cannot_answer_a_handshake() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -330,16 +336,16 @@ async def test_every_answer_carries_the_security_headers() -> None:
             assert len(headers.get_list("content-security-policy")) == 1
 
 
-async def test_the_answer_to_a_fault_of_the_gateway_carries_them_too() -> None:
+async def test_the_answer_500_carries_the_security_headers_too() -> None:
     async with browse(ScriptedEngine(fault=failing(ValueError("a bug")))) as (client, live):
-        live.server.config.app.state.expose = None  # a fault outside of any translation
+        live.server.config.app.state.expose = None  # a call of it raises
         answer = await client.get("/metrics")
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "NoneType" not in answer.text
 
 
-async def test_a_pair_the_model_does_not_have_names_those_it_has() -> None:
+async def test_an_unsupported_language_pair_is_refused_with_the_supported_targets() -> None:
     profile = profiles.load("embedded")
     engine = ScriptedEngine(languages=("de", "en"))
     engine._profile = profile
@@ -350,10 +356,10 @@ async def test_a_pair_the_model_does_not_have_names_those_it_has() -> None:
         assert not live.hub.sessions
 
 
-# --- LibreTranslate's shapes ----------------------------------------------------------------------
+# --- LibreTranslate's API -------------------------------------------------------------------------
 
 
-async def test_libretranslate_clients_translate_one_text_or_many() -> None:
+async def test_libretranslate_translates_one_text_or_a_list() -> None:
     async with browse() as (client, _):
         one = {"q": "hello", "source": "en", "target": "de", "format": "text"}
         answer = await client.post("/translate", json=one)
@@ -365,7 +371,7 @@ async def test_libretranslate_clients_translate_one_text_or_many() -> None:
         assert answer.json() == {"translatedText": "[de] hello"}
 
 
-async def test_a_batch_that_is_refused_for_one_text_leaves_nothing_of_the_others() -> None:
+async def test_a_list_with_one_bad_text_is_refused_and_leaves_no_session() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with browse(engine) as (client, live):
@@ -375,7 +381,7 @@ async def test_a_batch_that_is_refused_for_one_text_leaves_nothing_of_the_others
         assert not live.hub.sessions and not live.hub.rooms
 
 
-async def test_libretranslate_html_is_refused_in_words() -> None:
+async def test_libretranslate_refuses_html_with_a_reason() -> None:
     async with browse() as (client, _):
         body = {"q": "<b>hi</b>", "source": "en", "target": "de", "format": "html"}
         answer = await client.post("/translate", json=body)
@@ -383,7 +389,7 @@ async def test_libretranslate_html_is_refused_in_words() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/languages", "/languages"])
-async def test_the_languages_are_put_together_once_and_not_for_every_stranger(
+async def test_the_list_of_languages_is_made_once_and_not_for_each_request(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with browse() as (client, _):
@@ -429,7 +435,7 @@ async def test_the_detector_is_loaded_in_a_thread_while_the_server_already_answe
         go_on.set()
 
 
-async def test_a_text_without_a_named_language_is_translated_from_the_one_detected() -> None:
+async def test_a_text_without_a_source_language_is_translated_from_the_detected_one() -> None:
     async with browse() as (client, _):
         body = {"text": "Guten Morgen zusammen, wie geht es?", "target_lang": "en"}
         answer = await client.post("/v1/translate", json=body)
@@ -439,7 +445,7 @@ async def test_a_text_without_a_named_language_is_translated_from_the_one_detect
 
 @pytest.mark.parametrize("text", ["42", "\U0001f44d", "Anna", "OK", "3.5 %", "Microsoft"])
 @pytest.mark.parametrize("target", ["en", "de"])
-async def test_a_text_of_no_certain_language_is_refused_and_never_returned_untranslated(
+async def test_a_text_in_an_uncertain_language_is_refused_and_not_returned_untranslated(
     text: str, target: str
 ) -> None:
     async with browse() as (client, live):
@@ -460,7 +466,7 @@ async def test_a_text_of_no_certain_language_is_refused_and_never_returned_untra
         assert not live.hub.sessions
 
 
-async def test_a_short_text_of_a_list_has_the_language_of_the_list() -> None:
+async def test_a_short_text_in_a_list_is_taken_to_be_in_the_language_of_the_list() -> None:
     async with browse() as (client, _):
         texts = ["Guten Morgen zusammen, wie geht es?", "42", "Anna", ""]
         answer = await client.post("/translate", json={"q": texts, "target": "en"})
@@ -482,7 +488,7 @@ async def test_a_short_text_of_a_list_has_the_language_of_the_list() -> None:
         ("/translate", {"q": "Guten Morgen zusammen", "target": "en"}),
     ],
 )
-async def test_without_a_detector_a_language_has_to_be_named(
+async def test_without_a_detector_the_source_language_is_required(
     path: str, body: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with browse() as (client, live):

@@ -1,4 +1,4 @@
-"""The demo page as it is served: every file that it names, and no more bytes than it may have."""
+"""The files of the demo page are served, and are as small as they must be."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gateway.server.routes import page
 from tests.support.live import Live
 
 PAGES = {"/": "main.js", "/join.html": "join.js", "/overlay.html": "overlay.js"}
-"""Pages, and the module that each begins with."""
+"""Main module of each page, by the path of the page."""
 
 COLD = 75_000
-"""Bytes of a page with all that it names, compressed: half of what it may take (issue 6)."""
+"""Most compressed bytes of a page with all its files: half of what issue 6 allows."""
 
 NAMES = re.compile(
     r"""(?:src|href)="([^":#]+)[#"]|(?:from|import) "(\.\.?/[^"]+)"|fetch\("(/?[a-z.]+)"\)"""
@@ -27,7 +27,7 @@ NAMES = re.compile(
 
 
 def load(http: httpx.Client, first: str) -> dict[str, bytes]:
-    """A page and all that it names, and what these name."""
+    """Return a page, the files that it loads and the files that those load, by path."""
     found: dict[str, bytes] = {}
     waiting = [first]
     while waiting:
@@ -47,7 +47,7 @@ def load(http: httpx.Client, first: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_served_with_all_that_it_names_and_is_small(live: Live, path: str) -> None:
+def test_a_page_and_all_files_that_it_loads_are_served_and_are_small(live: Live, path: str) -> None:
     with httpx.Client(base_url=live.http) as http:
         found = load(http, path)
     assert len(found) > 3
@@ -57,7 +57,7 @@ def test_a_page_is_served_with_all_that_it_names_and_is_small(live: Live, path: 
 
 
 @pytest.mark.parametrize(("path", "main"), PAGES.items())
-def test_what_is_loaded_first_is_what_the_page_needs(live: Live, path: str, main: str) -> None:
+def test_a_page_preloads_the_modules_that_it_imports(live: Live, path: str, main: str) -> None:
     with httpx.Client(base_url=live.http) as http:
         found = load(http, path)
     early = set(re.findall(r'"modulepreload" href="([^"]+)"', found[path].decode()))
@@ -65,7 +65,7 @@ def test_what_is_loaded_first_is_what_the_page_needs(live: Live, path: str, main
     assert early == modules - {main}
 
 
-def test_the_meeting_is_there_in_six_languages(live: Live) -> None:
+def test_the_demo_meeting_is_served_in_six_languages(live: Live) -> None:
     with httpx.Client(base_url=live.http) as http:
         for lang in ("en", "de", "fr", "es", "ja", "zh"):
             answer = http.get(f"/meeting/{lang}.txt")
@@ -80,8 +80,8 @@ def test_texts_never_become_markup() -> None:
                              path.read_text(encoding="utf-8")), path.name  # fmt: skip
 
 
-def test_a_browser_that_has_a_file_is_not_sent_it_again(live: Live) -> None:
-    first = httpx.get(live.http + "/styles/theme.css")
+def test_a_browser_that_has_the_current_file_gets_304(live: Live) -> None:
+    first = httpx.get(live.http + "/theme.css")
     assert first.headers["cache-control"] == "no-cache"
     again = httpx.get(
         live.http + "/styles/theme.css", headers={"if-none-match": first.headers["etag"]}
@@ -89,14 +89,14 @@ def test_a_browser_that_has_a_file_is_not_sent_it_again(live: Live) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_file_travels_compressed_where_that_is_understood(live: Live) -> None:
-    packed = httpx.get(live.http + "/styles/meeting.css")
-    plain = httpx.get(live.http + "/styles/meeting.css", headers={"accept-encoding": "identity"})
+def test_a_file_is_compressed_for_a_client_that_accepts_gzip(live: Live) -> None:
+    packed = httpx.get(live.http + "/style.css")
+    plain = httpx.get(live.http + "/style.css", headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip" and packed.text == plain.text
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 
 
-def test_a_file_that_was_changed_is_served_as_it_is_now(tmp_path: Path) -> None:
+def test_a_changed_file_is_served_with_its_new_content(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "index.html").write_text("one")
     (tmp_path / "sub" / "a.js").write_text("1")
@@ -109,6 +109,6 @@ def test_a_file_that_was_changed_is_served_as_it_is_now(tmp_path: Path) -> None:
     assert client.get("/").text == "another"
 
 
-def test_without_a_page_there_is_a_word_of_what_this_is(tmp_path: Path) -> None:
+def test_without_the_demo_page_the_root_path_explains_how_to_open_a_socket(tmp_path: Path) -> None:
     client = TestClient(Starlette(routes=page.routes((tmp_path,))))
     assert "wscat -c 'ws://testserver/v1/ws" in client.get("/").text

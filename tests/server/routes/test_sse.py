@@ -1,4 +1,4 @@
-"""A room over HTTP, as server-sent events on real connections."""
+"""Rooms as server-sent events, over real connections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCRIPT = {("good morning", "de"): ["guten", " Morgen"], ("yes", "de"): ["ja"]}
 
 
 class Stream:
-    """What a browser's EventSource would make of the bytes."""
+    """A parser of server-sent events, as a browser's EventSource is one."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self._lines = answer.aiter_lines()
         self.last = ""
 
     async def event(self) -> dict[str, Any]:
-        """The next event. ``kind`` where it has a name, else that of the frame."""
+        """Return the next event. Its ``kind`` is its name, or the type of its frame."""
         name, data = "", ""
         async for line in self._lines:
             field, _, value = line.partition(": ")
@@ -64,7 +64,7 @@ def say(live: Live, speaker: Session, text: str) -> None:
     live.hub.receive(speaker, text)
 
 
-async def test_a_reader_is_sent_what_a_socket_would_be() -> None:
+async def test_a_stream_has_the_same_events_as_a_socket() -> None:
     async with running(ScriptedEngine(SCRIPT)) as live, reader(live) as stream:
         welcome = await stream.event()
         assert (welcome["type"], welcome["room"]) == ("welcome", "demo")
@@ -77,14 +77,14 @@ async def test_a_reader_is_sent_what_a_socket_would_be() -> None:
         assert stream.last == f"{welcome['epoch']}.{final['seq']}"
 
 
-async def test_a_reader_only_reads_whatever_it_asks_for() -> None:
+async def test_a_stream_may_only_read_even_if_its_query_asks_for_more() -> None:
     async with running() as live, reader(live, "to=de&role=moderate&speaker=Eve") as stream:
         await stream.event()
         (session,) = live.hub.sessions.values()
         assert (session.role, session.speaker) == (Role.VIEW, None)
 
 
-async def test_a_stream_that_broke_goes_on_without_a_gap_or_a_duplicate() -> None:
+async def test_a_broken_stream_resumes_without_a_gap_or_a_duplicate() -> None:
     async with running(ScriptedEngine(SCRIPT)) as live:
         speaker = live.hub.open(ConnectRequest(room="demo", source="en"))
         async with reader(live) as stream:
@@ -104,7 +104,7 @@ async def test_a_stream_that_broke_goes_on_without_a_gap_or_a_duplicate() -> Non
         ]
 
 
-async def test_whoever_hangs_up_leaves_the_room() -> None:
+async def test_a_reader_that_disconnects_leaves_the_room() -> None:
     async with running() as live:
         async with reader(live) as stream:
             await stream.event()
@@ -113,13 +113,13 @@ async def test_whoever_hangs_up_leaves_the_room() -> None:
         assert not live.hub.sessions
 
 
-async def test_a_stream_is_never_silent_for_long() -> None:
+async def test_a_stream_without_events_sends_ticks() -> None:
     async with running() as live, reader(live, "to=de&hb=1") as stream:
         assert "seq" in await stream.upto("tick")
         assert not stream.last
 
 
-async def test_a_room_that_ends_says_so_at_the_end_of_the_stream() -> None:
+async def test_a_stream_ends_with_the_close_code_when_its_room_ends() -> None:
     async with running() as live, reader(live) as stream:
         await stream.event()
         await live.hub.forget("demo")
@@ -128,7 +128,7 @@ async def test_a_room_that_ends_says_so_at_the_end_of_the_stream() -> None:
             await stream.event()
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_and_costs_no_more_than_its_outbox() -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_holds_at_most_its_outbox() -> None:
     limits = Limits(outbox_bytes=20_000, inflight=500, rate=1e6, burst=1e6)
     async with running(limits=limits) as live, reader(live, "to=en") as stream:
         await stream.event()
@@ -145,5 +145,5 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_costs_no_more_than_its
     ("path", "status"),
     [("/v1/rooms/~x/events", 404), ("/v1/rooms/demo/events?view=none", 400)],
 )
-def test_what_is_wrong_is_a_status(live: Live, path: str, status: int) -> None:
+def test_a_bad_request_is_answered_with_a_status(live: Live, path: str, status: int) -> None:
     assert httpx.get(live.http + path).status_code == status

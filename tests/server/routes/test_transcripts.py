@@ -1,4 +1,4 @@
-"""Transcripts over HTTP, over real connections."""
+"""Transcripts over HTTP, on real connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.talk import talk
 async def meeting(
     history: History | None = None, limits: Limits | None = None
 ) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
-    """A gateway with a room ``demo`` in which this was said."""
+    """Run a gateway with a room ``demo`` that has these captions."""
     if history is None:
         history = History()
         history.say("u1", "Good morning.", at=4.0, speaker="Ann")
@@ -48,7 +48,7 @@ async def meeting(
         ("json", "application/json", '{"room":"demo","epoch":'),
     ],
 )
-async def test_a_transcript_comes_as_its_own_kind_of_file(
+async def test_a_transcript_has_the_media_type_and_file_name_of_its_format(
     format: str, media: str, begins: str
 ) -> None:
     async with meeting() as (client, _):
@@ -82,7 +82,7 @@ async def test_a_transcript_comes_as_its_own_kind_of_file(
         ("?lang=fr", "[en] Good morning.", "demo.fr.txt"),
     ],
 )
-async def test_the_languages_are_those_asked_for_or_the_original(
+async def test_a_transcript_has_the_languages_of_the_request_or_the_original(
     query: str, lines: str, name: str
 ) -> None:
     async with meeting() as (client, _):
@@ -91,7 +91,7 @@ async def test_the_languages_are_those_asked_for_or_the_original(
         assert f'"{name}"' in answer.headers["content-disposition"]
 
 
-async def test_json_takes_as_many_languages_as_a_socket() -> None:
+async def test_json_allows_as_many_languages_as_a_socket() -> None:
     async with meeting(limits=Limits(targets=3)) as (client, _):
         body = (await client.get("demo/transcript.json?lang=de,fr,es&bilingual=1")).json()
         assert body["languages"] == ["de", "fr", "es"]
@@ -115,14 +115,16 @@ async def test_json_takes_as_many_languages_as_a_socket() -> None:
         ("demo/transcript", 404, "not_found"),
     ],
 )
-async def test_what_cannot_be_answered_says_why(path: str, status: int, code: str) -> None:
+async def test_a_bad_request_gets_a_status_a_code_and_a_reason(
+    path: str, status: int, code: str
+) -> None:
     async with meeting() as (client, _):
         answer = await client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (status, code)
         assert answer.json()["error"]
 
 
-async def test_a_room_of_a_sockets_own_cannot_be_read() -> None:
+async def test_the_private_room_of_a_socket_cannot_be_read() -> None:
     async with meeting() as (client, live):
         own = live.hub.open(ConnectRequest())
         assert own.room.name.startswith("~")
@@ -151,7 +153,7 @@ async def test_a_transcript_is_written_off_the_event_loop() -> None:
 
 
 class Work:
-    """A transcript that takes until it is released."""
+    """A writing that lasts until it is released."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -166,7 +168,7 @@ class Work:
         self._go.set()
 
 
-async def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> None:
+async def test_transcripts_are_written_one_at_a_time_and_a_limited_number_may_wait() -> None:
     writer = TranscriptWriter()
     work = Work()
     tasks = [asyncio.create_task(writer.write(n, work)) for n in range(WAITING)]
@@ -180,7 +182,7 @@ async def test_transcripts_are_written_one_at_a_time_and_so_many_may_wait() -> N
     assert await writer.write("again", lambda: b"again") == b"again"
 
 
-async def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> None:
+async def test_requests_for_the_same_transcript_share_one_writing_and_may_disconnect() -> None:
     writer = TranscriptWriter()
     work = Work()
     tasks = [asyncio.create_task(writer.write("same", work)) for _ in range(3 * WAITING)]
@@ -190,10 +192,12 @@ async def test_who_asks_for_the_same_waits_for_the_same_and_may_hang_up() -> Non
     written = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(written[0], asyncio.CancelledError)
     assert written[1:] == [b"1"] * (3 * WAITING - 1)
-    assert await writer.write("same", work) == b"2"  # it was not kept
+    assert await writer.write("same", work) == b"2"  # the result is not cached
 
 
-async def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_queue_of_transcripts_is_answered_429_with_retry_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with meeting() as (client, _):
         monkeypatch.setattr(transcripts, "WAITING", 0)
         answer = await client.get("demo/transcript.vtt")
@@ -202,7 +206,7 @@ async def test_a_full_desk_answers_busy_and_to_try_again(monkeypatch: pytest.Mon
 
 
 async def ask_and_not_read(live: Live) -> socket.socket:
-    """Ask for a transcript, on a connection that takes next to nothing of it."""
+    """Request a transcript on a connection with a small buffer, and do not read the answer."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     peer.setblocking(False)
@@ -220,7 +224,7 @@ def long() -> History:
     return history
 
 
-async def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no_more(
+async def test_transcripts_of_clients_that_do_not_read_have_a_common_bound_on_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transcripts, "SENDING_BYTES", 3_000_000)
@@ -245,7 +249,7 @@ async def test_transcripts_that_nobody_reads_take_so_much_memory_together_and_no
         await until(lambda: not writer.sending_bytes)
 
 
-async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
+async def test_a_client_that_reads_a_transcript_too_slowly_is_disconnected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transcripts, "SEND_S", 0.05)
@@ -256,7 +260,7 @@ async def test_a_transcript_that_is_not_read_to_its_end_in_time_is_cut_off(
             await until(lambda: not writer.sending_bytes)
 
 
-def test_one_transcript_for_several_is_counted_once() -> None:
+def test_a_transcript_that_is_sent_to_several_clients_is_counted_once() -> None:
     writer = TranscriptWriter()
     body = b"x" * 10
     with writer.sending(body):

@@ -1,4 +1,4 @@
-"""Fifty meetings at once, four languages each: nothing is lost and nobody reads another's text."""
+"""Fifty meetings at once in four languages: no caption is lost or reaches another room."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ROOMS, LANGUAGES, LINES = 50, ("de", "fr", "es", "ja"), 4
 
 
 async def test_fifty_rooms_of_four_languages_lose_no_caption() -> None:
-    # However late a busy machine makes them: this is not about having too much to do.
+    # Bounds for a slow machine: the test is not about overload.
     async with running(ScriptedEngine(), Limits(queue=1000, soon_s=60)) as live:
         await asyncio.gather(*(_meeting(live, f"room{n}") for n in range(ROOMS)))
         assert live.hub.dispatch.queued == live.hub.dispatch.running == 0
 
 
 async def _meeting(live: Live, room: str) -> None:
-    """One speaker whose lines grow, and a reader of each language."""
+    """Run a meeting with one speaker, whose lines grow, and one reader of each language."""
     async with contextlib.AsyncExitStack() as stack:
         readers = [
             await stack.enter_async_context(talk(live, f"?room={room}&role=view&to={lang}"))

@@ -1,4 +1,4 @@
-"""One WebSocket against a real gateway on a real port."""
+"""WebSockets of a gateway on a real port."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.talk import DEADLINE_S, talk
 # --- the handshake ------------------------------------------------------------------------------
 
 
-async def test_frames_are_not_compressed_so_that_none_can_be_larger_than_it_weighs() -> None:
+async def test_compression_is_not_offered_so_that_a_small_message_cannot_expand() -> None:
     async with running() as live, talk(live, compression="deflate") as client:
         assert client.ws.protocol.extensions == []
 
@@ -41,7 +41,7 @@ async def test_the_first_frame_is_a_welcome_that_names_limits_and_languages() ->
         assert "de" in welcome["languages"]
 
 
-async def test_a_socket_that_reads_no_language_is_told_how_to_ask_for_one() -> None:
+async def test_a_socket_without_languages_is_told_how_to_request_one() -> None:
     async with running() as live, talk(live) as client:
         assert "to=de" in (await client.next())["hint"]
 
@@ -76,7 +76,7 @@ async def test_a_bad_query_is_answered_on_the_open_socket_and_closed_with_4400(q
         assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
-async def test_an_unknown_language_in_the_query_is_named_and_the_known_ones_are_read() -> None:
+async def test_an_unknown_language_in_the_query_is_reported_and_the_known_ones_are_used() -> None:
     async with running() as live, talk(live, "?to=de,tlh") as client:
         assert (await client.next())["type"] == "welcome"
         error = await client.next()
@@ -86,17 +86,17 @@ async def test_an_unknown_language_in_the_query_is_named_and_the_known_ones_are_
         assert (await client.until("final"))[-1]["lang"] == "de"
 
 
-async def test_one_socket_more_than_the_limit_is_closed_with_4029() -> None:
+async def test_a_socket_over_the_limit_is_closed_with_4029() -> None:
     async with running(limits=Limits(sessions=1)) as live, talk(live) as first:
         await first.next()
         async with talk(live) as second:
             error = await second.next()
             assert error["code"] == "busy" and error["retry"] is True
-            assert error["retry_ms"] == 1000, "when it passes is not known"
+            assert error["retry_ms"] == 1000, "the time until a place is free is not known"
             assert (await second.closed())[0] == CloseCode.TOO_MANY
 
 
-async def test_rooms_that_stand_empty_make_room_for_new_ones() -> None:
+async def test_empty_rooms_are_dropped_for_new_ones_at_the_limit() -> None:
     async with running(limits=Limits(rooms=2)) as live:
         for room in ("a", "b"):
             async with talk(live, f"?room={room}") as client:
@@ -113,7 +113,7 @@ async def test_rooms_that_stand_empty_make_room_for_new_ones() -> None:
     ("query", "headers", "status"),
     [("?to=" + "de," * 10_000, {}, 414), ("", {"Cookie": "x" * 9_000}, 431)],
 )
-async def test_a_handshake_that_is_too_long_is_refused_and_not_left_without_an_answer(
+async def test_a_handshake_that_is_too_long_is_refused_with_an_answer(
     query: str, headers: dict[str, str], status: int
 ) -> None:
     async with running() as live:
@@ -122,7 +122,7 @@ async def test_a_handshake_that_is_too_long_is_refused_and_not_left_without_an_a
         assert refused.value.response.status_code == status
 
 
-async def test_a_bad_query_is_answered_in_the_form_that_was_asked_for() -> None:
+async def test_a_bad_query_is_answered_in_the_codec_of_the_query() -> None:
     async with running() as live, connect(live.socket + "?plain=1&role=king") as ws:
         assert str(await asyncio.wait_for(ws.recv(), DEADLINE_S)).startswith("! 'king' is not")
 
@@ -130,7 +130,7 @@ async def test_a_bad_query_is_answered_in_the_form_that_was_asked_for() -> None:
 # --- typing lines -------------------------------------------------------------------------------
 
 
-async def test_a_typed_line_comes_back_as_a_streamed_caption_in_every_language_read() -> None:
+async def test_a_typed_line_is_answered_with_a_streamed_caption_in_each_language() -> None:
     async with running() as live, talk(live, "?from=en&to=de,fr") as client:
         await client.until("welcome")
         await client.send("good morning everybody")
@@ -145,7 +145,7 @@ async def test_a_typed_line_comes_back_as_a_streamed_caption_in_every_language_r
         assert durable == [1, 2, 3]
 
 
-async def test_plain_mode_answers_in_lines_and_shows_finals_only() -> None:
+async def test_plain_mode_answers_in_lines_and_sends_finals_only() -> None:
     engine = ScriptedEngine({("hello", "de"): ["Hal", "lo"]})
     async with running(engine) as live, connect(live.socket + "?to=de&plain=1") as ws:
         await ws.send("hello")
@@ -166,7 +166,7 @@ async def test_binary_frames_are_messagepack_and_text_frames_json_on_either_subp
         assert (await client.until("final"))[-1]["text"] == "[de] two"
 
 
-async def test_a_heartbeat_comes_where_it_was_asked_for() -> None:
+async def test_a_socket_with_a_heartbeat_gets_ticks() -> None:
     async with running() as live, talk(live, "?hb=1") as client:
         assert (await client.until("tick"))[-1] == {"type": "tick", "seq": 0}
 
@@ -174,7 +174,7 @@ async def test_a_heartbeat_comes_where_it_was_asked_for() -> None:
 # --- stopping -----------------------------------------------------------------------------------
 
 
-async def test_a_cancel_has_reached_the_engine_when_its_frame_has_been_read() -> None:
+async def test_a_cancel_reaches_the_engine_before_the_event_loop_turns() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live, talk(live, "?to=de,fr") as client:
@@ -183,13 +183,13 @@ async def test_a_cancel_has_reached_the_engine_when_its_frame_has_been_read() ->
         await until(lambda: engine.unfinished == 2)
         (session,) = live.hub.sessions.values()
         live.hub.receive(session, '{"type":"cancel","id":"a"}')
-        assert engine.unfinished == 0  # no await has happened in between
+        assert engine.unfinished == 0  # nothing was awaited in between
         cancelled = (await client.until("cancelled"))[-1]
         assert cancelled["id"] == "a" and cancelled["was"] == "running"
         await until(lambda: live.hub.dispatch.running == 0)
 
 
-async def test_a_closed_socket_aborts_its_work_inside_the_engine() -> None:
+async def test_a_closed_socket_aborts_its_jobs_in_the_engine() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live:
@@ -201,7 +201,7 @@ async def test_a_closed_socket_aborts_its_work_inside_the_engine() -> None:
         await until(lambda: live.hub.dispatch.running == 0 and not live.hub.rooms)
 
 
-async def test_a_vanished_client_aborts_its_work_too() -> None:
+async def test_a_connection_that_is_reset_aborts_its_jobs_in_the_engine() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live, connect(live.socket + "?to=de") as ws:
@@ -213,7 +213,7 @@ async def test_a_vanished_client_aborts_its_work_too() -> None:
         await until(lambda: engine.unfinished == 0)
 
 
-async def test_a_superseding_final_aborts_the_older_revision_inside_the_engine() -> None:
+async def test_a_new_final_aborts_the_job_of_the_older_revision_in_the_engine() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live, talk(live, "?to=de") as client:
@@ -228,7 +228,7 @@ async def test_a_superseding_final_aborts_the_older_revision_inside_the_engine()
         assert final["rev"] == 2 and final["text"] == "[de] one two"
 
 
-async def test_one_slow_language_does_not_hold_up_another() -> None:
+async def test_a_slow_language_does_not_delay_another() -> None:
     waiting: list[Callable[[], None]] = []
 
     class Halting(ScriptedEngine):
@@ -299,7 +299,7 @@ async def test_ten_unreadable_frames_in_a_row_close_4400() -> None:
         (json.dumps({"type": "say", "id": "a", "rev": 1, "text": "older"}), "stale"),
     ],
 )
-async def test_nonsense_gets_its_named_error_and_other_utterances_go_on(
+async def test_a_bad_frame_gets_its_error_and_other_utterances_continue(
     frame: str | bytes, code: str
 ) -> None:
     engine = ScriptedEngine()
@@ -315,7 +315,7 @@ async def test_nonsense_gets_its_named_error_and_other_utterances_go_on(
         assert (await client.until("final"))[-1]["text"] == "[de] hello"
 
 
-async def test_a_flood_from_one_socket_lets_the_loop_turn_between_two_frames() -> None:
+async def test_the_event_loop_turns_between_two_frames_of_a_flood() -> None:
     async with running() as live:
         host, port = live.ws.removeprefix("ws://").split(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -328,14 +328,14 @@ async def test_a_flood_from_one_socket_lets_the_loop_turn_between_two_frames() -
         writer.transport.abort()
 
 
-async def test_a_socket_that_ends_by_bad_utf8_while_captions_stream_is_no_fault_of_the_gateway(
+async def test_bad_utf8_while_captions_stream_is_not_logged_as_a_fault(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running() as live, talk(live) as client:
         await client.until("welcome")
         (session,) = live.hub.sessions.values()
         (connection,) = live.server.server_state.connections
-        # In one turn: the writer wakes for a frame, and uvicorn closes before it has a turn.
+        # In one turn of the loop: the writer is scheduled, and uvicorn closes before it runs.
         session.tick(live.hub.now())
         connection.data_received(b"\x81\x82\0\0\0\0\xff\xfe")
         assert (await client.closed())[0] == CloseCode.INVALID_DATA
@@ -346,7 +346,7 @@ async def test_a_socket_that_ends_by_bad_utf8_while_captions_stream_is_no_fault_
 # --- slow readers -------------------------------------------------------------------------------
 
 
-async def test_a_reader_that_never_reads_is_closed_and_the_others_are_not_held_up() -> None:
+async def test_a_client_that_does_not_read_is_closed_without_delaying_others() -> None:
     long = ["word " * 20] * 100
     engine = ScriptedEngine({("go", "de"): long})
     limits = Limits(outbox_bytes=65_536, rate=10_000, burst=10_000)
@@ -384,7 +384,7 @@ async def test_a_drain_lets_captions_in_flight_finish_and_refuses_new_ones() -> 
         assert (await client.closed())[0] == CloseCode.GOAWAY
 
 
-async def test_what_outlasts_the_drain_ends_visibly() -> None:
+async def test_captions_that_outlast_the_drain_are_reported_as_ended() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine, drain_s=0.05) as live, talk(live, "?to=de") as client:

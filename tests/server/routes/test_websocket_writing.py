@@ -1,4 +1,4 @@
-"""How frames reach a socket: at once where it has room, in order where it has none."""
+"""Frames are written at once if the socket has room, and otherwise wait in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.talk import DEADLINE_S, Talk, talk
 
 @pytest.fixture(params=["own", "stock"])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Our protocol class, and uvicorn's own, which has no writer."""
+    """Run a test with the gateway's protocol class and with uvicorn's, which has no writer."""
     if request.param == "stock":
         monkeypatch.setattr(serve, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
     yield request.param
@@ -43,13 +43,13 @@ def seated(live: Live) -> Session:
 
 @asynccontextmanager
 async def deaf(live: Live, query: str) -> AsyncIterator[ClientConnection]:
-    """A client that reads nothing until its transport is resumed."""
+    """Connect a client that does not read until its transport is resumed."""
     async with connect(live.socket + query, compression=None, max_size=None) as ws:
         ws.transport.pause_reading()
         yield ws
 
 
-async def test_what_is_to_be_sent_is_written_in_the_same_turn_of_the_event_loop() -> None:
+async def test_a_frame_is_written_in_the_turn_of_the_event_loop_in_which_it_is_made() -> None:
     async with running() as live, talk(live) as client:
         await client.until("welcome")
         session = seated(live)
@@ -75,20 +75,20 @@ async def test_captions_and_the_close_arrive_on_either_protocol_class(either: st
 
 
 @pytest.mark.parametrize("size", [1, 125, 126, 65_535, 65_536, 200_000])
-async def test_a_frame_of_any_length_arrives_whole_as_text_and_as_binary(size: int) -> None:
+async def test_a_frame_of_any_length_arrives_complete_as_text_and_as_binary(size: int) -> None:
     async with running() as live, talk(live) as client:
         await client.until("welcome")
         outbox = seated(live).outbox
         for frame in ("ü" * (size // 2) + "x" * (size % 2), bytes(size)):
             for sent in (frame, "{}"):
-                await until(lambda: outbox.post is not None)  # it has room, or has it again
+                await until(lambda: outbox.post is not None)  # the socket has room
                 post = outbox.post
                 assert post is not None
                 post(frames.frame(sent))
                 assert await asyncio.wait_for(client.ws.recv(), DEADLINE_S) == sent
 
 
-async def test_a_reader_that_pauses_gets_everything_durable_in_order(either: str) -> None:
+async def test_a_reader_that_pauses_gets_all_durable_events_in_order(either: str) -> None:
     engine = ScriptedEngine({("go", "de"): ["word " * 2_000] * 10})
     async with running(engine) as live, deaf(live, "?room=r&role=view&to=de") as ws:
         await until(lambda: bool(live.hub.sessions))
@@ -99,7 +99,7 @@ async def test_a_reader_that_pauses_gets_everything_durable_in_order(either: str
                 await speaker.send("go")
                 await speaker.until("final")
                 said += 1
-            await speaker.send("go")  # what is said now waits in the outbox
+            await speaker.send("go")  # its captions wait in the outbox
             await speaker.until("final")
             ws.transport.resume_reading()
             client = Talk(ws)
@@ -110,7 +110,7 @@ async def test_a_reader_that_pauses_gets_everything_durable_in_order(either: str
         assert seqs == list(range(1, 2 * said + 3))
 
 
-async def test_a_fault_of_ours_closes_1011_and_its_traceback_is_logged(
+async def test_an_unexpected_exception_closes_1011_and_its_traceback_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -140,7 +140,7 @@ async def test_a_socket_that_cannot_be_written_to_is_closed_1011(
     assert [r.name for r in caplog.records if r.levelno >= logging.ERROR] == ["gateway.connection"]
 
 
-async def test_a_socket_that_is_lost_is_not_held_by_what_could_write_to_it() -> None:
+async def test_a_lost_socket_is_not_kept_in_memory_by_its_writer() -> None:
     async with running() as live:
         async with talk(live) as client:
             await client.until("welcome")
@@ -155,7 +155,7 @@ async def test_a_socket_may_be_lost_in_the_same_turn_as_its_last_write() -> None
     faults: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
     hub = Hub(ScriptedEngine(), Limits())
-    for turns in range(8):  # one of them is that turn
+    for turns in range(8):  # in one of them the write is the last
         session = hub.open(ConnectRequest())
 
         async def send(message: Any) -> None:
@@ -177,14 +177,12 @@ MARK = ContextVar("MARK", default="nobody")
 
 
 async def receiving() -> dict[str, Any]:
-    """A client that says nothing."""
+    """Wait for a message of a client that sends none."""
     await asyncio.get_running_loop().create_future()
     raise AssertionError
 
 
-async def test_what_a_send_sets_in_its_context_is_not_seen_by_whoever_had_something_to_send() -> (
-    None
-):
+async def test_context_variables_that_a_send_sets_do_not_reach_the_sender_of_the_event() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     session = hub.open(ConnectRequest())
     room = asyncio.Event()
@@ -194,7 +192,7 @@ async def test_what_a_send_sets_in_its_context_is_not_seen_by_whoever_had_someth
         seen.append(MARK.get())
         before = MARK.set("the send")
         await room.wait()
-        MARK.reset(before)  # raises where this is another context
+        MARK.reset(before)  # raises in another context
 
     MARK.set("the request")
     serving = asyncio.create_task(
@@ -214,7 +212,7 @@ async def test_what_a_send_sets_in_its_context_is_not_seen_by_whoever_had_someth
     await serving
 
 
-async def test_a_send_that_was_cancelled_ends_its_socket_and_nobody_else(
+async def test_a_cancelled_send_ends_its_own_socket_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -239,8 +237,10 @@ async def test_a_send_that_was_cancelled_ends_its_socket_and_nobody_else(
     assert not caplog.records
 
 
-async def test_a_session_that_came_back_frees_a_socket_that_nobody_reads(either: str) -> None:
-    """Also where more waits than what the socket is at."""
+async def test_a_session_that_resumes_closes_its_old_socket_even_if_that_does_not_read(
+    either: str,
+) -> None:
+    """The outbox may hold more frames than the one that the socket is sending."""
 
     async with running() as live, deaf(live, "") as ws:
         await until(lambda: bool(live.hub.sessions))

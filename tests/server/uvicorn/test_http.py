@@ -1,4 +1,4 @@
-"""Clients that hold a connection without asking for anything, or ask for far too much."""
+"""Bounds on HTTP clients that send nothing, too much, or do not read."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ BASES = pytest.mark.parametrize("base", [BEST, BoundedH11Protocol], ids=["httpto
 
 
 class Site:
-    """A site that says hello, has something huge, and a door that stays shut until it is opened."""
+    """A site with a short answer, a huge one, and one that waits until the test allows it."""
 
     def __init__(self) -> None:
-        self.door = asyncio.Event()
+        self.answer_now = asyncio.Event()
         self.asked = 0
-        routes = [Route("/", self.hello), Route("/huge", self.huge), Route("/door", self.wait)]
+        routes = [Route("/", self.hello), Route("/huge", self.huge), Route("/wait", self.wait)]
         routes.append(Route("/", self.hello, methods=["POST"]))
         self.app = Starlette(routes=routes)
         self.port = 0
@@ -54,12 +54,12 @@ class Site:
 
     async def wait(self, request: Request) -> Response:
         self.asked += 1
-        await self.door.wait()
+        await self.answer_now.wait()
         return PlainTextResponse("open")
 
     @property
     def open(self) -> int:
-        """Connections there are."""
+        """Number of open connections."""
         return len(self.server.server_state.connections)
 
 
@@ -68,25 +68,25 @@ async def site(
     base: type[BoundedProtocol] = BEST,
     *,
     handshake_s: float = 60.0,
-    most: int = 100,
-    each: int = 100,
+    max_connections: int = 100,
+    max_per_address: int = 100,
 ) -> AsyncIterator[Site]:
-    here = Site()
-    settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=each))
-    config = configure(here.app, settings)
-    here.kind = http_protocol(settings.limits, most, base, lambda peer: peer)
-    config.http = here.kind
+    served = Site()
+    settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=max_per_address))
+    config = configure(served.app, settings)
+    served.kind = http_protocol(settings.limits, max_connections, base, lambda peer: peer)
+    config.http = served.kind
     config.lifespan = "off"
-    here.server = uvicorn.Server(config)
+    served.server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
-    here.port = listener.getsockname()[1]
-    serving = asyncio.create_task(here.server._serve([listener]))
-    await until(lambda: here.server.started)
+    served.port = listener.getsockname()[1]
+    serving = asyncio.create_task(served.server._serve([listener]))
+    await until(lambda: served.server.started)
     try:
-        yield here
+        yield served
     finally:
-        here.door.set()
-        here.server.should_exit = True
+        served.answer_now.set()
+        served.server.should_exit = True
         await serving
 
 
@@ -95,22 +95,22 @@ async def site(
 
 @BASES
 @pytest.mark.parametrize("head", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GE"])
-async def test_a_connection_without_a_whole_head_is_closed(
+async def test_a_connection_without_a_complete_head_is_closed(
     base: type[BoundedProtocol], head: bytes
 ) -> None:
-    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+    async with site(base, handshake_s=0.2) as served, dial(served.port) as client:
         await client.send(head)
         assert (await client.read()).endswith(b"[end]")
-        await until(lambda: not here.open)
-        assert not here.kind.waiting
+        await until(lambda: not served.open)
+        assert not served.kind.waiting
 
 
 @BASES
 @pytest.mark.parametrize("more", [b"\r\n", b"GET / HT"])
-async def test_a_second_head_has_no_more_time_than_the_first(
+async def test_a_second_head_has_the_same_time_limit_as_the_first(
     base: type[BoundedProtocol], more: bytes
 ) -> None:
-    async with site(base, handshake_s=0.2) as here, dial(here.port) as client:
+    async with site(base, handshake_s=0.2) as served, dial(served.port) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"hello" in await client.read(b"hello ")
         await client.send(more)
@@ -118,14 +118,16 @@ async def test_a_second_head_has_no_more_time_than_the_first(
 
 
 @BASES
-async def test_a_request_that_takes_long_is_not_closed_for_it(base: type[BoundedProtocol]) -> None:
-    async with site(base, handshake_s=0.05) as here, dial(here.port) as client:
-        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: here.asked == 1)
-        assert not here.kind.waiting
-        (connection,) = here.server.server_state.connections
+async def test_the_time_limit_of_a_head_does_not_end_a_long_request(
+    base: type[BoundedProtocol],
+) -> None:
+    async with site(base, handshake_s=0.05) as served, dial(served.port) as client:
+        await client.send(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: served.asked == 1)
+        assert not served.kind.waiting
+        (connection,) = served.server.server_state.connections
         assert isinstance(connection, BoundedProtocol) and connection._head_timer is None
-        here.door.set()
+        served.answer_now.set()
         assert b"open" in await client.read(b"open")
 
 
@@ -144,11 +146,11 @@ LARGE_HEADS = {
 async def test_a_head_that_is_too_large_is_answered_by_431(
     base: type[BoundedProtocol], name: str
 ) -> None:
-    async with site(base) as here, dial(here.port) as client:
+    async with site(base) as served, dial(served.port) as client:
         await client.send(LARGE_HEADS[name])
         answer = await client.read()
         assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-        assert here.asked == 0
+        assert served.asked == 0
 
 
 @pytest.mark.parametrize(
@@ -159,14 +161,14 @@ async def test_a_head_that_is_too_large_is_answered_by_431(
     ],
 )
 async def test_too_many_headers_are_answered_by_431(request_: bytes) -> None:
-    async with site() as here, dial(here.port) as client:
+    async with site() as served, dial(served.port) as client:
         await client.send(request_)
         assert b" 431 " in await client.read()
 
 
 async def test_trailers_count_as_headers() -> None:
-    async with site() as here, dial(here.port) as client:
-        head = b"GET /door HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with site() as served, dial(served.port) as client:
+        head = b"GET /wait HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         await client.send(head + b"0\r\n" + b"a: b\r\n" * HEADERS + b"\r\n")
         assert await client.read() == b"[reset]"
 
@@ -175,7 +177,7 @@ async def test_trailers_count_as_headers() -> None:
 async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
     base: type[BoundedProtocol],
 ) -> None:
-    async with site(base) as here, dial(here.port) as client:
+    async with site(base) as served, dial(served.port) as client:
         body = b"x" * 100_000
         head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
         await client.send(head % (len(body), b"c" * 14_000) + body)
@@ -185,25 +187,25 @@ async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
 
 
 @BASES
-async def test_what_is_no_http_is_answered_by_400(
+async def test_bytes_that_are_not_http_are_answered_by_400(
     base: type[BoundedProtocol], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with site(base) as here, dial(here.port) as client:
+    async with site(base) as served, dial(served.port) as client:
         await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
         assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 @BASES
-async def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then_reset(
+async def test_a_refused_client_that_keeps_sending_reads_the_reason_and_is_then_reset(
     base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "REFUSE_S", 0.2)
 
-    async with site(base) as here, dial(here.port) as client:
+    async with site(base) as served, dial(served.port) as client:
         await client.send(b"no http\r\n\r\n")
         await client.send(b"and more " * 10_000)
         assert b" 400 " in await client.read(b"\r\n\r\n")
-        await until(lambda: not here.open)
+        await until(lambda: not served.open)
 
 
 # --- many ---------------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ async def test_a_refused_client_that_goes_on_sending_still_reads_why_and_is_then
 
 @BASES
 async def test_requests_sent_ahead_are_answered_in_order(base: type[BoundedProtocol]) -> None:
-    async with site(base) as here, dial(here.port) as client:
+    async with site(base) as served, dial(served.port) as client:
         ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
         await client.send(ask)
         answer = await client.read(b"hello 9")
@@ -221,80 +223,80 @@ async def test_requests_sent_ahead_are_answered_in_order(base: type[BoundedProto
 
 
 async def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
-    async with site() as here, dial(here.port) as client:
-        await client.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
+    async with site() as served, dial(served.port) as client:
+        await client.send(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED + 2))
         assert await client.read() == b"[reset]"
-        assert here.asked <= 1
+        assert served.asked <= 1
 
 
 @BASES
-async def test_who_waits_longest_for_a_head_makes_way_for_one_connection_more(
+async def test_the_connection_that_waits_longest_for_a_head_is_reset_for_a_new_one(
     base: type[BoundedProtocol],
 ) -> None:
     async with (
-        site(base, most=2) as here,
-        dial(here.port) as busy,
-        dial(here.port) as silent,
+        site(base, max_connections=2) as served,
+        dial(served.port) as busy,
+        dial(served.port) as silent,
     ):
-        await busy.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: here.asked == 1 and here.open == 2)
-        async with dial(here.port) as third:
+        await busy.send(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: served.asked == 1 and served.open == 2)
+        async with dial(served.port) as third:
             assert await silent.read() == b"[reset]"
-            await third.send(b"GET /door HTTP/1.1\r\nHost: x\r\n\r\n")
-            await until(lambda: here.asked == 2)
-            async with dial(here.port) as fourth:  # all the others have something to do
+            await third.send(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: served.asked == 2)
+            async with dial(served.port) as fourth:  # every other connection has a request
                 answer = await fourth.read()
                 assert answer.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in answer
-            here.door.set()
+            served.answer_now.set()
             assert b"open" in await busy.read(b"open")
             assert b"open" in await third.read(b"open")
 
 
 @BASES
-async def test_one_address_has_so_many_connections_and_leaves_the_rest_to_others(
+async def test_an_address_at_its_limit_of_connections_is_refused_and_others_are_not(
     base: type[BoundedProtocol],
 ) -> None:
     slow = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 
-    async with site(base, each=2) as here:
-        async with dial(here.port) as first, dial(here.port) as second:
+    async with site(base, max_per_address=2) as served:
+        async with dial(served.port) as first, dial(served.port) as second:
             for client in (first, second):
                 await client.send(slow)
-            await until(lambda: here.kind.per_address == {"127.0.0.1": 2})
-            async with dial(here.port) as third:
+            await until(lambda: served.kind.per_address == {"127.0.0.1": 2})
+            async with dial(served.port) as third:
                 answer = await third.read()
                 assert answer.startswith(b"HTTP/1.1 429 ") and b"\r\nretry-after: 1\r\n" in answer
-            async with dial(here.port, source="127.0.0.2") as other:
+            async with dial(served.port, source="127.0.0.2") as other:
                 await other.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert b"200 OK" in await other.read(b"hello")
-        await until(lambda: not here.kind.per_address)
+        await until(lambda: not served.kind.per_address)
 
 
 # --- answers ------------------------------------------------------------------------------------
 
 
 @BASES
-async def test_an_answer_that_nobody_reads_does_not_lie_there_for_ever(
+async def test_a_client_that_does_not_read_its_answer_is_reset(
     base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.2)
 
-    async with site(base) as here, dial(here.port, receive=4096) as client:
+    async with site(base) as served, dial(served.port, receive=4096) as client:
         await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
         await client.read(b"\r\n\r\n")
-        await until(lambda: not here.open)
+        await until(lambda: not served.open)
         assert (await client.read()).endswith(b"[reset]")
 
 
 @BASES
-async def test_an_answer_that_is_read_slowly_is_read_to_its_end(
+async def test_a_client_that_reads_its_answer_slowly_gets_all_of_it(
     base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.05)
     monkeypatch.setattr(module, "UNREAD_BYTES", 1)
 
-    async with site(base) as here, dial(here.port, receive=65_536) as client:
+    async with site(base) as served, dial(served.port, receive=65_536) as client:
         await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = await client.read()
         assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")
-        await until(lambda: not here.open)
+        await until(lambda: not served.open)

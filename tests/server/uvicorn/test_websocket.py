@@ -1,4 +1,4 @@
-"""WebSocket clients that do not read, do not answer, or send what no client has a reason to."""
+"""Bounds on WebSocket clients that do not read, do not answer, or flood."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CALM = Settings(ping_s=0)
 
 
 def frame(first: int, payload: bytes = b"") -> bytes:
-    """A client's frame, masked with zeros; ``first`` is FIN and the opcode."""
+    """Return a client's frame, masked with zeros. ``first`` is FIN and the opcode."""
     size = len(payload)
     head = bytes((first, 0x80 | size)) if size < 126 else bytes((first, 0xFE)) + size.to_bytes(2)
     return head + MASK + payload
@@ -53,7 +53,7 @@ TEXT, CONT, BEGIN, PING, PONG, CLOSE = 0x81, 0x00, 0x01, 0x89, 0x8A, 0x88
 
 
 async def enter(live: Live, client: Client, query: str = "") -> WebSocketProtocol:
-    """Open a session; the server's side of it."""
+    """Open a session, and return the server's protocol object."""
     before = set(live.server.server_state.connections)
     await client.send(HANDSHAKE % (b"/v1/ws" + query.encode()))
     count = len(live.hub.sessions)
@@ -70,7 +70,7 @@ def port(live: Live) -> int:
 
 
 async def closing(client: Client) -> int | None:
-    """Read to the end; the code of a close frame, None where the end was a reset."""
+    """Read to the end. Return the code of the close frame, or None after a reset."""
     data = await client.read()
     if data.endswith(b"[reset]"):
         return None
@@ -80,7 +80,7 @@ async def closing(client: Client) -> int | None:
 
 
 def flood(live: Live, size: int) -> None:
-    """Decide more than any buffer holds, for everybody who is here."""
+    """Send ``size`` bytes of finals to every session."""
     ms = Timing(queue=0, first=0, total=0)
     for n in range(size // 500):
         final = Final(seq=n, id=f"u{n}", rev=1, ord=1, lang="de", text="x" * 400, by="mt", ms=ms)
@@ -96,19 +96,19 @@ def flood(live: Live, size: int) -> None:
     [frame(TEXT, b"x"), frame(PING), frame(PONG), frame(0x82, b"\xc0"), frame(PING, b"p" * 125)],
     ids=["text", "ping", "pong", "binary", "long ping"],
 )
-async def test_far_too_many_frames_close_4400_whatever_they_are(piece: bytes) -> None:
+async def test_a_flood_of_frames_of_any_kind_closes_4400(piece: bytes) -> None:
     limits = Limits(burst=10)
     async with running(limits=limits) as live, dial(port(live)) as client:
         await enter(live, client)
         try:
             await client.send(piece * (5 * FLOOD * limits.burst))
         except ConnectionError:
-            pass  # it has been closed before all was sent
+            pass  # the gateway has closed the connection before all was sent
         assert await closing(client) in (CloseCode.PROTOCOL_ERROR, None)
         await until(lambda: not live.hub.sessions)
 
 
-async def test_the_flood_is_named_to_who_reads() -> None:
+async def test_a_flooding_client_that_reads_sees_the_close_code() -> None:
     limits = Limits(burst=10)
     async with running(limits=limits) as live, dial(port(live)) as client:
         await enter(live, client)
@@ -116,7 +116,7 @@ async def test_the_flood_is_named_to_who_reads() -> None:
         assert await closing(client) == CloseCode.PROTOCOL_ERROR
 
 
-async def test_fragments_without_end_close_4400() -> None:
+async def test_too_many_fragments_of_a_message_close_4400() -> None:
     async with running() as live, dial(port(live)) as client:
         await enter(live, client)
         await client.send(frame(BEGIN) + frame(CONT) * FRAGMENTS)
@@ -131,24 +131,24 @@ async def test_a_message_in_fragments_is_one_message() -> None:
         assert b"between" in await client.read(b'"ref":"whole"')
 
 
-async def test_a_read_of_many_frames_is_looked_at_in_slices() -> None:
+async def test_many_frames_in_one_read_are_handled_in_slices() -> None:
     async with running() as live, talk(live) as client:
         await client.until("welcome")
         (connection,) = live.server.server_state.connections
         assert isinstance(connection, WebSocketProtocol)
-        connection.data_received(frame(PONG) * (SLICE + 1))  # of one read
-        # It was closed after the first slices, and the rest was not parsed.
+        connection.data_received(frame(PONG) * (SLICE + 1))  # as one read of the network
+        # The socket was closed after the first slices, and the rest was not parsed.
         assert connection._frames <= connection.max_frames + 1
         assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
-async def test_a_large_frame_in_slices_is_one_frame() -> None:
+async def test_a_frame_larger_than_a_slice_is_one_frame() -> None:
     async with running() as live, talk(live) as client:
         await client.send({"type": "help", "ref": "a", "filling": "x" * 60_000})
         assert (await client.until("help"))[-1]["ref"] == "a"
 
 
-async def test_pings_whose_pongs_nobody_reads_take_no_memory_and_the_last_is_answered() -> None:
+async def test_only_the_newest_pong_is_kept_for_a_client_that_does_not_read() -> None:
     async with (
         running(limits=Limits(burst=1_000_000), settings=CALM) as live,
         dial(port(live), receive=SMALL) as client,
@@ -166,7 +166,7 @@ async def test_pings_whose_pongs_nobody_reads_take_no_memory_and_the_last_is_ans
 # --- ends ---------------------------------------------------------------------------------------
 
 
-async def test_a_client_that_reads_nothing_and_answers_no_ping_is_reset() -> None:
+async def test_a_client_that_does_not_read_or_answer_pings_is_reset() -> None:
     async with (
         running(settings=QUICK) as live,
         dial(port(live), receive=SMALL) as client,
@@ -180,7 +180,7 @@ async def test_a_client_that_reads_nothing_and_answers_no_ping_is_reset() -> Non
 
 
 def held(client: Client) -> bool:
-    """Whether the kernel still has the server's side of a connection."""
+    """Tell whether the kernel still has the server's side of a connection."""
     if not sys.platform.startswith("linux"):
         return False
     theirs = [f":{client.peer.getsockname()[1]:04X}", f":{client.port:04X}"]
@@ -190,7 +190,7 @@ def held(client: Client) -> bool:
 
 
 @pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
-def test_a_client_that_closes_and_reads_nothing_is_reset(
+def test_a_client_that_closes_and_does_not_read_is_reset(
     loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.2)
@@ -213,7 +213,7 @@ def test_a_client_that_closes_and_reads_nothing_is_reset(
         runner.run(main())
 
 
-async def test_a_close_that_is_never_answered_is_not_waited_for(
+async def test_a_client_that_does_not_answer_a_close_is_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_S", 0.2)
@@ -226,7 +226,7 @@ async def test_a_close_that_is_never_answered_is_not_waited_for(
         assert (await client.read()).endswith(b"[reset]")
 
 
-async def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed() -> None:
+async def test_a_slow_reader_that_reads_again_sees_its_close_code() -> None:
     limits = Limits(outbox_bytes=100_000)
     async with (
         running(limits=limits, settings=CALM) as live,
@@ -236,10 +236,10 @@ async def test_a_reader_that_was_too_slow_and_reads_again_sees_why_it_was_closed
         flood(live, 400_000)
         await until(lambda: not live.hub.sessions)
         data = await client.read(CloseCode.TOO_SLOW.to_bytes(2))
-        assert not data.endswith((b"[end]", b"[reset]")), "it ended without a word"
+        assert not data.endswith((b"[end]", b"[reset]")), "it ended without a close frame"
 
 
-async def test_what_comes_after_a_close_is_not_read() -> None:
+async def test_frames_after_a_close_frame_are_ignored() -> None:
     async with running() as live, dial(port(live)) as client:
         await enter(live, client)
         (session,) = live.hub.sessions.values()
@@ -260,11 +260,11 @@ async def test_a_prompt_client_is_closed_without_a_reset() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's own counters")
-async def test_a_client_that_does_not_read_holds_little_memory_of_the_kernel() -> None:
+async def test_a_client_that_does_not_read_holds_little_kernel_memory() -> None:
     limits = Limits(outbox_s=1000)
     async with (
         running(limits=limits, settings=CALM) as live,
-        dial(port(live)) as client,
+        dial(port(live), receive=SMALL) as client,
     ):
         connection = await enter(live, client)
         (session,) = live.hub.sessions.values()
@@ -290,7 +290,7 @@ def test_the_limits_of_the_settings_reach_the_protocol() -> None:
     ("settings", "silent"),
     [(Settings(), 41_000), (Settings(ping_s=2, ping_timeout_s=3), 6_000), (CALM, 0)],
 )
-def test_the_kernel_gives_a_silent_client_up_after_the_gateway_would_have(
+def test_the_kernel_ends_a_silent_connection_later_than_the_gateway_would(
     settings: Settings, silent: int
 ) -> None:
     with listen("127.0.0.1", 0, settings=settings) as listener:
@@ -298,7 +298,7 @@ def test_the_kernel_gives_a_silent_client_up_after_the_gateway_would_have(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-def test_there_are_no_more_connections_than_files(
+def test_the_limit_of_connections_is_at_most_the_limit_of_open_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [1024, 10_000]
@@ -311,7 +311,7 @@ def test_there_are_no_more_connections_than_files(
     assert "10000 files" in caplog.text
 
 
-async def test_where_httptools_is_missing_sockets_are_served_too(
+async def test_sockets_are_served_without_httptools_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
@@ -328,6 +328,6 @@ async def test_where_httptools_is_missing_sockets_are_served_too(
 
 
 @pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
-def test_a_mistake_of_a_client_is_no_line_in_the_log(text: str) -> None:
+def test_mistakes_of_clients_are_not_logged(text: str) -> None:
     for said, kept in ((text, False), ("Something else.", True)):
         assert without_client_mistakes(logging.makeLogRecord({"msg": said})) is kept

@@ -1,4 +1,4 @@
-"""Who comes to a gate: keys and tokens that are good, and how others are turned away."""
+"""Keys and tokens for tests of authentication."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.talk import Talk
 
 
 def key(number: int, **fields: Any) -> tuple[str, str]:
-    """A key, and its entry in the file."""
+    """Return a key and its entry in the key file."""
     name = fields.pop("name", f"key {number}")
     return made(ApiKey(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}")
 
@@ -41,22 +41,22 @@ def bearer(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-def asking(limits: Limits | None = None, **options: Any) -> Authenticator:
-    """A gate that asks for one of the keys above."""
+def requiring_keys(limits: Limits | None = None, **options: Any) -> Authenticator:
+    """Return an authenticator that requires one of the keys above."""
     return Authenticator(limits or Limits(), keyring=Keyring.read(FILE), **options)
 
 
 @contextlib.asynccontextmanager
-async def guarded(**options: Any) -> AsyncIterator[tuple[Live, httpx.AsyncClient]]:
+async def running_with_keys(**options: Any) -> AsyncIterator[tuple[Live, httpx.AsyncClient]]:
     async with (
-        running(authenticator=asking(**options)) as live,
+        running(authenticator=requiring_keys(**options)) as live,
         httpx.AsyncClient(base_url=live.http, timeout=10) as client,
     ):
         yield live, client
 
 
 async def refused(client: Talk) -> tuple[str, int | None]:
-    """The error and the close code of a socket that is not let in."""
+    """Return the error and the close code of a socket that is refused."""
     error = await client.next()
     assert (error["type"], error["fatal"]) == ("error", True), error
     assert error["msg"]
