@@ -106,6 +106,7 @@ def create_app(
     metrics = Metrics()
     limits = limits if limits is not None else Limits()
     authenticator = authenticator or Authenticator(limits)
+    # Only languages that the engine can translate from are worth detecting.
     detector = Detector(engine.profile.sources)
     hub = Hub(
         engine,
@@ -140,6 +141,7 @@ def create_app(
         try:
             yield
         finally:
+            # A server that drained before leaves nothing here to wait for.
             await hub.drain(0)
             for keeper in keepers:
                 keeper.cancel()
@@ -271,6 +273,7 @@ class _OriginMiddleware:
         self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Sockets of other paths are refused by their route, whatever their origin.
         if scope["type"] == "http" and scope["path"] not in UNCHECKED:
             try:
                 self._authenticator.check_origin(Headers(scope=scope))
@@ -286,7 +289,7 @@ def _cors(origins: AllowedOrigins) -> list[Middleware]:
     Credentials are not allowed: a token is in a header, not in a cookie.
     """
     if not origins.listed:
-        return []
+        return []  # the gateway's own pages need no permission
     return [
         Middleware(
             CORSMiddleware,

@@ -83,6 +83,7 @@ class Metrics:
                 self._captions.labels("final", event.by).inc()
                 for flag in event.flags:
                     self._flags.labels(flag).inc()
+                # A text that was in the language already has waited for no engine.
                 if event.by == "mt":
                     self._queue.observe(event.ms.queue / 1000)
                     self._first.observe(event.ms.first / 1000)
@@ -129,6 +130,7 @@ class _HubCollector:
 
     def collect(self) -> Iterator[Metric]:
         hub = self._hub
+        # Copied at once: scrapes run in a thread while the event loop changes the maps.
         sessions = list(hub.sessions.values())
         gauges = {
             "gateway_ready": ("1 while new utterances are translated, else 0.", hub.ready),
@@ -179,6 +181,7 @@ class _HubCollector:
             "1 for the state that the engine is in, 0 for the others.",
             labels=["state"],
         )
+        # One series for each state, so that a query can select one and show the changes.
         for state in Health:
             health.add_metric([state.value], float(hub.engine.health is state))
         yield health
@@ -290,6 +293,7 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
     inflight = GaugeMetricFamily(
         "gateway_tenant_inflight", "Utterances of a tenant that have not ended.", labels=["tenant"]
     )
+    # A label for each tenant without a bound would exhaust the memory of Prometheus.
     for name, account in accounts[:TENANTS]:
         sockets.add_metric([name], len(account.members))
         inflight.add_metric([name], account.inflight)
@@ -326,6 +330,7 @@ class _GarbageCollector:
         self._garbage = garbage
 
     def collect(self) -> Iterator[Metric]:
+        # Buckets of Prometheus are cumulative.
         counts = list(accumulate(self._garbage.pauses))
         yield HistogramMetricFamily(
             "gateway_gc_pause_seconds",

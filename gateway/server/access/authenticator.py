@@ -130,6 +130,7 @@ class Authenticator:
         """
         if token.startswith(api_keys.PREFIX) and self.keyring is not None:
             return self.keyring.grant(token, self.wall_clock())
+        # A JSON Web Token has three parts, a ticket has two.
         if token.count(".") == 2 and self._issuer is not None:
             return self._issuer.grant(token)
         if token.count(".") == 1 and ticket:
@@ -151,7 +152,7 @@ class Authenticator:
         if token.startswith(api_keys.PREFIX) and self.keyring is not None:
             try:
                 return self.keyring.grant(token, self.wall_clock()).home
-            except ClientFault:
+            except ClientFault:  # `authorize` reports it
                 return None
         if token.count(".") == 2:
             return jwt_claims.home(token)
@@ -162,6 +163,7 @@ class Authenticator:
 
         Raises `ClientFault` (``unauthenticated``) if their key is gone or their time is over.
         """
+        # Permissions without a key and an end were granted while no token was required.
         if self.required and not granted.key and granted.until is None:
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED,
@@ -199,6 +201,7 @@ class Authenticator:
                     log.info("%d keys in %s", len(self.keyring or ()), self._keys_file)
                     changed()
             except Exception:
+                # The watch must go on, or a key that is revoked later would stay valid.
                 log.exception("the key file could not be checked; the known keys stay in force")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_S):
@@ -226,6 +229,7 @@ class Authenticator:
         settled, self._last_stamp = stamp == self._last_stamp, stamp
         if stamp == self._read_stamp or not settled:
             return False
+        # Stored before reading: a bad file is reported once, and not at every check.
         self._read_stamp = stamp
         try:
             self.keyring = Keyring.read(file.read_text(encoding="utf-8"))
@@ -304,6 +308,7 @@ class Caller:
         try:
             return self.verify(token, ticket=ticket)
         except KeysNotFetched:
+            # A new key of the issuer: the client should not have to try again.
             await authenticator.wait_for_issuer_keys()
             return self.verify(token, ticket=ticket)
 
@@ -318,6 +323,7 @@ class Caller:
         Raises `ClientFault`: ``unauthenticated``, ``busy``.
         """
         authenticator = self._authenticator
+        # Raises if the address has presented too many wrong tokens.
         authenticator.addresses.trust(self.address, authenticator.now())
         try:
             return authenticator.verify(token, ticket=ticket)
@@ -326,6 +332,7 @@ class Caller:
             raise
         except ClientFault as fault:
             authenticator.refused[fault.code.value] += 1
+            # Only a wrong token counts against the address.
             if fault.code is ErrorCode.UNAUTHENTICATED:
                 authenticator.addresses.failed(self.address, authenticator.now())
             raise
@@ -442,6 +449,7 @@ def _stamp(file: Path) -> object:
         stat = file.stat()
     except OSError:
         return None
+    # A change of the permissions may make the file readable.
     allowed = stat.st_mode, stat.st_uid, stat.st_gid
     return (stat.st_mtime_ns, stat.st_size, stat.st_ino, *allowed)
 

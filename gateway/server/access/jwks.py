@@ -100,6 +100,7 @@ class JwtIssuer:
                 issuer=self._issuer,
                 audience=self._audience,
                 leeway=LEEWAY_S,
+                # A token without an end could not be revoked.
                 options={"require": ["exp"], "enforce_minimum_key_length": True},
             )
         except jwt.PyJWTError as exc:
@@ -120,6 +121,7 @@ class JwtIssuer:
 
         Return the task that is under way, if any; None if the last fetch began within `AGAIN_S`.
         """
+        # Stored before the fetch: failures are not repeated at the rate of bad tokens either.
         if self._fetching is None and self._due(AGAIN_S):
             self._tried_at = self._now()
             self._fetching = asyncio.create_task(self._fetch(), name="jwks")
@@ -142,6 +144,7 @@ class JwtIssuer:
             known = self._public.get(kid) if isinstance(kid, str) else None
             if known is not None and known[1] == algorithm:
                 return known
+            # An unknown key may be new at the issuer. A known one of another type is no reason.
             if known is None and self._url is not None and self._fetch_may_help():
                 raise KeysNotFetched
             raise _refused("it is signed with a key that is not known here")
@@ -166,9 +169,11 @@ class JwtIssuer:
                 text = bytearray()
                 async for chunk in answer.aiter_bytes():
                     text += chunk
+                    # The length in the header may be missing or wrong.
                     if len(text) > SET_BYTES:
                         raise JwtIssuerFault(f"There are more than {SET_BYTES} bytes of keys.")
             self._public = read_key_set(text.decode())
+        # The known keys stay in force: an issuer that is down must not lock everyone out.
         except (httpx2.HTTPError, OSError, TimeoutError, ValueError) as exc:
             log.warning("the public keys of the token issuer could not be fetched: %r", exc)
         else:
@@ -192,6 +197,7 @@ def read_key_set(text: str) -> dict[str, tuple[Any, str]]:
             kind = KINDS.get(entry["kty"])
             if kind is None or entry.get("use", "sig") != "sig" or entry.get("alg", kind) != kind:
                 continue
+            # ES256 is defined for this curve only (RFC 7518, section 3.4).
             if kind == "ES256" and entry.get("crv") != "P-256":
                 continue
             key = jwt.PyJWK(entry, algorithm=kind)

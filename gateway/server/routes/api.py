@@ -125,7 +125,8 @@ async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[lis
             if disconnected in done:
                 raise ClientFault(ErrorCode.NOT_FOUND, "The caller hung up.")
             for task in done:
-                task.result()  # raises the first failure
+                # A failure ends the answer at once; `finally` cancels the other translations.
+                task.result()
             pending -= done
         return [task.result() for task in work]
     finally:
@@ -155,6 +156,7 @@ class EventStreamResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            # Close the generator now: the garbage collector would do so at any later time.
             async with aclosing(self._events):
                 await super().__call__(scope, receive, send)
         finally:
@@ -169,8 +171,10 @@ async def _encoded(shot: oneshot.OneShot) -> AsyncGenerator[bytes]:
                 if isinstance(event, Final):
                     finals.append(event)
                 yield _sse(str(event.__struct_config__.tag), event)
+        # Finals arrive in the order in which they are ready, not in that of the text.
         yield _sse("done", {"translation": shot.join(sorted(finals, key=lambda f: int(f.id)))})
     except GatewayError as fault:
+        # The status 200 has been sent: a failure can only be an event.
         yield _sse("error", _body(fault))
 
 
@@ -207,6 +211,7 @@ async def language_list(request: Request, make: Callable[[Profile], object]) -> 
     cache: dict[object, tuple[Profile, bytes]] = request.app.state.language_lists
     cached_for, body = cache.get(make, (None, b""))
     if cached_for is not profile:
+        # Two requests may both make it. That is rare and does no harm.
         body = await asyncio.to_thread(lambda: msgspec.json.encode(make(profile)))
         cache[make] = (profile, body)
     return Response(body, media_type="application/json")
@@ -257,9 +262,11 @@ def refusal(fault: GatewayError) -> Response:
     """Return the answer to a request that fails with ``fault``."""
     headers = {}
     if fault.code.retry:
+        # The header has whole seconds (RFC 9110, section 10.2.3), so that a client waits no less.
         retry_ms = fault.retry_ms if isinstance(fault, ClientFault) else None
         headers["retry-after"] = str(math.ceil((retry_ms or 1000) / 1000))
     if fault.code is ErrorCode.UNAUTHENTICATED:
+        # Required of every 401 (RFC 9110, section 11.6.1).
         headers["www-authenticate"] = "Bearer"
     return reply(_body(fault), STATUS.get(fault.code, 400), headers)
 
@@ -272,6 +279,7 @@ async def on_http(request: Request, exc: Exception) -> Response:
     if exc.status_code == 405:
         methods = sorted(Headers(exc.headers).get("allow", "").split(", "))
         code, hint = ErrorCode.BAD_FRAME, f"Allowed: {', '.join(methods)}."
+    # A path of the client is shown cut, because it can be long.
     body = {"error": f"{request.method} {path}: {exc.detail}.", "code": code.value, "hint": hint}
     return reply(body, exc.status_code, exc.headers)
 
@@ -349,6 +357,7 @@ async def read(request: Request, shape: type[Body]) -> Body:
         async with asyncio.timeout(BODY_S), aclosing(request.stream()) as chunks:
             async for chunk in chunks:
                 data += chunk
+                # Checked at each chunk: a header with the length may be missing or wrong.
                 if len(data) > limit:
                     raise ClientFault(ErrorCode.TOO_LONG, f"The body is larger than {limit} bytes.")
     except TimeoutError:

@@ -52,6 +52,7 @@ async def translate(request: Request) -> Response:
     """
     hub: Hub = request.app.state.hub
     query = await read(request, TranslateQuery)
+    # Clients without a key send an empty one.
     granted = await allowed(request, Role.SPEAK, PRIVATE, query.api_key or None)
     if query.format != "text":
         raise ClientFault(
@@ -65,6 +66,7 @@ async def translate(request: Request) -> Response:
     shots: dict[int, OneShot] = {}
     try:
         for i, text in enumerate(batch):
+            # An empty text is answered with itself: there is nothing to translate.
             if text.strip():
                 shots[i] = OneShot(
                     hub,

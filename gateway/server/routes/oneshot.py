@@ -113,11 +113,13 @@ class OneShot:
         self._pieces = sentences.split(text, hub.limits.text, self.source)
         try:
             self._read_outbox()
+            # A text that is in the target language already is returned as it is.
             if not languages.same(self.source, self.target):
                 hub.engine.profile.resolve(self.source, self.target)
             if request.context is not None or request.glossary is not None:
                 self._send(Set(context=request.context, glossary=request.glossary))
         except ClientFault:
+            # The caller gets no object that it could close.
             self.close()
             raise
 
@@ -153,6 +155,7 @@ class OneShot:
         deadline = loop.time() + ANSWER_S
         while unfinished:
             retry_at = deadline
+            # As many pieces at once as the session may have in flight.
             while waiting and len(self._session.inflight) < limit:
                 id, piece = waiting[0]
                 try:
@@ -170,6 +173,7 @@ class OneShot:
                     raise EngineFault(
                         f"The text was not translated within {ANSWER_S:g} s.", ErrorCode.TIMEOUT
                     )
+                # A timeout ends the wait, not the translation: the loop checks why it ended.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(min(retry_at, deadline)):
                         await self._has_events.wait()
@@ -207,5 +211,6 @@ class OneShot:
                 refused = ClientFault(ErrorCode(event.code), event.msg, event.hint, event.retry_ms)
             else:
                 self._events.append(event)
+        # Raised after the loop, so that no event behind the error is lost.
         if refused is not None:
             raise refused

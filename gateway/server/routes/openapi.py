@@ -274,10 +274,12 @@ def _operation(
     :param faults: status codes of refusals, besides those that ``auth`` implies
     """
     refusals = set(faults)
+    # 403 is for a foreign origin or host; 401 and 429 for a missing or a wrong key.
     if auth is not Auth.UNCHECKED:
         refusals.add(403)
     if auth is Auth.KEY:
         refusals |= {401, 429}
+    # Answers come first and refusals after them, as a reader looks for them.
     responses: Json = {}
     for status, content in answers.items():
         responses[str(status)] = {"description": HTTPStatus(status).phrase + "."}
@@ -287,6 +289,7 @@ def _operation(
     for code, status in STATUS.items():
         codes.setdefault(status, []).append(code.value)
     for status in sorted(refusals):
+        # Codes without a status of their own have 400, the common one of which is shown.
         known = ", ".join(f"`{code}`" for code in codes.get(status, ["bad_frame"]))
         responses[str(status)] = {
             "description": known,

@@ -55,8 +55,10 @@ class StaticFile:
     async def __call__(self, request: Request) -> Response:
         body = self._body = await asyncio.to_thread(self._read, self._body)
         headers = {"cache-control": "no-cache", "etag": body.etag, "vary": "accept-encoding"}
+        # The header may list several tags, and a weak one ends in the same quotes.
         if body.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
+        # Every browser accepts gzip; programs may not.
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["content-encoding"] = "gzip"
             return Response(body.compressed, headers=headers, media_type=self._media_type)

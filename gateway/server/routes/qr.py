@@ -57,6 +57,7 @@ async def qr(request: Request) -> Response:
         address = f"{request.app.state.base_url}/join.html?{urlencode({'room': room})}"
         headers = {**HEADERS, "link": f'<{address}>; rel="describes"'}
     token = bearer_token(request.headers.get("authorization", ""))
+    # A code with a token is not cached: the cache would keep the secret in memory.
     if token is None:
         svg = await asyncio.to_thread(cached, address)
     elif len(token) > TOKEN:

@@ -83,7 +83,7 @@ def read_query(
         if to is None
         else tuple(tag.strip() for tag in to.split(",") if tag.strip()),
         view=view,  # type: ignore[arg-type]  # checked above
-        speaker=speaker or None,
+        speaker=speaker or None,  # an empty name is none
         codec=codec or default_codec(query),
         grant=granted,
         renew=renew,
@@ -111,6 +111,7 @@ def _since(query: QueryParams) -> StreamPosition | None:
     epoch, seq = query.get("epoch"), query.get("seq")
     if epoch is None and seq is None:
         return None
+    # One without the other has no meaning: numbers begin anew in each epoch.
     if not epoch or len(epoch) > 64:
         raise _refused("epoch", epoch or "", "that of a `welcome`, together with seq")
     if seq is None or not re.fullmatch(r"[0-9]{1,15}", seq):

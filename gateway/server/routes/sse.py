@@ -75,6 +75,7 @@ async def events(request: Request) -> RoomEventStream:
         await hub.fetch(room)
         return RoomEventStream(hub, hub.open(reading), heartbeat or HEARTBEAT_S, caller)
     except BaseException:
+        # Otherwise the stream releases the caller when it ends.
         caller.release()
         raise
 
@@ -101,6 +102,7 @@ class RoomEventStream:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # In this order: closing the session must not write to a stream that has ended.
             outbox.detach()
             self._hub.close(self._session)
             self._caller.release()
@@ -131,6 +133,7 @@ class RoomEventStream:
                     await self._has_frames.wait()
             except TimeoutError:
                 session.tick(self._hub.now())
+        # SSE has no close codes: the last event carries it.
         code = outbox.closing
         await _send_text(send, f'event: close\ndata: {{"code":{code:d}}}\n\n')
         await send({"type": "http.response.body", "body": b""})

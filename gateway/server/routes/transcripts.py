@@ -94,6 +94,7 @@ class TranscriptWriter:
         """
         task = self._tasks.get(key)
         if task is None:
+            # Joining a writing that is under way costs nothing, so only new ones are refused.
             self._check()
             if len(self._tasks) >= WAITING:
                 raise ClientFault(
@@ -106,6 +107,7 @@ class TranscriptWriter:
 
     async def _write(self, work: Callable[[], bytes]) -> bytes:
         async with self._writing:
+            # Checked again: others may have begun to send while this one waited.
             self._check()
             return await asyncio.to_thread(work)
 
@@ -144,6 +146,7 @@ class TranscriptResponse(Response):
         body = self._body
         with self._writer.sending(body), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEND_S):
+                # A timeout leaves the answer incomplete, and the server closes the connection.
                 await send(
                     {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
                 )
@@ -176,6 +179,7 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
 
     Raises `ClientFault` (``not_found``).
     """
+    # Private rooms have names that no client can give: their logs are never shown.
     room = hub.rooms.get(name) if is_room_name(name) else None
     if room is None and hub.store is not None and is_room_name(name):
         history = await hub.store.load(name)
@@ -215,6 +219,7 @@ def read_request(request: Request, limit: int) -> TranscriptRequest:
             "Add lang=, such as ?lang=de&bilingual=1.",
         )
     asked = TranscriptRequest(Format(name), langs, original)
+    # JSON has a list for each utterance; the other formats show the languages one above the other.
     is_json = asked.format is Format.JSON
     shown, most = (langs, limit) if is_json else (asked.choice, LANGUAGES_SHOWN)
     if len(shown) > most:
@@ -243,6 +248,7 @@ async def forget(request: Request) -> Response:
     """End a room and delete all its data, in memory and in the store."""
     hub: Hub = request.app.state.hub
     name = request.path_params["room"]
+    # Before the room is looked for: a stranger must not learn which rooms exist.
     await allowed(request, Role.MODERATE, name)
     if not (is_room_name(name) and await hub.forget(name)):
         raise ClientFault(ErrorCode.NOT_FOUND, f"There is no room {name[:64]!r}.")
