@@ -81,7 +81,7 @@ def test_texts_never_become_markup() -> None:
 
 
 def test_a_browser_that_has_the_current_file_gets_304(live: Live) -> None:
-    first = httpx.get(live.http + "/theme.css")
+    first = httpx.get(live.http + "/styles/theme.css")
     assert first.headers["cache-control"] == "no-cache"
     again = httpx.get(
         live.http + "/styles/theme.css", headers={"if-none-match": first.headers["etag"]}
@@ -90,8 +90,8 @@ def test_a_browser_that_has_the_current_file_gets_304(live: Live) -> None:
 
 
 def test_a_file_is_compressed_for_a_client_that_accepts_gzip(live: Live) -> None:
-    packed = httpx.get(live.http + "/style.css")
-    plain = httpx.get(live.http + "/style.css", headers={"accept-encoding": "identity"})
+    packed = httpx.get(live.http + "/styles/meeting.css")
+    plain = httpx.get(live.http + "/styles/meeting.css", headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip" and packed.text == plain.text
     assert int(packed.headers["content-length"]) < len(plain.content) / 2
 
