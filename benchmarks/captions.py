@@ -37,11 +37,12 @@ import msgspec
 from msgspec.structs import fields, replace
 
 from gateway.auth.permissions import Role
-from gateway.cli.replay import measure, score
-from gateway.cli.replay.measure import ReaderRecord, joined
+from gateway.cli.replay import score
+from gateway.cli.replay.analysis import measure
+from gateway.cli.replay.analysis.measure import ReaderRecord, joined
+from gateway.cli.replay.analysis.screen import ScreenRecorder
+from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load
-from gateway.cli.replay.script import ScriptUtterance
-from gateway.cli.replay.watch import ScreenRecorder
 from gateway.core.captioner import CaptionSink
 from gateway.core.event_log import EventLog
 from gateway.core.member import Member

@@ -22,12 +22,13 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.soak.child import Child
-from benchmarks.soak.guest import Guest, Tally
 from benchmarks.soak.ledger import Faults, Reader, Room, conclude
 from benchmarks.soak.proxy import End, Proxy, State, Wire
 from benchmarks.soak.proxy import Faults as Network
 from benchmarks.soak.report import Quantiles
-from gateway.cli.replay import play, script
+from benchmarks.soak.user import Tally, VirtualUser
+from gateway.cli.replay import play
+from gateway.cli.replay.meeting import script
 
 LANGS = ("de", "fr", "es")
 MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"
@@ -69,7 +70,7 @@ async def until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-async def speak(guest: Guest, said: list[script.ScriptUtterance], over: asyncio.Event) -> int:
+async def speak(user: VirtualUser, said: list[script.ScriptUtterance], over: asyncio.Event) -> int:
     """Replay the meeting until it is over; how many utterances were said."""
     loop = asyncio.get_running_loop()
     count = 0
@@ -83,7 +84,7 @@ async def speak(guest: Guest, said: list[script.ScriptUtterance], over: asyncio.
             steps = [(update.at, update.text, False) for update in one.updates if update.text]
             for rev, (at, text, final) in enumerate([*steps, (one.t1, one.text, True)], 1):
                 await asyncio.sleep(max(0.0, begun + at - loop.time()))
-                await guest.say(id, rev, text, final=final)
+                await user.say(id, rev, text, final=final)
 
 
 async def run(args: argparse.Namespace, folder: Path) -> int:
@@ -99,11 +100,11 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
     try:
         async with Proxy("127.0.0.1", child.port, seed=args.seed) as proxy:
 
-            def come(n: int, langs: tuple[str, ...], port: int, role: str = "view") -> Guest:
+            def come(n: int, langs: tuple[str, ...], port: int, role: str = "view") -> VirtualUser:
                 reader = Reader(f"reader {n}", room, langs, faults)
                 address = f"ws://127.0.0.1:{port}"
                 luck = Random(f"{args.seed}/{n}")
-                return Guest(reader, "meeting", langs, tally, luck, address, role=role)
+                return VirtualUser(reader, "meeting", langs, tally, luck, address, role=role)
 
             whole = come(0, LANGS, child.port)  # nobody cuts this one
             speaker = come(1, LANGS[:1], proxy.port, "speak")
@@ -111,9 +112,9 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
                 come(n, tuple(chance.sample(LANGS, chance.randint(1, 2))), proxy.port)
                 for n in range(2, args.readers + 2)
             ]
-            guests = [whole, speaker, *others]
-            stays = [asyncio.create_task(guest.stay()) for guest in guests]
-            await until(lambda: all(guest.connected for guest in guests))
+            users = [whole, speaker, *others]
+            stays = [asyncio.create_task(user.stay()) for user in users]
+            await until(lambda: all(user.connected for user in users))
             speaking = asyncio.create_task(speak(speaker, said, over))
             begun = loop.time()
             first = tally.opened
@@ -130,16 +131,16 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
             quiet = await until(
                 lambda: (
                     not speaker.unheard
-                    and all(guest.connected and not guest.reader.behind for guest in guests)
+                    and all(user.connected and not user.reader.behind for user in users)
                 )
             )
-            for guest in guests:
-                guest.reader.catch_up()
-            await asyncio.gather(*(guest.leave() for guest in guests))
+            for user in users:
+                user.reader.catch_up()
+            await asyncio.gather(*(user.leave() for user in users))
             await asyncio.gather(*stays)
     finally:
         await child.stop()
-    conclude(LANGS, whole.reader, [guest.reader for guest in guests])
+    conclude(LANGS, whole.reader, [user.reader for user in users])
     back = Quantiles.of(tally.caught_up)
     times = ", ".join(f"{name} {kinds[name]}" for name in sorted(kinds))
     print(f"{args.cuts} cuts in {seconds:.0f} s ({times}; some hit a wire twice)")

@@ -44,8 +44,8 @@ from tokenizers import Tokenizer
 from benchmarks import gpu
 from benchmarks.captions import Clock, Costs, Output, Translator
 from gateway.auth.permissions import Role
+from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load
-from gateway.cli.replay.script import ScriptUtterance
 from gateway.core.captioner import CaptionSink
 from gateway.core.event_log import EventLog
 from gateway.core.member import Member

@@ -10,7 +10,11 @@ from pathlib import Path
 FOLDERS = (
     ".",
     "auth",
+    "cli/loadtest/model",
+    "cli/replay/analysis",
+    "cli/replay/meeting",
     "cli/report",
+    "cli/tune/model",
     "client/state",
     "core",
     "core/streaming",

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
     Raises `OSError`, `ValueError`, `EngineFault`, `SettingsError`.
     """
     from benchmarks.journey import report
-    from benchmarks.journey.run import Course, Found, Run
+    from benchmarks.journey.run import Found, Run, Timeline
 
     for name in filter(None, (args.json, args.html)):
         if not Path(name).parent.is_dir():
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
         logs.mkdir(parents=True, exist_ok=True)
         plan = _plan(args, Path(folder))
         count = _counter(Path(plan.model))
-        course = Course(
+        course = Timeline(
             plan,
             args.architectures,
             args.loads,

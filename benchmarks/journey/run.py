@@ -30,7 +30,7 @@ WARM = 4
 
 
 @dataclass
-class Course:
+class Timeline:
     """What is to be run. ``rates`` are multiples of what (a) manages in a closed loop, or, with
     ``absolute``, requests a second. A cell takes ``seconds`` at least; ``patience`` is the most
     that it may take to have enough answers, and about the most until all that waits then is
@@ -71,7 +71,7 @@ class Run:
 
     def __init__(
         self,
-        course: Course,
+        course: Timeline,
         said: Mapping[texts.Load, Sequence[str]],
         logs: Path,
         found: Found,

@@ -1,6 +1,6 @@
 """A soak: many people in many rooms, a bad network, a gateway that is killed, and what was lost.
 
-Owns: the guests and what they say, the faults and when they come, the samples of memory. Must not
+Owns: the users and what they say, the faults and when they come, the samples of memory. Must not
 know: the gateway from the inside. It runs one as a process of its own and speaks to it as any
 client does.
 
@@ -20,11 +20,11 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.soak.child import Child
-from benchmarks.soak.guest import Guest, Tally
 from benchmarks.soak.ledger import Faults, Reader, Room, conclude, unended
 from benchmarks.soak.proxy import End, Proxy, Wire
 from benchmarks.soak.proxy import Faults as Network
 from benchmarks.soak.report import Quantiles, Report, growth, warm
+from benchmarks.soak.user import Tally, VirtualUser
 
 LANGS = ("de", "fr", "es")
 UTTERANCE_S = 5.0
@@ -78,7 +78,7 @@ class Place:
 
     room: Room
     readers: list[Reader] = field(default_factory=list)
-    here: dict[Guest, asyncio.Task[None]] = field(default_factory=dict)
+    here: dict[VirtualUser, asyncio.Task[None]] = field(default_factory=dict)
 
 
 class Soak:
@@ -184,11 +184,11 @@ class Soak:
         *,
         role: str = "view",
         view: str = "live",
-    ) -> Guest:
+    ) -> VirtualUser:
         self._count += 1
-        reader = Reader(f"guest{self._count}", place.room, langs, self.faults)
+        reader = Reader(f"user{self._count}", place.room, langs, self.faults)
         place.readers.append(reader)
-        guest = Guest(
+        user = VirtualUser(
             reader,
             place.room.name,
             langs,
@@ -198,8 +198,8 @@ class Soak:
             role=role,
             view=view,
         )
-        place.here[guest] = asyncio.create_task(guest.stay())
-        return guest
+        place.here[user] = asyncio.create_task(user.stay())
+        return user
 
     def _langs(self) -> tuple[str, ...]:
         return tuple(self._chance.sample(LANGS, self._chance.randint(1, 2)))
@@ -207,20 +207,20 @@ class Soak:
     def _view(self) -> str:
         return self._chance.choice(("live", "live", "stable", "final"))
 
-    async def _speak(self, guest: Guest, room: str) -> None:
+    async def _speak(self, user: VirtualUser, room: str) -> None:
         """Say one utterance after the other, each growing, until it is over."""
         chance = Random(f"{self.plan.seed}/{room}")
         pause = UTTERANCE_S / self.plan.speed / REVISIONS
         number = 0
         while not self._over.is_set():
-            if guest.unheard >= UNHEARD or not guest.connected:
+            if user.unheard >= UNHEARD or not user.connected:
                 await self._pause(pause)
                 continue
             number += 1
             words = chance.choices(VOCABULARY, k=chance.randint(*WORDS))
             for rev in range(1, REVISIONS + 1):
                 text = " ".join(words[: max(1, len(words) * rev // REVISIONS)])
-                await guest.say(f"{room}-{number}", rev, text, final=rev == REVISIONS)
+                await user.say(f"{room}-{number}", rev, text, final=rev == REVISIONS)
                 await asyncio.sleep(pause * chance.uniform(0.5, 1.5))
 
     # --- faults ---------------------------------------------------------------------------------
@@ -302,17 +302,17 @@ class Soak:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + QUIET_S
         while loop.time() < deadline:
-            guests = [guest for place in self._places for guest in place.here]
-            late = [g for g in guests if not g.connected or g.unheard or g.reader.behind]
+            users = [user for place in self._places for user in place.here]
+            late = [g for g in users if not g.connected or g.unheard or g.reader.behind]
             open_ = [one for place in self._places for one in unended(self._made, place.readers[0])]
             if not late and not open_:
                 break
             await asyncio.sleep(0.1)
         else:
             waiting = {
-                "guests who are outside": sum(not guest.connected for guest in guests),
-                "speakers who hear nothing": sum(bool(guest.unheard) for guest in guests),
-                "readers who are behind": sum(bool(guest.reader.behind) for guest in guests),
+                "users who are outside": sum(not user.connected for user in users),
+                "speakers who hear nothing": sum(bool(user.unheard) for user in users),
+                "readers who are behind": sum(bool(user.reader.behind) for user in users),
                 "captions under way": len(open_),
             }
             self.tally.unexpected.update({what: n for what, n in waiting.items() if n})
@@ -320,14 +320,14 @@ class Soak:
     async def _end(self) -> None:
         """Everybody goes, and what each lacks is counted."""
         for place in self._places:
-            for guest in place.here:
-                if guest.connected:
-                    guest.reader.catch_up()
-        guests = {guest: task for place in self._places for guest, task in place.here.items()}
-        await asyncio.gather(*(guest.leave() for guest in guests))
+            for user in place.here:
+                if user.connected:
+                    user.reader.catch_up()
+        users = {user: task for place in self._places for user, task in place.here.items()}
+        await asyncio.gather(*(user.leave() for user in users))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(QUIET_S):
-                await asyncio.gather(*guests.values())
+                await asyncio.gather(*users.values())
         for place in self._places:
             conclude(self._made, place.readers[0], place.readers)
 

@@ -19,13 +19,14 @@ from random import Random
 
 import msgspec
 
-from gateway.cli.loadtest import pipe, plan, script
-from gateway.cli.loadtest.guest import GatewayFrame, LoadMember
-from gateway.cli.loadtest.plan import Guest, Plan
-from gateway.cli.loadtest.script import Send
+from gateway.cli.loadtest import pipe
+from gateway.cli.loadtest.model import plan, script
+from gateway.cli.loadtest.model.plan import Plan, VirtualUser
+from gateway.cli.loadtest.model.script import Send
+from gateway.cli.loadtest.model.session import GatewayFrame, UserSession
+from gateway.cli.loadtest.model.tally import LoadTally
 from gateway.cli.loadtest.socket import Socket, SocketAddress, tls
-from gateway.cli.loadtest.tally import LoadTally
-from gateway.cli.replay.recogniser import RecogniserRandom
+from gateway.cli.replay.meeting.recogniser import RecogniserRandom
 from gateway.cli.report import text
 from gateway.client.transport import address
 from gateway.protocol.codec import Codec
@@ -48,11 +49,11 @@ CATCH_UP_S = 1.5
 closed."""
 
 
-class GuestSocket:
-    """A guest on its socket."""
+class UserConnection:
+    """A user on its socket."""
 
-    def __init__(self, client: ClientProcess, guest: Guest, tally: LoadTally) -> None:
-        self.member = LoadMember(client.plan, guest, tally)
+    def __init__(self, client: ClientProcess, user: VirtualUser, tally: LoadTally) -> None:
+        self.member = UserSession(client.plan, user, tally)
         self.sends: Iterator[Send] = iter(())
         self.welcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.welcome.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -60,28 +61,28 @@ class GuestSocket:
         self._tally = tally
         made = client.plan
         query: dict[str, str | None] = {
-            "room": guest.room,
-            "to": ",".join(guest.langs),
+            "room": user.room,
+            "to": ",".join(user.langs),
             "view": made.view,
-            "role": "view" if guest.speaker is None else "speak",
-            "from": None if guest.speaker is None else made.source,
+            "role": "view" if user.speaker is None else "speak",
+            "from": None if user.speaker is None else made.source,
         }
         self.socket = Socket(
             SocketAddress(address(made.url, query), client.tls),
             Codec[made.wire.upper()].value,
             client.key,
-            self._greeted,
-            self._gone,
-            made.slow_bytes if guest.slow else 0,
+            self._on_first,
+            self._on_closed,
+            made.slow_bytes if user.slow else 0,
         )
 
-    async def sit(self) -> None:
+    async def join(self) -> None:
         """Open the socket and be welcome. Raises `OSError` with a sentence."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self.socket.connect()
                 await self.welcome
-            self.socket.dawdle()
+            self.socket.read_slowly()
         except TimeoutError:
             raise TimeoutError(f"The gateway did not answer within {ANSWER_S:g} s.") from None
         self._tally.counts["sockets"] += 1
@@ -100,7 +101,7 @@ class GuestSocket:
         except msgspec.MsgspecError:
             self._tally.error("unreadable", now)
 
-    def _greeted(self, payload: bytes) -> None:
+    def _on_first(self, payload: bytes) -> None:
         """The first frame: a ``welcome``, or why there is none."""
         self.socket.heard = self._read
         if self.welcome.done():  # nobody waits for it any more
@@ -111,7 +112,7 @@ class GuestSocket:
         else:
             self.welcome.set_exception(ConnectionError(first.msg or f"It began: {first.type}."))
 
-    def _gone(self, code: int, reason: str) -> None:
+    def _on_closed(self, code: int, reason: str) -> None:
         if not self.welcome.done():
             self.welcome.set_exception(
                 ConnectionError(f"The gateway closed a socket ({code}). {reason}".strip())
@@ -142,9 +143,9 @@ class ClientProcess:
         self.tls = tls(self.plan.url)
         self._tell = tell
         self._lines = start.lines
-        self._seats = [
-            GuestSocket(self, guest, self._slow if guest.slow else self.tally)
-            for guest in plan.share(self.plan, start.process)
+        self._connections = [
+            UserConnection(self, user, self._slow if user.slow else self.tally)
+            for user in plan.assigned(self.plan, start.process)
         ]
         self._zero = time.monotonic()
         self._due: list[tuple[float, int]] = []
@@ -161,8 +162,8 @@ class ClientProcess:
         pace = self.plan.processes / self.plan.ramp
         try:
             async with asyncio.TaskGroup() as tasks:
-                for seat in self._seats:
-                    tasks.create_task(seat.sit())
+                for connection in self._connections:
+                    tasks.create_task(connection.join())
                     await asyncio.sleep(pace)
         except* OSError as group:
             raise OSError(str(_first(group))) from None
@@ -192,10 +193,10 @@ class ClientProcess:
                 task.cancel()
         if self._timer is not None:
             self._timer.cancel()
-        for seat in self._seats:
-            if seat.socket.open:
-                self.tally.counts["unended"] += seat.member.open
-            seat.socket.close()
+        for connection in self._connections:
+            if connection.socket.open:
+                self.tally.counts["unended"] += connection.member.open
+            connection.socket.close()
         slow = self._slow.settle().counts
         self.tally.slow = {name: count for name, count in slow.items() if count} | {
             f"closed {code}": count for code, count in self._slow.closes.items()
@@ -213,20 +214,20 @@ class ClientProcess:
                 return str(draw.choice(self._lines))
             return text.mixed(self._lines, draw, *self.plan.words, self.plan.source)
 
-        for place, seat in enumerate(self._seats):
-            speaker = seat.member.guest.speaker
+        for place, connection in enumerate(self._connections):
+            speaker = connection.member.user.speaker
             if speaker is not None:
-                seat.sends = script.sends(
+                connection.sends = script.sends(
                     self.plan, speaker, said, Random(f"{self.plan.seed}:{speaker}")
                 )
-                due = self._take(place)
+                due = self._next_send(place)
                 if due is not None:
                     self._due.append((due, place))
         heapify(self._due)
 
-    def _take(self, place: int) -> float | None:
+    def _next_send(self, place: int) -> float | None:
         """What the speaker there sends next; when, and None if it has said all."""
-        send = next(self._seats[place].sends, None)
+        send = next(self._connections[place].sends, None)
         if send is None:
             return None
         self._nexts[place] = send
@@ -238,9 +239,9 @@ class ClientProcess:
         until = now + SLICE_S
         while due and due[0][0] <= now < until:
             at, place = due[0]
-            self._seats[place].say(self._nexts[place], now)
+            self._connections[place].say(self._nexts[place], now)
             self.tally.slip.sent(at, now)
-            after = self._take(place)
+            after = self._next_send(place)
             if after is None:
                 heappop(due)
             else:
@@ -255,7 +256,7 @@ class ClientProcess:
     # --- looking --------------------------------------------------------------------------------
 
     def _alive(self) -> bool:
-        return any(seat.socket.open for seat in self._seats)
+        return any(connection.socket.open for connection in self._connections)
 
     def _said(self) -> bool:
         """Whether everybody who speaks could do so to the end."""
@@ -265,9 +266,11 @@ class ClientProcess:
         """Wait for what has not ended, and let slow readers read on. A reader far behind may not
         even know yet what has been said, so nothing may have come for a while either."""
         until = time.monotonic() + self.plan.drain
-        slow = [seat.socket for seat in self._seats if seat.member.guest.slow]
+        slow = [
+            connection.socket for connection in self._connections if connection.member.user.slow
+        ]
         for socket in slow:
-            socket.hurry()
+            socket.read_fast()
         if slow:
             await _wait(stop, min(CATCH_UP_S, self.plan.drain))
         counts, read, since = self.tally.counts, -1, time.monotonic()
@@ -275,9 +278,9 @@ class ClientProcess:
             if counts["frames"] != read:
                 read, since = counts["frames"], now
             waits = any(
-                seat.member.waits
-                for seat in self._seats
-                if seat.socket.open and not seat.member.guest.slow
+                connection.member.waits
+                for connection in self._connections
+                if connection.socket.open and not connection.member.user.slow
             )
             if not waits and now - since >= QUIET_S:
                 return
@@ -328,12 +331,12 @@ async def main() -> None:
         while packed:
             packed = packed[os.write(sys.stdout.fileno(), packed) :]
 
-    start = await pipe.take(reader)
+    start = await pipe.receive(reader)
     if not isinstance(start, pipe.ClientConfig):
         return
     client = ClientProcess(start, tell)
     opening = asyncio.create_task(client.open())
-    hearing = asyncio.create_task(pipe.take(reader))
+    hearing = asyncio.create_task(pipe.receive(reader))
     await asyncio.wait((opening, hearing), return_when=asyncio.FIRST_COMPLETED)
     if not opening.done():  # nobody waits for it any more
         opening.cancel()
@@ -352,7 +355,7 @@ async def main() -> None:
     stop = asyncio.Event()
 
     async def obey() -> None:
-        await pipe.take(reader)
+        await pipe.receive(reader)
         stop.set()
 
     obeying = asyncio.create_task(obey())

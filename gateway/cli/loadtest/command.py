@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.cli.console.args import count, number, positive, seconds, share, tags
 from gateway.cli.console.terminal import Screen, columns
-from gateway.cli.loadtest.plan import KINDS, SHARES, Goal, Plan, Wire
+from gateway.cli.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
 from gateway.cli.report.schedule import Arrivals
 from gateway.protocol.messages import View
 from gateway.settings.catalogue import KEY
@@ -102,7 +102,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
     """Do it; the exit status. Raises what `LoadRun.run` raises, `OSError` and `ValueError`."""
-    from gateway.cli.loadtest import report
+    from gateway.cli.loadtest.model import report
     from gateway.cli.loadtest.run import LoadRun, perform
     from gateway.cli.report import text
 

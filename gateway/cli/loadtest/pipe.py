@@ -10,8 +10,8 @@ import asyncio
 
 import msgspec
 
-from gateway.cli.loadtest.plan import Plan
-from gateway.cli.loadtest.tally import LoadTally
+from gateway.cli.loadtest.model.plan import Plan
+from gateway.cli.loadtest.model.tally import LoadTally
 from gateway.cli.report.stats import Histogram
 
 
@@ -70,7 +70,7 @@ def pack(message: Message) -> bytes:
     return len(body).to_bytes(4) + body
 
 
-async def take(reader: asyncio.StreamReader) -> Message | None:
+async def receive(reader: asyncio.StreamReader) -> Message | None:
     """The next message; None when the other side has gone."""
     try:
         size = int.from_bytes(await reader.readexactly(4))

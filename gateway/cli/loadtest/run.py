@@ -1,7 +1,7 @@
 """A load from its beginning to its end: the client processes, and the figures that they send.
 
 Owns: the processes, the moment at which all begin, the progress bar, the scrapes. Must not know:
-what a guest does, what a report looks like.
+what a user does, what a report looks like.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
-from gateway.cli.loadtest import pipe, report
-from gateway.cli.loadtest.plan import Goal, Plan
-from gateway.cli.loadtest.report import LoadReport
+from gateway.cli.loadtest import pipe
+from gateway.cli.loadtest.model import report
+from gateway.cli.loadtest.model.plan import Goal, Plan
+from gateway.cli.loadtest.model.report import LoadReport
+from gateway.cli.loadtest.model.tally import LoadTally
 from gateway.cli.loadtest.scrape import Scraper
-from gateway.cli.loadtest.tally import LoadTally
 from gateway.cli.report.stats import Histogram
 from gateway.client.transport import Route
 
@@ -164,7 +165,7 @@ class LoadRun:
             await asyncio.gather(*map(_end, self._processes))
 
     async def _ready(self, process: Process) -> None:
-        answer = await _take(process)
+        answer = await _receive(process)
         if isinstance(answer, pipe.SocketFailed):
             raise ConnectionError(f"Not all sockets could be opened: {answer.msg}")
         if not isinstance(answer, pipe.SocketsReady):
@@ -172,7 +173,7 @@ class LoadRun:
 
     async def _done(self, number: int, process: Process) -> pipe.RunDone:
         while True:
-            answer = await _take(process)
+            answer = await _receive(process)
             if isinstance(answer, pipe.ProgressSample):
                 self._samples[number] = answer
             elif isinstance(answer, pipe.RunDone):
@@ -242,9 +243,9 @@ def _tell(process: Process, message: pipe.Message) -> None:
         process.stdin.write(pipe.pack(message))
 
 
-async def _take(process: Process) -> pipe.Message | None:
+async def _receive(process: Process) -> pipe.Message | None:
     assert process.stdout is not None, "it has a pipe"
-    return await pipe.take(process.stdout)
+    return await pipe.receive(process.stdout)
 
 
 async def _end(process: Process) -> None:

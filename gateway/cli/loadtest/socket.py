@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit
 
-from gateway.cli.loadtest import frames
-from gateway.cli.loadtest.frames import BINARY, CLOSE, PING, PONG, TEXT, Frames
+from gateway.cli.loadtest.model import frames
+from gateway.cli.loadtest.model.frames import BINARY, CLOSE, PING, PONG, TEXT, Frames
 
 HEAD = 65_536
 """Bytes of the answer to a handshake."""
@@ -56,7 +56,7 @@ class Socket(asyncio.Protocol):
     :param heard: called with the payload of each message
     :param gone: called once when it has ended, with the close code and the reason, unless `close`
         was called before
-    :param slow: bytes that are read a second once `dawdle` was called; 0 is all there is
+    :param slow: bytes that are read a second once `read_slowly` was called; 0 is all there is
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Socket(asyncio.Protocol):
         self._key = base64.b64encode(os.urandom(16)).decode()
         self._request = frames.request(address.place, address.target, self._key, wire, bearer)
         self.heard = heard
-        self._gone = gone
+        self._on_closed = gone
         self._frames = Frames()
         self._head = b""
         self._ended: tuple[int, str] | None = None
@@ -117,11 +117,11 @@ class Socket(asyncio.Protocol):
         """One message, written at once."""
         self._transport.write(frames.frame(self._opcode, payload, os.urandom(4)))
 
-    def dawdle(self) -> None:
+    def read_slowly(self) -> None:
         """From now on read slowly, if this is one that does."""
         self._slow = self._pace
 
-    def hurry(self) -> None:
+    def read_fast(self) -> None:
         """From now on read all there is."""
         self._slow = 0
         if self._again is not None:
@@ -180,7 +180,7 @@ class Socket(asyncio.Protocol):
                 ConnectionError(f"The gateway hung up ({why[0]}). {why[1]}".strip())
             )
         elif not self._closing and not self.opened.cancelled():
-            self._gone(*(self._ended or (LOST, str(exc or ""))))
+            self._on_closed(*(self._ended or (LOST, str(exc or ""))))
 
     # --- parts ----------------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from gateway.settings.catalogue import SettingsError
 from gateway.text import languages
 
 if TYPE_CHECKING:
+    from gateway.cli.replay.meeting.script import ScriptUtterance
     from gateway.cli.replay.play import Player
-    from gateway.cli.replay.script import ScriptUtterance
 
 Line = Callable[[str], object]
 """Takes one line: of what was found, of what is going on, or of what went wrong."""
@@ -61,7 +61,9 @@ def replay(
     Raises `OSError`, `ValueError` and `SettingsError` for files and languages that are none. A
     gateway that is lost on the way is complained of, and what was measured until then is printed.
     """
-    from gateway.cli.replay import play, plot, report, script
+    from gateway.cli.replay import play, report
+    from gateway.cli.replay.analysis import plot
+    from gateway.cli.replay.meeting import script
 
     outputs = [Path(name) for name in (args.json, args.plot) if name]
     for path in outputs:

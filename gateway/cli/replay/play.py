@@ -23,10 +23,10 @@ import httpx2
 from msgspec.structs import replace
 
 from gateway.cli.console.terminal import Screen
-from gateway.cli.replay import script
-from gateway.cli.replay.measure import ReaderRecord, joined
-from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
-from gateway.cli.replay.watch import ScreenRecorder
+from gateway.cli.replay.analysis.measure import ReaderRecord, joined
+from gateway.cli.replay.analysis.screen import ScreenRecorder
+from gateway.cli.replay.meeting import script
+from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from gateway.client import Client, NotTranslated, Refused, connect
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View

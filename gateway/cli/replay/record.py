@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from gateway.cli.replay.analysis.screen import ScreenRecorder
+from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from gateway.cli.replay.play import offered
-from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
-from gateway.cli.replay.watch import ScreenRecorder
 from gateway.client import connect
 from gateway.protocol.messages import Cancelled, Edited, Retracted, ServerMessage, Source
 from gateway.text import languages

@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import asdict
 
-from gateway.cli.replay import measure, score
-from gateway.cli.replay.measure import CaptionMetrics, Percentiles, ReaderRecord
+from gateway.cli.replay import score
+from gateway.cli.replay.analysis import measure
+from gateway.cli.replay.analysis.measure import CaptionMetrics, Percentiles, ReaderRecord
+from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import Player
-from gateway.cli.replay.script import ScriptUtterance
 from gateway.protocol.messages import View
 from gateway.text import units
 

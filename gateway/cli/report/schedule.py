@@ -6,7 +6,7 @@ is passed in: the same draws make the same schedule.
 In a closed loop the next request waits for the last answer, so a server that stops for a second is
 asked nothing in that second, and the delay counts once instead of for all who would have come
 (coordinated omission). Here every latency counts from the moment at which the request was due, and
-a generator that could not keep to that says so by its `Slip`.
+a generator that could not keep to that says so by its `SendDelay`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def arrivals(rate: float, seconds: float, kind: Arrivals, draw: ArrivalRandom) -
         number += 1
 
 
-class Slip(msgspec.Struct):
+class SendDelay(msgspec.Struct):
     """How much later than due things were sent: the measure of the generator itself."""
 
     late: Histogram = msgspec.field(default_factory=Histogram)

@@ -120,7 +120,7 @@ class Histogram(msgspec.Struct):
         return Summary(self.count, _ms(self.mean), p50, p90, p95, p99, p999, _ms(self.high))
 
 
-class Course(msgspec.Struct):
+class Timeline(msgspec.Struct):
     """Histograms of equal spans of time, one after the other: how a percentile went.
 
     ``most`` spans are kept; what comes later counts in the last one.
@@ -136,7 +136,7 @@ class Course(msgspec.Struct):
         number = min(self.most - 1, max(0, int(at / self.span)))
         self.spans.setdefault(number, Histogram()).add(seconds)
 
-    def merge(self, other: Course) -> None:
+    def merge(self, other: Timeline) -> None:
         """Count all that the other one has counted; its spans are as long. Raises `ValueError`."""
         if other.span != self.span:
             raise ValueError(f"Spans of {other.span} s cannot be added to those of {self.span} s.")

@@ -25,7 +25,7 @@ from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.cli.loadtest.scrape import Scraper
-    from gateway.cli.tune.load import Load
+    from gateway.cli.tune.model.load import Load
     from gateway.engines.profiles import Profile
 
 EVERY_S = 1.0
@@ -94,9 +94,9 @@ def run(
 
     Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
     """
-    from gateway.cli.tune import load as loads
-    from gateway.cli.tune import report
-    from gateway.cli.tune.sweep import Sweep, knobs, loop
+    from gateway.cli.tune.model import load as loads
+    from gateway.cli.tune.model import report
+    from gateway.cli.tune.sweep import Sweep, loop, tunable
 
     files = {name: Path(getattr(args, name)) for name in ("json", "toml", "keep")
              if getattr(args, name)}  # fmt: skip
@@ -105,7 +105,7 @@ def run(
             raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory; name a file in it.")
-    chosen = knobs(settings, dict(args.values))
+    chosen = tunable(settings, dict(args.values))
     engine, profile = asyncio.run(_known(settings))
     load = _load(args, profile, key=key, note=note, keep=files.get("keep"))
     forced = False
@@ -166,8 +166,9 @@ def _load(
 ) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
     from gateway.cli.replay import play
-    from gateway.cli.tune import history
-    from gateway.cli.tune import load as loads
+    from gateway.cli.tune import scrapes
+    from gateway.cli.tune.model import history
+    from gateway.cli.tune.model import load as loads
 
     given = [name for name in ("metrics", "watch", "replay", "describe") if getattr(args, name)]
     if len(given) != 1:
@@ -200,7 +201,7 @@ def _load(
     if keep is not None:
         keep.write_text(text, encoding="utf-8")
     try:
-        recorded = history.recorded(history.parse(text))
+        recorded = history.recorded(scrapes.parse(text))
     except ValueError as exc:
         raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
     return loads.remembered(recorded, args.seconds, lines, lang, Random(0))

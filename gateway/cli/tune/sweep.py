@@ -22,11 +22,11 @@ import msgspec
 import uvicorn
 from msgspec.structs import replace
 
-from gateway.cli.loadtest import report
 from gateway.cli.loadtest import run as bench
+from gateway.cli.loadtest.model import report
 from gateway.cli.report.stats import Histogram
-from gateway.cli.tune.load import Load
-from gateway.cli.tune.steps import Figures, Tried, Verdict, best, compare, rises
+from gateway.cli.tune.model.load import Load
+from gateway.cli.tune.model.steps import Figures, Tried, Verdict, best, compare, rises
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink
 from gateway.engines.registry import build
 from gateway.errors import EngineFault
@@ -60,7 +60,7 @@ UNLIMITED = {
 that is too slow would look quick."""
 
 
-class Knob(msgspec.Struct, frozen=True, kw_only=True):
+class Tunable(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that is tried.
 
     :param held: its values are jobs at once, and the dispatcher can hold an engine to any smaller
@@ -72,7 +72,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     held: bool = False
 
 
-def knobs(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) -> list[Knob]:
+def tunable(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) -> list[Tunable]:
     """Return the settings that this engine can be tuned by.
 
     :param given: only these, with these values
@@ -83,29 +83,29 @@ def knobs(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) 
         cpus = _cpus()
         threads = tuple(1 << n for n in range(cpus.bit_length()) if 1 << n < cpus)
         found = [
-            Knob(setting="batch", values=PLACES[:6]),
-            Knob(setting="inter_threads", values=(*threads, cpus)),
+            Tunable(setting="batch", values=PLACES[:6]),
+            Tunable(setting="inter_threads", values=(*threads, cpus)),
         ]
     else:
-        found = [Knob(setting="max_num_seqs", values=PLACES, held=True)]
+        found = [Tunable(setting="max_num_seqs", values=PLACES, held=True)]
         if settings.engine == "vllm":
-            found.append(Knob(setting="max_num_batched_tokens", values=TOKENS))
+            found.append(Tunable(setting="max_num_batched_tokens", values=TOKENS))
     if not given:
         return found
-    names = [knob.setting for knob in found]
+    names = [tuned.setting for tuned in found]
     if unknown := [name for name in given if name not in names]:
         raise SettingsError(
             f"The {settings.engine} engine is not tuned by {unknown[0]}, but by"
             f" {' and '.join(names)}."
         )
     return [
-        replace(knob, values=tuple(sorted(given[knob.setting])))
-        for knob in found
-        if knob.setting in given
+        replace(tuned, values=tuple(sorted(given[tuned.setting])))
+        for tuned in found
+        if tuned.setting in given
     ]
 
 
-class Held(EngineWrapper):
+class LimitedEngine(EngineWrapper):
     """An engine that is given no more than ``most`` jobs at once; None: as many as it takes.
 
     ``peak`` is how many it had at once.
@@ -157,7 +157,9 @@ def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvicorn.Config(create_app, loop=settings.loop).get_loop_factory()
 
 
-async def measure(engine: Held, settings: Settings, load: Load, to: Sequence[str]) -> Figures:
+async def measure(
+    engine: LimitedEngine, settings: Settings, load: Load, to: Sequence[str]
+) -> Figures:
     """Put a load on a gateway around an engine, and return the figures.
 
     Raises `EngineFault` where most captions fail, `OSError` where the load cannot be put on,
@@ -206,7 +208,7 @@ def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
     )
 
 
-Measure = Callable[[Held, Settings, Load, Sequence[str]], Awaitable[Figures]]
+Measure = Callable[[LimitedEngine, Settings, Load, Sequence[str]], Awaitable[Figures]]
 """Puts a load on a gateway around an engine; see `measure`."""
 
 
@@ -237,24 +239,24 @@ class Sweep:
         self._say = say
         self._build = build
         self._measure = measure
-        self._held: Held | None = None  # an engine that is held to each value
+        self._held: LimitedEngine | None = None  # an engine that is held to each value
 
-    async def run(self, knobs: Sequence[Knob]) -> None:
+    async def run(self, tunable: Sequence[Tunable]) -> None:
         """Try one setting after the other, each with the best of those before.
 
         Raises `EngineFault` and `OSError` where no step can be measured.
         """
         known: Figures | None = None
-        for knob in knobs:
-            known = await self._try(knob, known)
+        for tuned in tunable:
+            known = await self._try(tuned, known)
 
-    async def _try(self, knob: Knob, known: Figures | None) -> Figures:
+    async def _try(self, tuned: Tunable, known: Figures | None) -> Figures:
         """Find the best value of a setting and take it over; return its figures.
 
         :param known: what was measured with the usual value already
         """
-        usual = getattr(self.settings, knob.setting) or knob.values[-1]
-        sides = [sorted(knob.values)]
+        usual = getattr(self.settings, tuned.setting) or tuned.values[-1]
+        sides = [sorted(tuned.values)]
         steps: dict[int, Figures] = {}
         if known is not None:
             steps[usual] = known
@@ -266,67 +268,75 @@ class Sweep:
         kept = None if known is None else usual
         try:
             async with contextlib.AsyncExitStack() as stack:
-                if knob.held:
-                    most = {knob.setting: max(knob.values)}
+                if tuned.held:
+                    most = {tuned.setting: max(tuned.values)}
                     self._held = await stack.enter_async_context(self._started(most))
                 for side in sides:
-                    await self._climb(knob, side, steps, told)
+                    await self._climb(tuned, side, steps, told)
         finally:
             self._held = None
             if steps and told:
                 value = best(steps, kept)
                 steps = dict(sorted(steps.items()))
                 self.tried.append(
-                    Tried(setting=knob.setting, usual=usual, best=value, steps=steps, verdicts=told)
+                    Tried(
+                        setting=tuned.setting, usual=usual, best=value, steps=steps, verdicts=told
+                    )
                 )
-                self.settings = replace(self.settings, **{knob.setting: value})
+                self.settings = replace(self.settings, **{tuned.setting: value})
         if not steps:
-            raise EngineFault(f"No {knob.setting} could be used: {'; '.join(told.values())}")
+            raise EngineFault(f"No {tuned.setting} could be used: {'; '.join(told.values())}")
         return steps[best(steps, kept)]
 
     async def _climb(
-        self, knob: Knob, values: Sequence[int], steps: dict[int, Figures], told: dict[int, str]
+        self,
+        tuned: Tunable,
+        values: Sequence[int],
+        steps: dict[int, Figures],
+        told: dict[int, str],
     ) -> None:
         """Measure values until one is worse than the best so far, and is so again; or until a
         larger one would not be used."""
         for value in values:
             try:
-                found = await self._step(knob, value)
+                found = await self._step(tuned, value)
                 if steps and compare(found, steps[best(steps)])[0] is Verdict.WORSE:
-                    again = await self._step(knob, value, ", again")
+                    again = await self._step(tuned, value, ", again")
                     found = again if compare(again, found)[0] is Verdict.BETTER else found
             except EngineFault as fault:
-                if knob.held:
+                if tuned.held:
                     raise
                 told[value] = f"cannot be used: {fault}"
-                self._say(f"{knob.setting} = {value} {told[value]}")
+                self._say(f"{tuned.setting} = {value} {told[value]}")
                 continue
             verdict, why = compare(found, steps[best(steps)]) if steps else (None, "first step")
             told[value] = why if verdict is None else f"{verdict.value}: {why}"
             steps[value] = found
             if verdict is Verdict.WORSE:
                 return
-            if knob.held and found.kept and found.running < value:
+            if tuned.held and found.kept and found.running < value:
                 told[value] += f"; there were never more than {found.running} jobs at once"
                 return
 
-    async def _step(self, knob: Knob, value: int, again: str = "") -> Figures:
+    async def _step(self, tuned: Tunable, value: int, again: str = "") -> Figures:
         """Measure a value, on an engine that is held to it or on one of its own."""
         if self._held is None:
-            async with self._started({knob.setting: value}) as engine:
-                return await self._timed(knob, value, again, engine)
+            async with self._started({tuned.setting: value}) as engine:
+                return await self._timed(tuned, value, again, engine)
         self._held.most = value
-        return await self._timed(knob, value, again, self._held)
+        return await self._timed(tuned, value, again, self._held)
 
-    async def _timed(self, knob: Knob, value: int, again: str, engine: Held) -> Figures:
-        self._say(f"{knob.setting} = {value}{again}: {self._load.plan.seconds:g} s ...")
+    async def _timed(
+        self, tuned: Tunable, value: int, again: str, engine: LimitedEngine
+    ) -> Figures:
+        self._say(f"{tuned.setting} = {value}{again}: {self._load.plan.seconds:g} s ...")
         return await self._measure(engine, self.settings, self._load, self._to)
 
     @asynccontextmanager
-    async def _started(self, changes: dict[str, int]) -> AsyncIterator[Held]:
+    async def _started(self, changes: dict[str, int]) -> AsyncIterator[LimitedEngine]:
         """Start an engine with some settings changed. Raises `EngineFault`."""
         # A substitute would be measured in the place of what does not start.
-        engine = Held(self._build(replace(self.settings, fallback=None, **changes)))
+        engine = LimitedEngine(self._build(replace(self.settings, fallback=None, **changes)))
         shown = ", ".join(f"{name} = {value}" for name, value in changes.items())
         self._say(f"{engine.name} starts with {shown} ...")
         try:

@@ -16,15 +16,15 @@ from benchmarks.journey.device import family, runs
 from benchmarks.journey.plan import ARCHITECTURES, Plan
 from benchmarks.journey.process import Server
 from benchmarks.journey.report import Report
-from benchmarks.journey.run import Course, Found, Run
+from benchmarks.journey.run import Found, Run, Timeline
 from gateway.engines.registry import EMBEDDED
 
 SAID = {"uniform": ["Good morning.", "Who has the key of the small meeting room?"]}
 
 
-def course(*letters: str, **more: object) -> Course:
+def course(*letters: str, **more: object) -> Timeline:
     plan = Plan(architecture="a", backend="embedded", model=str(EMBEDDED), cpus=1)
-    return Course(
+    return Timeline(
         plan,
         letters,
         ("uniform",),
@@ -36,7 +36,7 @@ def course(*letters: str, **more: object) -> Course:
     )
 
 
-def measured(course: Course, logs: Path) -> Found:
+def measured(course: Timeline, logs: Path) -> Found:
     found = Found()
     asyncio.run(Run(course, SAID, logs, found, lambda _: None).run())
     return found

@@ -18,11 +18,11 @@ import pytest
 from benchmarks.soak.child import Child
 from gateway.auth.api_keys import Keyring
 from gateway.cli.loadtest.child import ClientProcess
+from gateway.cli.loadtest.model.plan import Plan
+from gateway.cli.loadtest.model.report import LoadReport
+from gateway.cli.loadtest.model.script import Send
 from gateway.cli.loadtest.pipe import ClientConfig, ProgressSample, pack
-from gateway.cli.loadtest.plan import Plan
-from gateway.cli.loadtest.report import LoadReport
 from gateway.cli.loadtest.run import LoadRun
-from gateway.cli.loadtest.script import Send
 from gateway.cli.main import main
 from gateway.cli.report.stats import Histogram
 from gateway.cli.report.text import lines
@@ -361,8 +361,8 @@ async def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None
 async def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
-    client._seats[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
-    client._due.append((client._take(0) or 0.0, 0))
+    client._connections[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
+    client._due.append((client._next_send(0) or 0.0, 0))
     client._turn()
     seen = client.tally.counts["unsent"]
     assert seen > 1
@@ -374,19 +374,19 @@ async def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
 async def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
-    seat = client._seats[0]
-    seat.welcome.cancel()
-    seat._greeted(b'{"type":"error","msg":"This gateway is full."}')
-    assert seat.welcome.cancelled()
+    connection = client._connections[0]
+    connection.welcome.cancel()
+    connection._on_first(b'{"type":"error","msg":"This gateway is full."}')
+    assert connection.welcome.cancelled()
 
 
 async def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
-    seat = client._seats[0]
-    seat.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
+    connection = client._connections[0]
+    connection.socket = SimpleNamespace(open=True, full=True)  # type: ignore[assignment]
     for final in (False, True):
-        seat.say(Send(0.0, "b0-0-0-0", 1, "a", final), 0.0)
+        connection.say(Send(0.0, "b0-0-0-0", 1, "a", final), 0.0)
     assert client.tally.counts["unsent"] == 1
     assert client.tally.counts["whole"] == 0
 

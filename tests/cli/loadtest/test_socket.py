@@ -61,7 +61,7 @@ async def connected(handler: Handler, slow: int = 0) -> AsyncIterator[Client]:
     async with library(handler) as url:
         client = Client(url, slow)
         if slow:
-            client.socket.dawdle()
+            client.socket.read_slowly()
         await client.socket.connect()
         yield client
         client.socket.close()
@@ -163,7 +163,7 @@ async def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> 
     async with connected(serve, slow=10) as client:
         await until(lambda: client.socket._again is not None)
         assert len(client.heard) < 100
-        client.socket.hurry()
+        client.socket.read_fast()
         await until(lambda: len(client.heard) == 100)
 
 

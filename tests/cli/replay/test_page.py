@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from gateway.cli import main
-from gateway.cli.replay import recogniser, script
+from gateway.cli.replay.meeting import recogniser, script
 from gateway.cli.replay.report import HEADS, ReplayRow
 
 PAGE = (Path(__file__).parents[3] / "docs" / "captions.md").read_text("utf-8")

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from gateway.cli.console.terminal import Screen
 from gateway.cli.replay import play
-from gateway.cli.replay.measure import ReaderRecord, figures
+from gateway.cli.replay.analysis.measure import ReaderRecord, figures
+from gateway.cli.replay.analysis.screen import ScreenRecorder
+from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from gateway.cli.replay.play import Player, load, tokens
-from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance
-from gateway.cli.replay.watch import ScreenRecorder
 from gateway.client import ConnectionLost, Refused
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault

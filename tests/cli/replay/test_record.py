@@ -8,9 +8,9 @@ from random import Random
 import msgspec
 import pytest
 
-from gateway.cli.replay import script
+from gateway.cli.replay.meeting import script
+from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from gateway.cli.replay.record import Recorder, record
-from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from gateway.client import connect
 from gateway.engines.scripted import ScriptedEngine
 from gateway.protocol.messages import (

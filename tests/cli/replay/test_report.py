@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from gateway.cli.replay import report, score
-from gateway.cli.replay.measure import ReaderRecord
+from gateway.cli.replay.analysis.measure import ReaderRecord
+from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 from gateway.cli.replay.report import ReplayReport, instances, row, table, write_instances
-from gateway.cli.replay.script import RecogniserUpdate, ScriptUtterance, ShownCaption
 
 
 def reading(id: str, text: str, lang: str = "de", reference: str = "Guten Morgen.") -> ReaderRecord:

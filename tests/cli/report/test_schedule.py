@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.report.schedule import Arrivals, Slip, arrivals
+from gateway.cli.report.schedule import Arrivals, SendDelay, arrivals
 
 
 def test_fixed_arrivals_are_even() -> None:
@@ -58,14 +58,14 @@ def test_a_rate_is_above_zero(rate: float) -> None:
 
 
 def test_a_generator_that_kept_to_its_times_is_believed() -> None:
-    slip = Slip()
+    slip = SendDelay()
     assert slip.sent(1.0, 1.002) == pytest.approx(0.002)
     assert slip.sent(2.0, 1.5) == 0
     assert slip.verdict(0.010) is None
 
 
 def test_one_that_did_not_says_by_how_much() -> None:
-    slip = Slip()
+    slip = SendDelay()
     for n in range(100):
         slip.sent(float(n), n + (0.5 if n % 10 == 0 else 0))
     assert slip.verdict(0.010) == (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.report.stats import HALF, MOST_US, Course, Histogram, below, mean, percentile
+from gateway.cli.report.stats import HALF, MOST_US, Histogram, Timeline, below, mean, percentile
 
 SECONDS = st.floats(min_value=0, max_value=1000)
 
@@ -22,7 +22,7 @@ def test_of_nothing_there_is_nothing() -> None:
     assert (percentile([], 0.5), mean([]), below([], 1)) == (0, 0, 0)
     empty = Histogram()
     assert (empty.at(0.5), empty.mean, empty.within(1.0), empty.summary().count) == (0, 0, 1, 0)
-    assert Course(1.0).points(0.5) == Course(1.0).rates() == []
+    assert Timeline(1.0).points(0.5) == Timeline(1.0).rates() == []
 
 
 def test_means_and_parts_below_a_bound() -> None:
@@ -81,7 +81,7 @@ def test_a_summary_is_in_milliseconds() -> None:
 
 
 def test_a_course_shows_each_span_by_itself() -> None:
-    course = Course(2.0)
+    course = Timeline(2.0)
     for at, seconds in ((0.0, 1.0), (1.9, 3.0), (6.5, 5.0), (-1.0, 2.0)):
         course.add(at, seconds)
     assert course.points(1.0) == [(0.0, 3.0), (6.0, 5.0)]
@@ -89,18 +89,18 @@ def test_a_course_shows_each_span_by_itself() -> None:
 
 
 def test_a_course_is_bounded() -> None:
-    course = Course(1.0, most=3)
+    course = Timeline(1.0, most=3)
     for at in range(10):
         course.add(float(at), 1.0)
     assert course.rates() == [(0.0, 1.0), (1.0, 1.0), (2.0, 8.0)]
 
 
 def test_courses_of_several_processes_add_up_if_their_spans_are_as_long() -> None:
-    one, other = Course(1.0), Course(1.0)
+    one, other = Timeline(1.0), Timeline(1.0)
     one.add(0.5, 1.0)
     other.add(0.6, 3.0)
     other.add(1.6, 2.0)
     one.merge(other)
     assert one.points(1.0) == [(0.0, 3.0), (1.0, 2.0)]
     with pytest.raises(ValueError, match=r"2\.0 s cannot be added"):
-        one.merge(Course(2.0))
+        one.merge(Timeline(2.0))

@@ -18,14 +18,14 @@ from gateway.auth.api_keys import Keyring
 from gateway.cli.loadtest.scrape import Scraper
 from gateway.cli.main import main
 from gateway.cli.tune import command, sweep
-from gateway.cli.tune.steps import Figures
+from gateway.cli.tune.model.steps import Figures
 from gateway.client import connect
 from gateway.engines.registry import EMBEDDED
 from gateway.errors import EngineFault
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.settings import catalogue
-from tests.cli.tune.test_steps import figures
+from tests.cli.tune.model.test_steps import figures
 from tests.support import command as command_line
 from tests.support.live import Live, in_thread
 
@@ -83,8 +83,8 @@ def test_what_was_found_until_ctrl_c_is_told(
 ) -> None:
     run = sweep.Sweep.run
 
-    async def interrupted(self: sweep.Sweep, knobs: list[sweep.Knob]) -> None:
-        await run(self, knobs)
+    async def interrupted(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
+        await run(self, tunable)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep.Sweep, "run", interrupted)
@@ -95,7 +95,7 @@ def test_what_was_found_until_ctrl_c_is_told(
 def test_ctrl_c_before_anything_was_found_prints_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def interrupted(self: sweep.Sweep, knobs: list[sweep.Knob]) -> None:
+    async def interrupted(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep.Sweep, "run", interrupted)
@@ -287,8 +287,8 @@ def test_what_was_found_before_an_engine_failed_is_told(
 ) -> None:
     run = sweep.Sweep.run
 
-    async def failing(self: sweep.Sweep, knobs: list[sweep.Knob]) -> None:
-        await run(self, knobs)
+    async def failing(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
+        await run(self, tunable)
         raise EngineFault("no memory")
 
     monkeypatch.setattr(sweep.Sweep, "run", failing)

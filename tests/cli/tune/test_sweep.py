@@ -11,20 +11,20 @@ from msgspec.structs import replace
 
 from gateway.cli.report.text import lines
 from gateway.cli.tune import sweep
-from gateway.cli.tune.load import Load, described, imagined
-from gateway.cli.tune.steps import Figures
-from gateway.cli.tune.sweep import Held, Knob, Sweep, knobs, measure
+from gateway.cli.tune.model.load import Load, described, imagined
+from gateway.cli.tune.model.steps import Figures
+from gateway.cli.tune.sweep import LimitedEngine, Sweep, Tunable, measure, tunable
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from gateway.job import Job
 from gateway.settings.catalogue import Settings, SettingsError
-from tests.cli.tune.test_steps import figures
+from tests.cli.tune.model.test_steps import figures
 
 SCRIPTED = Settings(engine="scripted", scripted_pace=0.0)
 LOAD = imagined(described("20 a second, 1-8 words"), 2.0, lines(), "en", Random(0))
-SEQS = Knob(setting="max_num_seqs", values=(2, 4, 8, 16), held=True)
-TOKENS = Knob(setting="max_num_batched_tokens", values=(512, 2048, 8192))
+SEQS = Tunable(setting="max_num_seqs", values=(2, 4, 8, 16), held=True)
+TOKENS = Tunable(setting="max_num_batched_tokens", values=(512, 2048, 8192))
 
 
 class Broken(ScriptedEngine):
@@ -50,7 +50,7 @@ class Search:
             SCRIPTED, LOAD, ("de",), say=self.said.append, build=self.build, measure=self.measure
         )
 
-    def run(self, *wanted: Knob) -> Sweep:
+    def run(self, *wanted: Tunable) -> Sweep:
         asyncio.run(self.sweep.run(wanted))
         assert all(one.health.value in ("closed", "starting") for one in self.engines)
         return self.sweep
@@ -62,7 +62,7 @@ class Search:
         return self.engines[-1]
 
     async def measure(
-        self, engine: Held, settings: Settings, load: Load, to: Sequence[str]
+        self, engine: LimitedEngine, settings: Settings, load: Load, to: Sequence[str]
     ) -> Figures:
         value = self.started[-1][1] if engine.most is None else engine.most
         assert engine.most in (None, engine.capacity)
@@ -162,12 +162,12 @@ def test_an_engine_that_fails_in_a_step_ends_the_search() -> None:
 
 
 def test_engines_are_tuned_by_what_they_have() -> None:
-    assert [knob.setting for knob in knobs(SCRIPTED)] == ["max_num_seqs"]
-    assert [knob.setting for knob in knobs(Settings(engine="openai"))] == ["max_num_seqs"]
-    places, tokens = knobs(Settings(engine="vllm"))
+    assert [tuned.setting for tuned in tunable(SCRIPTED)] == ["max_num_seqs"]
+    assert [tuned.setting for tuned in tunable(Settings(engine="openai"))] == ["max_num_seqs"]
+    places, tokens = tunable(Settings(engine="vllm"))
     assert (places.setting, places.values) == ("max_num_seqs", (1, 2, 4, 8, 16, 32, 64))
     assert (tokens.setting, tokens.values) == ("max_num_batched_tokens", (512, 2048, 8192, 16384))
-    batch, threads = knobs(Settings())
+    batch, threads = tunable(Settings())
     assert (batch.setting, threads.setting) == ("batch", "inter_threads")
     assert threads.values[-1] == sweep._cpus()
     assert list(threads.values) == sorted(set(threads.values))
@@ -175,10 +175,10 @@ def test_engines_are_tuned_by_what_they_have() -> None:
 
 def test_only_what_is_given_is_tried() -> None:
     given = {"max_num_batched_tokens": (4096, 1024)}
-    (only,) = knobs(Settings(engine="vllm"), given)
+    (only,) = tunable(Settings(engine="vllm"), given)
     assert (only.setting, only.values) == ("max_num_batched_tokens", (1024, 4096))
     with pytest.raises(SettingsError, match="ctranslate2 engine is not tuned by max_num_seqs, but"):
-        knobs(Settings(), {"max_num_seqs": (1,)})
+        tunable(Settings(), {"max_num_seqs": (1,)})
 
 
 # --- one step, for real --------------------------------------------------------------------------
@@ -192,7 +192,7 @@ async def measured(
     settings: Settings = SCRIPTED,
 ) -> Figures:
     async def main() -> Figures:
-        held = Held(engine)
+        held = LimitedEngine(engine)
         held.most = most
         await held.start()
         try:

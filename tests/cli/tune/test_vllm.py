@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gateway.cli.report.text import lines
-from gateway.cli.tune.load import described, imagined
+from gateway.cli.tune.model.load import described, imagined
 from gateway.settings.catalogue import Settings
 from tests.cli.tune.test_sweep import measured
 from tests.engines.vllm_factory import make_vllm

@@ -1,0 +1,459 @@
+"""What a load came to: figures, whether they can be believed, and whether goals were met.
+
+Owns: the report, its table and its page. Must not know: how any of it was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.cli.loadtest.model.plan import KINDS, Goal, Plan
+from gateway.cli.loadtest.model.tally import FLOWS, LoadTally
+from gateway.cli.report import chart, page, table
+from gateway.cli.report.page import Section, Table
+from gateway.cli.report.stats import Summary
+
+BUSY = 0.85
+"""Share of a core beyond which a client process may have been what was waited for."""
+DRAWN = (0.5, 0.95, 0.99)
+"""Percentiles over time."""
+
+OF_CAPTIONS = ("first", "grown", "final")
+"""Times that a caption without a text does not have."""
+
+NAMES = {
+    "ack": "text taken",
+    "first": "first text",
+    "grown": "first text, growing",
+    "final": "finished caption",
+    "cancel": "cancelled",
+}
+HEADS = ("ms", "count", "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+
+Points = list[tuple[float, float]]
+
+
+class LoadReport(msgspec.Struct, kw_only=True):
+    """All of one run. Rates are those within the plan's seconds, without the first ones."""
+
+    engine: str
+    plan: Plan
+    whole: bool
+    """False where it was stopped, or lost its gateway."""
+    invalid: list[str]
+    """Why the times are not those of the gateway."""
+    missed: list[str]
+    """Goals that were missed."""
+    rates: dict[str, float]
+    """A second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``; of what
+    time there was, where it was stopped."""
+    times: dict[str, Summary]
+    """Milliseconds, by kind."""
+    errors_share: float
+    """Of the captions that should have come, those that were refused, failed or did not end."""
+    counts: dict[str, int]
+    errors: dict[str, int]
+    closes: dict[str, int]
+    slow: dict[str, int]
+    late: Summary
+    """Milliseconds between due and sent."""
+    busiest: float
+    """Share of a core that the busiest client process used."""
+    cpu_us: float
+    """Of all client processes, per frame read."""
+    courses: dict[str, dict[str, Points]]
+    """Percentiles over time: by kind and percentile, (second, ms)."""
+    flows: dict[str, Points]
+    """(second, how many in it)."""
+    metrics: dict[str, Points] = {}
+    """The gateway's gauges over time, and the growth a second of its counters."""
+    before: dict[str, float] = {}
+    after: dict[str, float] = {}
+    why: str | None = None
+    """Why the gateway's own figures are missing."""
+
+    @property
+    def good(self) -> bool:
+        """Whether this proves that the goals were met."""
+        return self.whole and not self.invalid and not self.missed
+
+
+def made(
+    plan: Plan,
+    tally: LoadTally,
+    *,
+    engine: str,
+    whole: bool,
+    goals: Sequence[Goal] = (),
+    samples: Sequence[tuple[float, Mapping[str, float]]] = (),
+    why: str | None = None,
+    until: float | None = None,
+) -> LoadReport:
+    """The report of a run, as far as it came: to the second ``until``, where it was stopped."""
+    invalid = [
+        line for line in (_silent(tally), tally.slip.verdict(plan.late), _busy(tally)) if line
+    ]
+    errors = errors_share(plan, tally)
+    last = max((second for flow in tally.flows.values() for second in flow), default=0)
+    return LoadReport(
+        engine=engine,
+        plan=plan,
+        whole=whole,
+        invalid=invalid,
+        missed=[line for goal in goals if (line := _missed(goal, tally, errors))],
+        rates={
+            name: round(tally.rate(name, plan.warm, min(plan.seconds, until or math.inf)), 3)
+            for name in FLOWS
+        },
+        times={kind: tally.times[kind].summary() for kind in KINDS},
+        errors_share=round(errors, 5),
+        counts=tally.counts,
+        errors=tally.errors,
+        closes=tally.closes,
+        slow=tally.slow,
+        late=tally.slip.late.summary(),
+        busiest=round(tally.busiest, 3),
+        cpu_us=round(
+            1e6 * tally.cpu / max(1, tally.counts["frames"] + tally.slow.get("frames", 0)), 2
+        ),
+        courses={
+            kind: {
+                f"p{100 * share:g}": [
+                    (at, round(1000 * value, 3)) for at, value in tally.courses[kind].points(share)
+                ]
+                for share in DRAWN
+            }
+            for kind in KINDS
+            if tally.courses[kind].spans
+        },
+        flows={
+            name: [(float(at), float(tally.flows[name].get(at, 0))) for at in range(last + 1)]
+            for name in FLOWS
+        },
+        metrics=_metrics(samples),
+        before=dict(samples[0][1]) if samples else {},
+        after=dict(samples[-1][1]) if samples else {},
+        why=why,
+    )
+
+
+def errors_share(plan: Plan, tally: LoadTally) -> float:
+    """Of the captions that speakers should have read, the share that had no text in the end and
+    were not cancelled; 0 where nothing was said to its end."""
+    counts, langs = tally.counts, len(plan.langs)
+    wanted = (counts["whole"] + counts["unsent"]) * langs
+    if not wanted:
+        return 0.0
+    bad = (counts["refused"] + counts["unsent"]) * langs + counts["missed"] + counts["unended"]
+    return bad / wanted
+
+
+def _silent(tally: LoadTally) -> str | None:
+    if any(tally.counts[name] for name in ("whole", "unsent", "refused", "cancels")):
+        return None
+    return "Nothing was said in the time that counts: more --seconds, or a larger --rate."
+
+
+def _busy(tally: LoadTally) -> str | None:
+    if tally.busiest <= BUSY:
+        return None
+    return (
+        f"A client process used {tally.busiest:.0%} of its core: it may have been too slow."
+        " Use more --processes."
+    )
+
+
+def _missed(goal: Goal, tally: LoadTally, errors: float) -> str | None:
+    if goal.kind == "errors":
+        if errors <= goal.most:
+            return None
+        return f"errors are {errors:.3%} of the captions; the goal is {goal.most:.3%}."
+    times = tally.times[goal.kind]
+    if not times.count:
+        return f"{goal.name} has nothing to be told from."
+    # What never came is later than all that did: a gateway that drops half is not a quick one.
+    share = goal.share / 100
+    if goal.kind in OF_CAPTIONS and errors:
+        if share > 1 - errors:
+            return (
+                f"{goal.name} is never reached: {errors:.1%} of the captions had no text in the"
+                f" end; the goal is {goal.most:g} ms."
+            )
+        share /= 1 - errors
+    found = 1000 * times.at(share)
+    if found <= goal.most:
+        return None
+    return f"{goal.name} is {found:.1f} ms; the goal is {goal.most:g} ms."
+
+
+# --- the gateway's own figures -------------------------------------------------------------------
+
+GAUGES = (
+    *("gateway_jobs_queued", "gateway_jobs_running", "gateway_sessions", "gateway_overloaded"),
+    *("gateway_outbox_bytes", "gateway_log_bytes"),
+)
+GROWING = ("gateway_tokens_total", "gateway_too_slow_total", "gateway_lag_total")
+STEP = "seconds per token and job"
+OF_ENGINE = "gateway_engine_"
+
+
+def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Points]:
+    found: dict[str, Points] = {}
+    names = [
+        name
+        for name in (samples[-1][1] if samples else ())
+        if name in GAUGES or (name.startswith(OF_ENGINE) and name != "gateway_engine_health")
+    ]
+    for name in names:
+        found[name] = [(at, values[name]) for at, values in samples if name in values]
+    steps: Points = []
+    for (begun, before), (at, after) in zip(samples, samples[1:], strict=False):
+        seconds = at - begun
+        if seconds <= 0:
+            continue
+        step = _step(dict(before), dict(after), seconds)
+        if step is not None:
+            steps.append((at, step))
+        for name in GROWING:
+            if name in after and after[name] >= before.get(name, math.inf):  # else it began anew
+                grown = (after[name] - before[name]) / seconds
+                found.setdefault(f"{name} a second", []).append((at, grown))
+    if steps:
+        found[STEP] = steps
+    return found
+
+
+def _step(before: dict[str, float], after: dict[str, float], seconds: float) -> float | None:
+    """Return the seconds that a job waited for each token between two scrapes: jobs at work, over
+    tokens a second. Return None where there were no tokens."""
+    name, running = "gateway_tokens_total", "gateway_jobs_running"
+    tokens = after.get(name, 0.0) - before.get(name, 0.0)
+    if tokens <= 0:
+        return None
+    return (after.get(running, 0.0) + before.get(running, 0.0)) / 2 * seconds / tokens
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def lines(report: LoadReport, width: int | None = None) -> list[str]:
+    """The report for a terminal with so many letters in a line; None: any number."""
+    plan = report.plan
+    times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
+    found = [
+        f"{plan.url} ({report.engine}): {_many(plan.rooms, 'room')}, each with"
+        f" {_many(plan.speakers, 'speaker')} and {_many(plan.readers, 'reader')}, to"
+        f" {','.join(plan.langs)}, {plan.wire}; {plan.rate:g} utterances a second"
+        f" ({plan.arrivals}) for {plan.seconds:g} s",
+        "",
+        table.text(HEADS, times, width=width),
+        "",
+        table.pairs(_facts(report), width),
+    ]
+    for name, values in (("errors", report.errors), ("closed", report.closes)):
+        if values:
+            found.append(f"{name}: " + ", ".join(f"{n} {c}" for n, c in sorted(values.items())))
+    if report.slow:
+        found.append(
+            "slow readers: " + ", ".join(f"{n} {c}" for n, c in report.slow.items())
+            + f"; closed with 4008 as the gateway counts: {_too_slow(report)}"
+        )  # fmt: skip
+    if report.why:
+        found.append(report.why)
+    if not report.whole:
+        found.append(f"NOT WHOLE: {_cut(report)}")
+    found += [f"INVALID: {line}" for line in report.invalid]
+    found += [f"MISSED: {line}" for line in report.missed]
+    return [line if "\n" in line else table.prose(line, width) for line in found]
+
+
+def _cut(report: LoadReport) -> str:
+    """Why a run is not whole."""
+    if report.closes or report.counts["unsent"]:
+        return "sockets that had to speak were lost or not read by the gateway, or it was stopped."
+    return "it was stopped."
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _row(kind: str, s: Summary) -> tuple[table.Cell, ...]:
+    return (NAMES[kind], s.count, s.mean, s.p50, s.p90, s.p95, s.p99, s.p999, s.max)
+
+
+def _facts(report: LoadReport) -> list[tuple[str, str]]:
+    plan, counts, rates = report.plan, report.counts, report.rates
+    offered = f"{rates['said']:.1f} utterances/s (of {plan.rate:g} wanted)"
+    return [
+        ("offered", offered),
+        (
+            "read",
+            f"{rates['captions']:.1f} captions/s, {rates['deltas']:.1f} deltas/s,"
+            f" {rates['bytes'] / 1e6:.2f} MB/s, by {counts['sockets']} sockets",
+        ),
+        (
+            "utterances",
+            f"{counts['said']}, said to their end {counts['whole']}, refused {counts['refused']},"
+            f" not sent {counts['unsent']}, cancels {counts['cancels']}",
+        ),
+        (
+            "captions without a text",
+            f"{report.errors_share:.2%}: failed {counts['missed']}, not ended {counts['unended']}",
+        ),
+        (
+            "lag, degraded",
+            f"{counts['lags']} times told, {counts['dropped']} deltas dropped;"
+            f" partials off {counts['degraded']} times, on again {counts['restored']}",
+        ),
+        (
+            "the client itself",
+            f"late p99 {report.late.p99:.1f} ms, most {report.late.max:.1f} ms; busiest process"
+            f" {report.busiest:.0%} of a core, {report.cpu_us:.1f} us a frame",
+        ),
+    ]
+
+
+def _too_slow(report: LoadReport) -> str:
+    name = "gateway_too_slow_total"
+    if name not in report.after:
+        return "unknown"
+    grown = report.after[name] - report.before.get(name, 0.0)
+    return f"{grown:.0f}" if grown >= 0 else "unknown, since it began anew"
+
+
+# --- as a page -----------------------------------------------------------------------------------
+
+
+def html(report: LoadReport) -> str:
+    """One file to open or to send."""
+    plan = report.plan
+    warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
+    if not report.whole:
+        warnings.append(f"Not whole: {_cut(report)}")
+    head = Section(
+        head="In short",
+        warnings=warnings,
+        text=[f"{name}: {value}" for name, value in _facts(report)],
+        tables=[
+            Table(HEADS, [_row(k, s) for k, s in report.times.items() if s.count], "Milliseconds")
+        ],
+        charts=[
+            chart.bars(
+                "Percentiles",
+                {
+                    NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99}
+                    for kind, s in report.times.items()
+                    if s.count
+                },
+                y="ms",
+                y_log=True,
+            )
+        ],
+    )
+    reach = (0.0, _last(report))
+    over = Section(
+        head="Over time",
+        text=["Latencies stand at the second in which their cause was due."],
+        charts=[
+            chart.lines(NAMES[kind], _drawn(course), x="seconds", y="ms", reach=reach)
+            for kind, course in report.courses.items()
+        ]
+        + [
+            chart.lines(
+                title,
+                {name: list(report.flows[name]) for name in names},
+                x="seconds",
+                y="a second",
+                reach=reach,
+            )
+            for title, names in (
+                ("Said, and captions finished", ("said", "captions")),
+                ("Growing text", ("deltas",)),
+                ("Bytes", ("bytes",)),
+                (
+                    "Errors, readers told that they lag or that partials are off",
+                    ("errors", "lags", "degraded"),
+                ),
+            )
+            if any(count for name in names for _, count in report.flows[name])
+        ],
+    )
+    wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}
+    wrong |= {f"closed {n}": {"count": float(c)} for n, c in sorted(report.closes.items())}
+    bad = Section(
+        head="What went wrong",
+        text=["Nothing."] if not wrong else [],
+        charts=[chart.bars("Errors and closed sockets", wrong, y="count")] if wrong else [],
+        tables=[Table(("slow readers", "count"), sorted(report.slow.items()))]
+        if report.slow
+        else [],
+    )
+    own = Section(
+        head="The gateway's own figures",
+        text=[report.why] if report.why else [],
+        charts=[
+            chart.lines(_title(name), {name: list(points)}, x="seconds", y=_unit(name), reach=reach)
+            for name, points in report.metrics.items()
+            if any(value for _, value in points)
+        ],
+        tables=[_changed(report)] if report.after else [],
+    )
+    setup = Section(
+        head="How it was made",
+        text=[
+            "Open loop: every time counts from the moment at which its cause was due, whether or"
+            " not earlier ones had been answered.",
+        ],
+        tables=[
+            Table(
+                ("parameter", "value"),
+                [(name, _given(value)) for name, value in msgspec.structs.asdict(plan).items()],
+            )
+        ],
+    )
+    return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
+
+
+def _last(report: LoadReport) -> float:
+    """The second that all charts over time reach."""
+    return max(
+        report.plan.seconds if report.whole else 0.0,
+        *(points[-1][0] for points in (*report.flows.values(), *report.metrics.values()) if points),
+    )
+
+
+def _drawn(course: Mapping[str, Points]) -> dict[str, list[chart.Point]]:
+    return {name: list(points) for name, points in course.items()}
+
+
+def _given(value: object) -> str:
+    """A parameter as one would say it."""
+    if value is None:
+        return "-"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _title(name: str) -> str:
+    return name.removeprefix("gateway_").replace("_", " ")
+
+
+def _unit(name: str) -> str:
+    for end, unit in (("_bytes", "bytes"), ("_usage", "share"), (STEP, "seconds")):
+        if name.endswith(end):
+            return unit
+    return "count"
+
+
+def _changed(report: LoadReport) -> Table:
+    rows = [
+        (name, report.before.get(name, 0.0), value)
+        for name, value in sorted(report.after.items())
+        if name.startswith("gateway_")
+        and not name.endswith("_created")
+        and value != report.before.get(name, 0.0)
+    ]
+    return Table(("metric", "before", "after"), rows, "What changed in /metrics")

@@ -1,0 +1,198 @@
+"""What one socket says and reads, and what that counts for.
+
+Owns: which frame is an answer to what, and how long it took. Must not know: sockets, clocks, other
+virtual_users. Times are passed in, in seconds since the beginning of the run.
+
+A client must cost much less than the gateway that it measures: frames become one small structure
+with the few fields that are looked at, and nothing is kept of a caption but that it has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from gateway.cli.loadtest.model.plan import Plan, VirtualUser
+from gateway.cli.loadtest.model.script import Send, prefix, times
+from gateway.cli.loadtest.model.tally import LoadTally, second
+from gateway.protocol.messages import Cancel, Say
+
+BEGUN = 4_096
+"""Captions remembered to have begun; beyond it the oldest is forgotten: it may have been dropped
+before its end, and would never go."""
+OPEN = 1_024
+"""Answers, and ends of captions, that a speaker waits for; beyond it the oldest has been lost."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class GatewayFrame(msgspec.Struct, gc=False):
+    """Any frame of the gateway, as far as it is looked at."""
+
+    type: str = ""
+    id: str = ""
+    rev: int = 0
+    lang: str | None = None
+    code: str = ""
+    seq: int | None = None
+    reset: bool = False
+    dropped: int = 0
+    partials: str = ""
+
+
+class UserSession:
+    """A user in its room.
+
+    :param tally: where everything is counted
+    """
+
+    def __init__(self, plan: Plan, user: VirtualUser, tally: LoadTally) -> None:
+        self.user = user
+        self._tally = tally
+        self._counts = tally.counts
+        self._bytes, self._deltas, self._captions = (
+            tally.flows[name] for name in ("bytes", "deltas", "captions")
+        )
+        self._warm = plan.warm
+        packed = plan.wire == "msgpack"
+        self._decode = (
+            msgspec.msgpack.Decoder(GatewayFrame) if packed else msgspec.json.Decoder(GatewayFrame)
+        ).decode
+        self._encode: Callable[[object], bytes] = (
+            msgspec.msgpack if packed else msgspec.json
+        ).encode
+        self._begun: dict[tuple[str, str | None], None] = {}
+        self._mine = prefix(user.speaker)
+        self._acks: dict[tuple[str, int], tuple[float | None, bool]] = {}
+        self._cancels: dict[str, float] = {}
+        self._said: dict[str, None] = {}
+        """Said to their end, and neither taken nor refused so far."""
+        self._owed: dict[str, int] = {}
+        """Captions that are still to end, by utterance or part of one, whoever said it."""
+
+    @property
+    def open(self) -> int:
+        """Captions of what it has said that have not ended."""
+        mine = (left for id, left in self._owed.items() if id.startswith(self._mine))
+        return sum(mine) + len(self._said) * len(self.user.langs)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything that was said to its end, by anybody, is still to be read."""
+        return bool(self._owed or self._said)
+
+    # --- speaking -------------------------------------------------------------------------------
+
+    def frame(self, send: Send, now: float) -> bytes:
+        """The payload to send, which is counted as sent."""
+        counts = self._tally.counts
+        if not send.rev:
+            counts["cancels"] += 1
+            _keep(self._cancels, send.id, send.due)
+            return self._encode(Cancel(id=send.id))
+        if send.rev == 1:
+            self._tally.flows["said"][second(now)] += 1
+        if send.final:
+            counts["whole"] += 1
+            _keep(self._said, send.id, None)
+        _keep(self._acks, (send.id, send.rev), (send.due, send.final))
+        return self._encode(Say(id=send.id, rev=send.rev, text=send.text, final=send.final))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def read(self, payload: bytes, now: float) -> None:
+        """A frame has come. Raises `msgspec.MsgspecError` for what is none of the protocol."""
+        event = self._decode(payload)
+        at, kind, counts = second(now), event.type, self._counts
+        counts["frames"] += 1
+        self._bytes[at] += len(payload)
+        if kind == "delta":
+            self._deltas[at] += 1
+            if event.reset:
+                counts["resets"] += 1
+            if (event.id, event.lang) not in self._begun:
+                self._first(event, now)
+        elif kind == "final":
+            self._captions[at] += 1
+            self._ended(event, now)
+        elif kind == "source":
+            _keep(self._owed, event.id, len(self.user.langs))
+        elif kind == "ack":
+            due, last = self._acks.pop((event.id, event.rev), (None, False))
+            if due is not None:
+                self._tally.time("ack", due, now, self._warm)
+            if last:
+                self._said.pop(event.id, None)
+        elif kind == "failed":
+            counts["failed"] += 1
+            self._tally.error(event.code, now)
+            counts["missed"] += self._on_closed(event)
+        elif kind == "cancelled":
+            self._stopped(event, now)
+        elif kind == "error":
+            self._tally.error(event.code, now)
+            if event.id in self._said:
+                del self._said[event.id]
+                counts["refused"] += 1
+        elif kind == "lag":
+            self._tally.flows["lags"][at] += 1
+            counts["dropped"] += event.dropped
+        elif kind == "degraded":
+            if event.partials == "off":
+                self._tally.flows["degraded"][at] += 1
+            else:
+                counts["restored"] += 1
+
+    def _first(self, event: GatewayFrame, now: float) -> None:
+        _keep(self._begun, (event.id, event.lang), None, BEGUN)
+        when = times(event.id)
+        if when is not None and "." not in event.id:  # a later part begins in the midst of it
+            self._tally.time("grown" if when[1] > when[0] else "first", when[0], now, self._warm)
+
+    def _ended(self, event: GatewayFrame, now: float) -> None:
+        key = event.id, event.lang
+        if key not in self._begun:
+            self._first(event, now)
+        self._begun.pop(key, None)
+        self._less(event.id)
+        when = times(event.id)
+        if when is not None and now >= when[1]:  # else a part that ended before the speaker did
+            self._tally.time("final", when[1], now, self._warm)
+
+    def _stopped(self, event: GatewayFrame, now: float) -> None:
+        self._tally.counts["cancelled"] += 1
+        if event.lang is not None:
+            self._on_closed(event)
+            return
+        whole = event.id.partition(".")[0]
+        due = self._cancels.pop(whole, None)
+        if due is not None:
+            self._tally.time("cancel", due, now, self._warm)
+        self._said.pop(whole, None)
+        self._owed.pop(event.id, None)
+
+    def _on_closed(self, event: GatewayFrame) -> bool:
+        """A caption has ended without a text; whether it was of this speaker's."""
+        self._begun.pop((event.id, event.lang), None)
+        return self._less(event.id) and event.id.startswith(self._mine)
+
+    def _less(self, id: str) -> bool:
+        """A caption has ended; whether it was waited for."""
+        left = self._owed.get(id)
+        if left is None:
+            return False
+        if left > 1:
+            self._owed[id] = left - 1
+        else:
+            del self._owed[id]
+        return True
+
+
+def _keep(kept: dict[K, V], key: K, value: V, most: int = OPEN) -> None:
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

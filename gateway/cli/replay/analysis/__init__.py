@@ -1,0 +1,1 @@
+"""Captions as a reader saw them, and the figures and pictures made of them."""

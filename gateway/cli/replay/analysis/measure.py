@@ -1,0 +1,262 @@
+"""What captions are worth to those who read them while they grow.
+
+Owns: the figures and how each is computed; ``docs/captions.md`` says what they mean. Must not know:
+sockets, clocks, files, how translations are scored.
+
+Units are words, or characters in scripts without spaces. All times are seconds of one clock that
+began with the meeting; what comes out in milliseconds is called ``..._ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from gateway.cli.replay.meeting.script import ScriptUtterance, ShownCaption
+from gateway.text import units
+
+AGREED = 2
+"""A caption can begin when so many words of the source have been agreed on."""
+
+
+class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One utterance as it was really said, and what one reader saw of it in one language.
+
+    ``shown`` is in order, and empty where nothing ever came.
+    """
+
+    said: ScriptUtterance
+    shown: tuple[ShownCaption, ...]
+
+    @property
+    def final(self) -> ShownCaption | None:
+        """The finished caption, or None where it failed or is still to come."""
+        last = self.shown[-1] if self.shown else None
+        return last if last is not None and last.ended and last.text else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing ended the caption, not even a failure."""
+        return not (self.shown and self.shown[-1].ended)
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """A median and a 95th percentile."""
+
+    p50: float
+    p95: float
+
+
+class CaptionMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """One language in one view. None where there was nothing to measure.
+
+    ``captions``    that were finished; ``failed`` ended otherwise, ``lost`` never ended
+    ``erasure``     units taken back for each unit of the final texts
+    ``updates``     times that the text on the screen changed, for each caption
+    ``agreed_ms``   first visible text, after the update that confirmed the second word was sent
+    ``visible_ms``  the same, after the first update was sent
+    ``final_ms``    final caption, after the final text was said
+    ``laal_ms``     length-adaptive average lagging of the words as they came to stay
+    ``laal_source_ms``  the same by how much had been said by then, without the time it took
+    """
+
+    captions: int
+    failed: int
+    lost: int
+    erasure: float | None
+    updates: float | None
+    agreed_ms: Percentiles | None
+    visible_ms: Percentiles | None
+    final_ms: Percentiles | None
+    laal_ms: float | None
+    laal_source_ms: float | None
+
+
+def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:
+    """The figures of all that one reader of ``lang`` saw."""
+    spaced = units.spaced(lang)
+    good = [reading for reading in readings if reading.final is not None]
+    lost = sum(reading.lost for reading in readings)
+    starts = [(reading, visible(reading.shown)) for reading in good]
+    lags = [lag for reading in good if (lag := _lags(reading, lang, spaced)) is not None]
+    return CaptionMetrics(
+        captions=len(good),
+        failed=len(readings) - len(good) - lost,
+        lost=lost,
+        erasure=erasure([reading.shown for reading in good], spaced=spaced),
+        updates=_mean([changes(reading.shown) for reading in good]),
+        agreed_ms=_spread([1000 * (at - agreed(reading.said)) for reading, at in starts]),
+        visible_ms=_spread([1000 * (at - begun(reading.said)) for reading, at in starts]),
+        final_ms=_spread([1000 * (reading.shown[-1].at - reading.said.t1) for reading in good]),
+        laal_ms=_mean([wall for wall, _ in lags]),
+        laal_source_ms=_mean([source for _, source in lags]),
+    )
+
+
+def counted(text: str, *, spaced: bool) -> list[str]:
+    """What is counted of a text: its words, or every character that is no space."""
+    return text.split() if spaced else [char for char in text if not char.isspace()]
+
+
+# --- flicker -------------------------------------------------------------------------------------
+
+
+def erasure(histories: Iterable[Sequence[ShownCaption]], *, spaced: bool) -> float | None:
+    """Normalised erasure (https://arxiv.org/abs/2004.03643) over captions that have ended.
+
+    A last word that only grew longer was not taken back.
+    """
+    erased = final = 0
+    for shown in histories:
+        texts = [counted(one.text, spaced=spaced) for one in shown]
+        erased += sum(taken(old, new) for old, new in pairwise(texts))
+        final += len(texts[-1])
+    return erased / final if final else None
+
+
+def taken(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many units a reader sees go when ``new`` replaces ``old``."""
+    same = units.common(old, new)
+    left = len(old) - same
+    if left == 1 and same < len(new) and new[same].startswith(old[same]):
+        return 0
+    return left
+
+
+def changes(shown: Sequence[ShownCaption]) -> int:
+    """How often the text on the screen became another one."""
+    return sum(old.text != new.text for old, new in pairwise((ShownCaption(0.0, ""), *shown)))
+
+
+# --- delay ---------------------------------------------------------------------------------------
+
+
+def begun(said: ScriptUtterance) -> float:
+    """When the first update of an utterance was sent, or its final text where there was none."""
+    return said.updates[0].at if said.updates else said.t1
+
+
+def agreed(said: ScriptUtterance) -> float:
+    """When the update was sent that confirmed the second word: it and the one before have it.
+
+    The final text confirms everything.
+    """
+    spaced = units.spaced(said.lang)
+    least = AGREED * units.density(said.lang)
+    texts = [units.keyed(update.text, spaced)[0] for update in said.updates]
+    for update, (old, new) in zip(said.updates[1:], pairwise(texts), strict=True):
+        if units.common(old, new) >= least:
+            return update.at
+    return said.t1
+
+
+def visible(shown: Sequence[ShownCaption]) -> float:
+    """When the first text was there. At the end of a finished caption there is some."""
+    return next(one.at for one in shown if one.text.strip())
+
+
+def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
+    """For each unit of the last text, since when it and all before it have stood there."""
+    final = counted(shown[-1].text, spaced=spaced)
+    times: list[float] = [shown[-1].at] * len(final)
+    kept = len(final)
+    for one in reversed(shown):
+        kept = min(kept, units.common(counted(one.text, spaced=spaced), final))
+        times[:kept] = [one.at] * kept
+    return times
+
+
+def heard(said: ScriptUtterance, at: float) -> float:
+    """How far into the meeting the source went that had been sent by ``at``."""
+    if at >= said.t1:
+        return said.t1
+    return max((update.at for update in said.updates if update.at <= at), default=said.t0)
+
+
+def lagging(delays: Sequence[float], source: float, reference: int) -> float:
+    """LAAL (https://arxiv.org/abs/2206.05807) of one utterance, in the unit of its delays.
+
+    :param delays: of each unit, from the beginning of the utterance; not empty
+    :param source: length of the utterance, above 0
+    :param reference: units of the reference, or 0 where there is none
+    """
+    each = source / max(len(delays), reference)
+    total, count = 0.0, 0
+    for number, delay in enumerate(delays):
+        total += delay - number * each
+        count += 1
+        if delay >= source:
+            break
+    return total / count
+
+
+def delays(reading: ReaderRecord, *, spaced: bool) -> tuple[list[float], list[float]]:
+    """Milliseconds into the utterance at which each unit of the final came to stay.
+
+    First by what had been said by then, then by the clock: SimulEval's ``delays`` and ``elapsed``.
+    """
+    said = reading.said
+    stays = settled(reading.shown, spaced=spaced)
+    return (
+        [1000 * (heard(said, at) - said.t0) for at in stays],
+        [1000 * (at - said.t0) for at in stays],
+    )
+
+
+def _lags(reading: ReaderRecord, lang: str, spaced: bool) -> tuple[float, float] | None:
+    said = reading.said
+    length = 1000 * (said.t1 - said.t0)
+    source, wall = delays(reading, spaced=spaced)
+    if length <= 0 or not wall:
+        return None
+    reference = len(counted(said.references.get(lang, ""), spaced=spaced))
+    return lagging(wall, length, reference), lagging(source, length, reference)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _spread(values: Sequence[float]) -> Percentiles | None:
+    """Percentiles by the nearest rank: each is a value that occurred."""
+    ranked = sorted(values)
+    if not ranked:
+        return None
+    return Percentiles(*(ranked[max(0, -(-len(ranked) * share // 100) - 1)] for share in (50, 95)))
+
+
+# --- captions cut in parts -----------------------------------------------------------------------
+
+
+def joined(parts: Sequence[Sequence[ShownCaption]], *, spaced: bool) -> tuple[ShownCaption, ...]:
+    """One caption of those that a long utterance was cut into, in their order.
+
+    It has ended when all of them have. What follows a part that still grows is its draft.
+    """
+    if len(parts) == 1:
+        return tuple(parts[0])
+    steps = [(one.at, number, one) for number, part in enumerate(parts) for one in part]
+    now = [ShownCaption(0.0, "")] * len(parts)
+    whole: list[ShownCaption] = []
+    for at, number, one in sorted(steps, key=lambda step: step[0]):
+        now[number] = one
+        whole.append(_whole(at, now, spaced))
+    return tuple(whole)
+
+
+def _whole(at: float, now: Sequence[ShownCaption], spaced: bool) -> ShownCaption:
+    stable = draft = ""
+    firm = True
+    for one in now:
+        if not one.text:
+            continue
+        gap = " " if spaced and (stable or draft) else ""
+        if firm:
+            stable += gap + one.stable
+            draft = one.draft
+            firm = one.ended
+        else:
+            draft += gap + one.text
+    return ShownCaption(at, stable, draft, all(one.ended for one in now))

@@ -1,0 +1,94 @@
+"""What stood on a reader's screen, and from when on.
+
+Owns: histories of captions, from the events of one socket. Must not know: sockets, clocks, what is
+measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.cli.replay.meeting.script import ShownCaption
+from gateway.client.state.captions import Captions
+from gateway.protocol.messages import (
+    Cancelled,
+    Delta,
+    Failed,
+    Final,
+    ServerMessage,
+    Snapshot,
+    Source,
+)
+
+
+class ScreenRecorder:
+    """The captions of a socket that reads ``langs``, through time.
+
+    It keeps all there is until `forget`: whoever watches bounds what it watches.
+    """
+
+    def __init__(self, langs: Iterable[str]) -> None:
+        self.langs = tuple(langs)
+        self.sources: dict[str, Source] = {}
+        """The finished originals, by id."""
+        self._captions = Captions()
+        self._histories: dict[str, dict[str, list[ShownCaption]]] = {}
+
+    def note(self, event: ServerMessage, at: float) -> None:
+        """Take an event that came at ``at``, in seconds."""
+        self._captions.fold(event)
+        match event:
+            case Source():
+                self.sources[event.id] = event
+            case Delta():
+                caption = self._captions[event.id, event.lang]
+                self._add(event.id, event.lang, ShownCaption(at, caption.stable, caption.draft))
+            case Snapshot():  # as it stands after the connection broke
+                for line in event.lines:
+                    if line.lang in self.langs and line.state in ("open", "queued", "running"):
+                        self._add(
+                            event.id, line.lang, ShownCaption(at, line.text, line.draft or "")
+                        )
+            case Final():
+                self._add(event.id, event.lang, ShownCaption(at, event.text, "", True))
+            case Failed():
+                self._add(event.id, event.lang, ShownCaption(at, "", "", True))
+            case Cancelled() if event.seq is not None:
+                for lang in self.langs if event.lang is None else (event.lang,):
+                    self._add(event.id, lang, ShownCaption(at, "", "", True))
+            case _:
+                pass
+
+    def history(self, id: str, lang: str) -> tuple[ShownCaption, ...]:
+        """What was shown of one caption, in order."""
+        return tuple(self._histories.get(id, {}).get(lang, ()))
+
+    def parts(self, id: str) -> list[str]:
+        """The ids of an utterance that may have been cut in parts, in order: ``u1``, ``u1.2``."""
+        known = self.sources.keys() | self._histories.keys()
+        found = {one for one in known if one == id or _part(one, id) is not None}
+        return sorted(found, key=lambda one: _part(one, id) or 1)
+
+    def correct(self, id: str, lang: str, text: str, at: float) -> None:
+        """A person has put another text in place of a caption that had ended."""
+        self._histories.setdefault(id, {}).setdefault(lang, []).append(
+            ShownCaption(at, text, "", True)
+        )
+
+    def forget(self, id: str) -> None:
+        """It is not watched any more."""
+        self.sources.pop(id, None)
+        self._histories.pop(id, None)
+
+    def _add(self, id: str, lang: str, shown: ShownCaption) -> None:
+        history = self._histories.setdefault(id, {}).setdefault(lang, [])
+        last = history[-1] if history else ShownCaption(0.0, "")
+        same = (last.stable, last.draft, last.ended) == (shown.stable, shown.draft, shown.ended)
+        if not (same or last.ended):
+            history.append(shown)
+
+
+def _part(id: str, whole: str) -> int | None:
+    """The number of a part of an utterance, where it is one."""
+    number = id.removeprefix(f"{whole}.")
+    return int(number) if number != id and number.isdecimal() else None

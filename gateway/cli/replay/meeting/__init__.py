@@ -1,0 +1,1 @@
+"""Meetings in files, and the simulated speech recogniser that fills them in."""

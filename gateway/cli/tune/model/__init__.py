@@ -1,0 +1,1 @@
+"""The load to tune for, the comparison of steps, and the report."""

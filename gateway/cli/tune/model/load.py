@@ -1,0 +1,293 @@
+"""The load to tune for, as a plan of `gateway bench load`, and how it is known.
+
+Owns: making the plan of a history, of a recorded meeting or of a description, and the refusal of a
+load in which all texts are of one length. Must not know: clocks, files, engines.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from gateway.cli.loadtest.model.plan import Plan
+from gateway.cli.replay.meeting.script import ScriptUtterance
+from gateway.cli.report import text
+from gateway.cli.report.schedule import ArrivalRandom
+from gateway.cli.report.stats import mean, percentile
+from gateway.cli.tune.model.history import Recorded
+from gateway.text import units
+
+UNIFORM = 2.0
+"""A load is uniform where the longest tenth of its texts is less than so many times as long as the
+shortest tenth. In meetings it is ten times and more."""
+
+FEW = 20
+"""Different texts below which a load stands for nothing but itself, and nothing can be said of the
+spread of their lengths."""
+
+WORDS = (5, 40)
+"""Words of an utterance where a description does not say: from a short sentence to a long one."""
+
+LETTERS = 5.5
+"""Characters that a word takes with the space behind it, where a history counts characters."""
+
+PARTIALS = 0.05
+"""Jobs for growing text for each caption from which on a history is one of live speech."""
+
+ROOMS = 64
+"""Rooms, at most, each with one speaker. More people are put into these by their rate alone."""
+
+SAMPLE = 500
+"""Texts of a described load that are looked at for their lengths."""
+
+MOST = 10_000
+"""Utterances of a step. More are refused, since no step could be measured in minutes."""
+
+
+class Uniform(ValueError):
+    """A load whose texts are all of one length, which is no evidence."""
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """A load in numbers.
+
+    :param streams: people who speak all the time, without a break
+    :param rate: instead of these: utterances a second
+    :param words: least and most in an utterance; short ones are more frequent
+    :param languages: that each utterance is translated into
+    :param partials: whether texts grow while they are spoken, or come whole
+    """
+
+    streams: int | None = None
+    rate: float | None = None
+    words: tuple[int, int] = WORDS
+    languages: int = 1
+    partials: bool = False
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """A load to tune for.
+
+    :param told: where it comes from, in words
+    :param plan: what `gateway bench load` does; without an address and languages
+    :param lines: what is said
+    :param languages: how many each utterance is translated into
+    :param lengths: characters of its texts
+    :param texts: how many different texts it is known from
+    """
+
+    told: str
+    plan: Plan
+    lines: tuple[str, ...]
+    languages: int
+    lengths: tuple[float, ...]
+    texts: int
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Characters that one of ten texts does not exceed, and that nine of ten do not."""
+        return percentile(self.lengths, 0.1), percentile(self.lengths, 0.9)
+
+    @property
+    def few(self) -> str:
+        """A sentence about a load that is known from too few texts; empty for all others."""
+        if self.texts >= FEW:
+            return ""
+        return (
+            f"This load is known from {self.texts} different text{'s' * (self.texts != 1)} only:"
+            " what is fastest with them need not be so with a meeting. Take a longer recording or"
+            " history, or more sentences with --text."
+        )
+
+
+def check(load: Load) -> None:
+    """Raise `Uniform` where the lengths of a load are no evidence."""
+    low, high = load.spread
+    if high >= UNIFORM * low:
+        return
+    if len(load.lengths) < FEW:
+        raise Uniform(
+            f"This load is known from {len(load.lengths)} texts only, of {low:.0f} to {high:.0f}"
+            " characters: whether its texts are all of one length, which would be no evidence,"
+            " cannot be told from so few. Take a longer recording or history, or say"
+            " --force-uniform."
+        )
+    raise Uniform(
+        f"This load is uniform: nine of ten texts have at most {high:.0f} characters, one of"
+        f" ten at most {low:.0f}, which is less than {UNIFORM:g} times apart. Texts of one"
+        " length fill every batch evenly, and what is fastest with them is not with real ones:"
+        " the measurements that this project began with gave 15.0 requests a second for uniform"
+        " input and 3.5 for real. Give it real lengths (--describe '16 streams, 5-40 words')"
+        " or say --force-uniform."
+    )
+
+
+# --- descriptions --------------------------------------------------------------------------------
+
+_STREAMS = re.compile(r"(\d+)\s*(?:streams?|speakers?|voices?)$")
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:utterances?\s*)?(?:/\s*s|(?:a|per)\s+second)$")
+_WORDS = re.compile(r"(\d+)(?:\s*(?:-|to)\s*(\d+))?\s*words?$")
+_LANGUAGES = re.compile(r"(\d+)\s*languages?$")
+
+
+def described(words: str) -> Description:
+    """Return the description in words such as ``16 streams, 10-60 words, 3 languages, partials``.
+
+    Raises `ValueError` with what is not understood.
+    """
+    given: dict[str, Any] = {}
+    for part in re.split(r",|\band\b", words.lower()):
+        part = part.strip()
+        if found := _STREAMS.match(part):
+            given["streams"] = int(found[1])
+        elif found := _RATE.match(part):
+            given["rate"] = float(found[1])
+        elif found := _WORDS.match(part):
+            given["words"] = (int(found[1]), int(found[2] or found[1]))
+        elif found := _LANGUAGES.match(part):
+            given["languages"] = int(found[1])
+        elif part in ("partials", "no partials"):
+            given["partials"] = part == "partials"
+        elif part:
+            raise ValueError(
+                f"{part!r} is not understood. Say e.g. '16 streams, 5-40 words, 3 languages,"
+                " partials', or '4 a second' instead of the streams."
+            )
+    one = Description(**given)
+    if (one.streams is None) == (one.rate is None):
+        raise ValueError("A load has either streams or a rate: '16 streams', '4 a second'.")
+    if not (one.streams or one.rate) or not one.languages:
+        raise ValueError("A load needs somebody who speaks, and a language to be read in.")
+    if not 1 <= one.words[0] <= one.words[1] <= 1000:
+        raise ValueError("Words go from the least to the most, between 1 and 1000.")
+    return one
+
+
+def imagined(
+    one: Description, seconds: float, lines: Sequence[str], lang: str, draw: ArrivalRandom
+) -> Load:
+    """Return a load as it is described.
+
+    :param seconds: of a step
+    :param lines: sentences that its texts are made of, in ``lang``, a canonical tag
+    :param draw: chance, for the lengths that are looked at
+    """
+    texts = [text.mixed(lines, draw, *one.words, lang) for _ in range(SAMPLE)]
+    low, high = one.words
+    who = f"{one.streams} streams" if one.streams else f"{one.rate:g} utterances a second"
+    rate = one.rate or (one.streams or 0) / _spoken(texts, lang)
+    return Load(
+        told=f"{who}, {low} to {high} words, {_languages(one.languages)},"
+        f" texts {_grow(one.partials)}",
+        plan=_plan(rate, texts, seconds, lang, one.partials, one.words),
+        lines=tuple(lines),
+        languages=one.languages,
+        lengths=tuple(float(len(one)) for one in texts),
+        texts=len(set(lines)),
+    )
+
+
+def remembered(
+    one: Recorded, seconds: float, lines: Sequence[str], lang: str, draw: ArrivalRandom
+) -> Load:
+    """Return a load like that of a history at its busy times: the same rate and lengths.
+
+    The parameters are those of `imagined`.
+    """
+    letters = LETTERS if units.spaced(lang) else units.density(lang)
+    until = list(accumulate(count for _, _, count in one.lengths))
+    lengths = []
+    for number in range(known := min(SAMPLE, max(1, round(until[-1])))):
+        at = (number + 0.5) / known * until[-1]
+        place = next(place for place, whole in enumerate(until) if whole > at)
+        low, high, count = one.lengths[place]
+        lengths.append(low + (high - low) * (1 - (until[place] - at) / count))
+    least, most = (max(1, round(percentile(lengths, share) / letters)) for share in (0.05, 0.95))
+    texts = [text.mixed(lines, draw, least, most, lang) for _ in range(SAMPLE)]
+    languages = max(1, math.ceil(one.languages - 0.25))
+    partials = one.partials > PARTIALS
+    return Load(
+        told=f"a history of {one.seconds:.0f} s: {one.rate:.3g} utterances a second when busy"
+        f" ({one.mean:.3g} on average), {_languages(round(one.languages, 1))}, texts"
+        f" {_grow(partials)}",
+        plan=_plan(one.rate, texts, seconds, lang, partials, (least, most)),
+        lines=tuple(lines),
+        languages=languages,
+        lengths=tuple(lengths),
+        texts=min(len(set(lines)), known),
+    )
+
+
+def replayed(
+    meeting: Sequence[ScriptUtterance],
+    seconds: float,
+    *,
+    times: int,
+    languages: int,
+    partials: bool,
+) -> Load:
+    """Return so many meetings like a recorded one at once, at the rate of its busiest time.
+
+    :param seconds: of a step; the busiest time is as long
+    """
+    texts = [one.text for one in meeting]
+    span = max(one.t1 for one in meeting)
+    width = min(seconds, span)
+    ends = sorted(one.t1 for one in meeting)
+    most = max(sum(at - width < end <= at for end in ends) for at in ends)
+    rate = times * most / width
+    return Load(
+        told=f"{times} of a recorded meeting of {span:.0f} s, {rate:.3g} utterances a second when"
+        f" busy, texts {_grow(partials)}",
+        plan=_plan(rate, texts, seconds, meeting[0].lang, partials, None),
+        lines=tuple(texts),
+        languages=languages,
+        lengths=tuple(float(len(one)) for one in texts),
+        texts=len(set(texts)),
+    )
+
+
+def _plan(
+    rate: float,
+    texts: Sequence[str],
+    seconds: float,
+    lang: str,
+    partials: bool,
+    words: tuple[int, int] | None,
+) -> Plan:
+    if rate * seconds > MOST:
+        raise ValueError(
+            f"That would be more than {MOST:,} utterances in {seconds:g} s. Take fewer --seconds,"
+            " or less at once."
+        )
+    people = math.ceil(rate * _spoken(texts, lang))
+    return Plan(
+        url="",
+        langs=(),
+        source=lang,
+        rooms=min(ROOMS, max(1, people)),
+        rate=rate,
+        seconds=seconds,
+        warm=min(2.0, seconds / 4),
+        drain=8.0,
+        partials=float(partials),
+        words=words,
+    )
+
+
+def _spoken(texts: Sequence[str], lang: str) -> float:
+    """Return the seconds that a text takes to be spoken, on average."""
+    return mean([text.size(one, lang) for one in texts]) * 60 / Plan(url="", langs=()).pace
+
+
+def _languages(number: float) -> str:
+    return "1 language" if number == 1 else f"{number:.3g} languages"
+
+
+def _grow(partials: bool) -> str:
+    return "growing" if partials else "whole"

@@ -1,0 +1,67 @@
+"""What a load is made of."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.cli.loadtest.model.plan import Goal, Plan, assigned, virtual_users
+
+PLAN = Plan(url="ws://x", langs=("de", "fr"), rooms=2, speakers=2, readers=3, slow=1, run="7")
+
+
+def test_speakers_come_first_and_read_all_a_reader_reads_one_language_in_turn() -> None:
+    found = list(virtual_users(PLAN))
+    assert [user.speaker for user in found] == [0, 1, 2, 3, *[None] * 6]
+    assert [user.langs for user in found[:4]] == [("de", "fr")] * 4
+    assert [user.langs for user in found[4:]] == [("de",)] * 2 + [("fr",)] * 2 + [("de",)] * 2
+    assert [user.number for user in found] == list(range(PLAN.sockets))
+
+
+def test_rooms_are_of_this_run_alone_and_equally_full() -> None:
+    rooms = [user.room for user in virtual_users(PLAN)]
+    assert {room: rooms.count(room) for room in rooms} == {"bench-7-0": 5, "bench-7-1": 5}
+
+
+def test_the_last_readers_of_each_room_are_slow() -> None:
+    slow = [user for user in virtual_users(PLAN) if user.slow]
+    assert [(user.number, user.room) for user in slow] == [(8, "bench-7-0"), (9, "bench-7-1")]
+
+
+@given(st.integers(min_value=1, max_value=9))
+def test_every_virtual_user_is_in_one_process(processes: int) -> None:
+    plan = msgspec.structs.replace(PLAN, processes=processes)
+    found = [user for process in range(processes) for user in assigned(plan, process)]
+    assert sorted(found, key=lambda user: user.number) == list(virtual_users(plan))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"slow": 4}, "Of 3 readers 4 cannot be slow"),
+        ({"seconds": 0.5, "warm": 0.0}, "none from 0 to 0.5 s"),
+        ({"seconds": 2.9, "warm": 1.5}, "none from 1.5 to 2.9 s"),
+        ({"warm": 30.0}, "All 30 s would be the first 30 s"),
+        ({"words": (3, 2)}, "No utterance has 3 to 2 words"),
+        ({"rate": 1e300}, "more than the 10,000"),
+        ({"pace": 0.001}, "Nobody speaks 0.001 words a minute: --pace 10 or more"),
+        ({"processes": 500}, "Of 500 client processes only"),
+        ({"words": (0, 2)}, "No utterance has 0 to 2 words"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(change: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        msgspec.structs.replace(PLAN, **change).checked()
+
+
+def test_a_plan_that_can_be_is_itself() -> None:
+    assert PLAN.checked() is PLAN
+    assert msgspec.structs.replace(PLAN, words=None).checked().words is None
+    assert (PLAN.span, msgspec.structs.replace(PLAN, seconds=1000.0).span) == (1, 10)
+
+
+def test_a_goal_is_called_as_its_flag() -> None:
+    assert Goal("final", 95, 1000).name == "final-p95"
+    assert Goal("errors", 0, 0.01).name == "errors"

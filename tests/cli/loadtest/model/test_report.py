@@ -1,0 +1,270 @@
+"""What a load came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.cli.loadtest.model import report
+from gateway.cli.loadtest.model.plan import Goal, Plan
+from gateway.cli.loadtest.model.report import LoadReport, _step, errors_share, html, lines, made
+from gateway.cli.loadtest.model.tally import LoadTally, second
+
+PLAN = Plan(url="ws://x", langs=("de", "fr"), seconds=10.0, warm=0.0, readers=2, slow=1)
+SAMPLES: list[tuple[float, dict[str, float]]] = [
+    (-1.0, {"gateway_tokens_total": 0.0, "gateway_jobs_running": 0.0, "gateway_jobs_queued": 0.0}),
+    (
+        1.0,
+        {
+            "gateway_tokens_total": 100.0,
+            "gateway_jobs_running": 4.0,
+            "gateway_jobs_queued": 2.0,
+            "gateway_engine_kv_cache_usage": 0.5,
+            "gateway_engine_health": 1.0,
+            "gateway_too_slow_total": 0.0,
+        },
+    ),
+    (1.0, {"gateway_tokens_total": 100.0, "gateway_too_slow_total": 0.0}),
+    (
+        2.0,
+        {
+            "gateway_tokens_total": 100.0,
+            "gateway_jobs_running": 4.0,
+            "gateway_jobs_queued": 3.0,
+            "gateway_outbox_bytes": 7.0,
+            "gateway_engine_kv_cache_usage": 0.75,
+            "gateway_engine_health": 1.0,
+            "gateway_too_slow_total": 1.0,
+            "gateway_captions_created": 9.0,
+            "process_cpu_seconds_total": 5.0,
+        },
+    ),
+]
+
+
+def tally() -> LoadTally:
+    found = LoadTally.of(PLAN)
+    for number in range(100):
+        found.time("final", number / 10, number / 10 + 0.1, 0.0)
+        found.slip.sent(number / 10, number / 10 + 0.001)
+        found.flows["captions"][second(number / 10)] += 1
+    found.counts.update(whole=50, frames=100, captions=100, sockets=3)
+    found.cpu, found.busiest = 0.01, 0.1
+    return found
+
+
+def reported(**change: Any) -> LoadReport:
+    given: dict[str, Any] = {"tally": tally(), "engine": "scripted", "whole": True} | change
+    return made(PLAN, **given)
+
+
+def test_figures_are_told_in_the_units_of_their_names() -> None:
+    found = reported()
+    assert found.times["final"].max == pytest.approx(100, rel=0.01)
+    assert (found.rates["captions"], found.cpu_us, found.late.max) == (
+        *(10, 100),
+        pytest.approx(1.0, abs=0.01),
+    )
+    assert set(found.courses) == {"final"}
+    assert found.courses["final"]["p95"][0] == (0.0, pytest.approx(100, rel=0.01))
+    assert found.flows["captions"][:2] == [(0.0, 10.0), (1.0, 10.0)]
+    assert found.good
+
+
+def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -> None:
+    goals = [
+        *(Goal("final", 95, 150), Goal("final", 99, 50), Goal("first", 50, 10)),
+        *(Goal("errors", 0, 0.0), Goal("errors", 0, 0.5)),
+    ]
+    seen = tally()
+    seen.counts["unended"] = 1
+    found = reported(tally=seen, goals=goals)
+    assert found.missed == [
+        "final-p99 is 100.0 ms; the goal is 50 ms.",
+        "first-p50 has nothing to be told from.",
+        "errors are 1.000% of the captions; the goal is 0.000%.",
+    ]
+    assert not found.good
+
+
+def test_rates_of_a_run_that_was_stopped_are_those_of_its_time() -> None:
+    seen = tally()
+    for at in range(5, 10):
+        seen.flows["captions"][at] = 0
+    assert reported(tally=seen, until=5.4).rates["captions"] == 10
+    assert reported(tally=seen, until=60.0).rates["captions"] == 5
+    assert reported(tally=seen, until=0.3).rates["captions"] == 0
+
+
+def test_frames_of_slow_readers_cost_the_client_as_well() -> None:
+    seen = tally()
+    seen.slow = {"frames": 300}
+    assert reported(tally=seen).cpu_us == 25
+
+
+def test_captions_that_never_came_are_later_than_the_goal() -> None:
+    seen = tally()
+    for _ in range(5):
+        seen.time("final", 1.0, 3.0, 0.0)
+    seen.counts["missed"] = 4  # of 100: the 95th is the 99th of those that came
+    goals = [Goal("final", 50, 150), Goal("final", 95, 150), Goal("final", 99, 3000)]
+    assert reported(tally=seen, goals=goals).missed == [
+        "final-p95 is 2000.0 ms; the goal is 150 ms.",
+        "final-p99 is never reached: 4.0% of the captions had no text in the end; the goal is"
+        " 3000 ms.",
+    ]
+
+
+def test_goals_of_what_is_no_caption_are_told_from_what_came() -> None:
+    seen = tally()
+    seen.time("ack", 1.0, 1.01, 0.0)
+    seen.counts["missed"] = 40
+    assert not reported(tally=seen, goals=[Goal("ack", 99, 150)]).missed
+
+
+def test_a_counter_that_fell_has_no_growth() -> None:
+    ends = [(at, {"gateway_tokens_total": n, "gateway_too_slow_total": n})
+            for at, n in ((0.0, 100.0), (1.0, 150.0), (2.0, 10.0), (3.0, 30.0))]  # fmt: skip
+    seen = tally()
+    seen.slow = {"lags": 1}
+    found = reported(tally=seen, samples=ends)
+    assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (3.0, 20.0)]
+    assert "counts: unknown, since it began anew" in "\n".join(lines(found))
+
+
+def test_every_caption_without_a_text_is_an_error() -> None:
+    seen = tally()
+    seen.counts.update(whole=8, unsent=2, refused=1, missed=3, unended=1)
+    assert errors_share(PLAN, seen) == (3 * 2 + 4) / 20
+    assert errors_share(PLAN, LoadTally.of(PLAN)) == 0
+
+
+def test_a_client_that_was_too_slow_proves_nothing() -> None:
+    seen = tally()
+    seen.busiest = 0.95
+    for _ in range(50):
+        seen.slip.sent(0.0, 1.0)
+    found = reported(tally=seen)
+    assert len(found.invalid) == 2 and not found.good
+    assert "95% of its core" in found.invalid[1]
+    text = "\n".join(lines(found))
+    assert text.count("INVALID:") == 2
+
+
+def test_a_run_in_which_nothing_was_said_proves_nothing() -> None:
+    (why,) = reported(tally=LoadTally.of(PLAN)).invalid
+    assert why.startswith("Nothing was said in the time that counts")
+
+
+def test_the_gateways_own_figures_are_kept_over_time() -> None:
+    found = reported(samples=SAMPLES)
+    assert found.metrics["gateway_jobs_queued"] == [(-1.0, 0.0), (1.0, 2.0), (2.0, 3.0)]
+    assert found.metrics["gateway_engine_kv_cache_usage"] == [(1.0, 0.5), (2.0, 0.75)]
+    assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (2.0, 0.0)]
+    assert found.metrics[report.STEP] == [(1.0, 2.0 * 2 / 100)]
+    assert "gateway_engine_health" not in found.metrics
+    assert (found.before["gateway_jobs_queued"], found.after["gateway_jobs_queued"]) == (0, 3)
+
+
+def test_a_report_reads_the_same_after_it_was_written() -> None:
+    found = reported(samples=SAMPLES, goals=[Goal("final", 50, 1)])
+    assert msgspec.json.decode(msgspec.json.encode(found), type=LoadReport) == found
+
+
+def test_the_table_says_all_there_is() -> None:
+    seen = tally()
+    seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2, "closed 4008": 1}
+    text = "\n".join(lines(reported(tally=seen, samples=SAMPLES, whole=False)))
+    for part in (
+        "finished caption    100",
+        "10.0 captions/s",
+        "errors: busy 3",
+        "closed: 1006 1",
+        "slow readers: lags 2, closed 4008 1; closed with 4008 as the gateway counts: 1",
+        "NOT WHOLE",
+    ):
+        assert part in text
+    assert "first text" not in text
+
+
+def test_what_is_missing_is_said() -> None:
+    seen = tally()
+    seen.slow = {"lags": 1}
+    text = "\n".join(lines(reported(tally=seen, why="/metrics answered 403.")))
+    assert "as the gateway counts: unknown" in text
+    assert "/metrics answered 403." in text
+
+
+def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
+    seen = tally()
+    seen.slow = {name: 1000 for name in ("deltas", "captions", "frames", "bytes", "sockets")}
+    whole = "\n".join(lines(reported(tally=seen, whole=False)))
+    text = "\n".join(lines(reported(tally=seen, whole=False), 80))
+    assert max(map(len, whole.splitlines())) > 80 >= max(map(len, text.splitlines()))
+    assert whole.split() == text.split()
+
+
+def test_the_page_has_charts_of_all_of_it() -> None:
+    seen = tally()
+    seen.error("busy", 3.0)
+    seen.closes, seen.slow = {"1006": 1}, {"lags": 2}
+    seen.flows["deltas"][1] += 1
+    page = html(
+        reported(tally=seen, samples=SAMPLES, whole=False, goals=[Goal("final", 50, 1)], why="Why.")
+    )
+    for part in (
+        *("Goal missed: final-p50", "it was stopped", "Why.", "Percentiles", "Growing text"),
+        *(
+            "finished caption",
+            "Errors and closed sockets",
+            "engine kv cache usage",
+            "jobs queued",
+            "that they lag",
+        ),
+        *("seconds per token and job", "What changed in /metrics", "slow readers"),
+    ):
+        assert part in page
+    assert "gateway_captions_created" not in page and "process_cpu" not in page
+
+
+def test_charts_over_time_reach_to_the_end_of_the_run_or_to_where_it_was_stopped() -> None:
+    whole, cut = reported(), reported(whole=False)
+    assert report._last(whole) >= whole.plan.seconds
+    assert 0 < report._last(cut) < cut.plan.seconds, "nine seconds were seen of ten"
+
+
+def test_parameters_are_written_as_one_would_say_them() -> None:
+    page = html(reported())
+    assert ">2, 40</td>" in page
+    assert "(&#x27;" not in page and "None" not in page
+
+
+def test_a_parameter_that_is_none_is_a_dash() -> None:
+    plan = msgspec.structs.replace(PLAN, words=None)
+    page = html(made(plan, tally=tally(), engine="scripted", whole=True))
+    assert "None" not in page and ">-</td>" in page
+
+
+def test_the_page_of_a_good_run_has_no_complaint() -> None:
+    page = html(reported())
+    assert 'class="bad"' not in page
+    assert "Nothing." in page
+    assert "Growing text" not in page, "there was none"
+
+
+def test_why_a_run_is_not_whole_is_told_as_far_as_it_is_known() -> None:
+    assert "NOT WHOLE: it was stopped." in lines(reported(whole=False))
+    lost = tally()
+    lost.closes = {"1006": 1}
+    (told,) = [line for line in lines(reported(tally=lost, whole=False)) if "NOT WHOLE" in line]
+    assert "sockets that had to speak were lost" in told
+
+
+def test_the_time_of_a_token_is_told_from_the_jobs_at_work() -> None:
+    before = {"gateway_tokens_total": 100.0, "gateway_jobs_running": 2.0}
+    after = {"gateway_tokens_total": 300.0, "gateway_jobs_running": 6.0}
+    assert _step(before, after, 1.0) == pytest.approx(4 / 200)
+    assert _step(before, before, 1.0) is None
+    assert _step({}, {}, 1.0) is None
