@@ -1,7 +1,7 @@
-"""The command ``gateway``, and ``python -m gateway``.
+"""Entry point of the command ``gateway`` and of ``python -m gateway``.
 
-Owns: that Ctrl-C ends it without a word while its modules are read, which takes up to a second on a
-busy machine. Must not know: commands.
+Owns: the handling of Ctrl-C while modules are imported, which takes up to a second on a busy
+machine. Must not know: commands.
 """
 
 import signal
@@ -9,7 +9,7 @@ import sys
 
 
 def start() -> int:
-    """Read the command line and do what it says; the exit status."""
+    """Run the command line and return its exit status."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # else somebody wants it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

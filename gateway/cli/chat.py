@@ -1,6 +1,7 @@
-"""A conversation on a terminal: lines are typed, and captions are read as they come.
+"""A conversation on a terminal: typed lines go out, captions come in.
 
-Owns: what is said of each event, and of the connection. Must not know: the command line.
+Owns: the text shown for each event and for the state of the connection. Must not know: the command
+line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from gateway.protocol.messages import (
 )
 
 PARTING_S = 120.0
-"""Seconds to wait at the end for what is in flight."""
+"""Seconds to wait at the end for captions that are in flight."""
 
 BRIEF = 32
 """Columns in which is said which line was corrected or taken back."""
@@ -40,7 +41,12 @@ async def converse(
     speaker: str | None,
     key: str | None,
 ) -> None:
-    """Say what is typed, and show what comes, until the end of the input.
+    """Send typed lines and show captions until the input ends.
+
+    :param url: address of the gateway
+    :param to: languages to read
+    :param source: language that is typed; None: the gateway detects it
+    :param key: API key
 
     Raises `Refused` and `ConnectionError`, as `gateway.client.connect` does.
     """
@@ -74,7 +80,7 @@ async def converse(
 
 
 class ConnectionNotices:
-    """What somebody who chats is told of the connection: when it breaks, and when it is back."""
+    """Notices on the screen when the connection breaks and when it is back."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -94,7 +100,7 @@ class ConnectionNotices:
 
 
 async def _type(client: Client, name: str, screen: Screen) -> None:
-    """Say every line typed, and bye at the end."""
+    """Send each typed line, and ``bye`` at the end of the input."""
     count = 0
     async with aclosing(lines(sys.stdin.fileno())) as typed:
         async for line in typed:
@@ -123,7 +129,7 @@ async def _insist(
 
 
 def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
-    """What an event is to a person who chats, if it is more than a growing caption."""
+    """Return the line to print for an event, or None if there is none, as for a growing caption."""
     original = before.originals.get(getattr(event, "id", ""))
     text = original.text if original else ""
     match event:
@@ -147,5 +153,5 @@ def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
 
 
 def _instead(text: str) -> str:
-    """Which line on the screen a corrected one stands for."""
+    """Return a note that names the earlier text which a correction replaces."""
     return f"(instead of: {head(text, BRIEF)})" if text else "(corrected)"

@@ -1,13 +1,13 @@
-"""The command ``gateway``: from words on a command line to a gateway, or to a client of one.
+"""The command ``gateway``: its parser, its commands and its exit statuses.
 
-Owns: the commands, the flags of small ones and those of settings (made from
-`gateway.settings.catalogue`), the terminal, and exit statuses: 0, 1 for a failure, 2 for a command
-line that cannot be understood, 130 after Ctrl-C. Must not know: anything that a program could not
-do by the same calls. What can go wrong is a sentence on stderr; a traceback is a bug.
+Owns: the commands, the flags of small commands, the flags of settings (made from
+`gateway.settings.catalogue`), the terminal, and exit statuses: 0, 1 for a failure, 2 for a wrong
+command line, 130 after Ctrl-C. Must not know: anything that a program could not do by the same
+calls. Every expected failure is a sentence on stderr; a traceback is a bug.
 
 The tools for operators (`gateway.cli.report`, `gateway.cli.replay`, `gateway.cli.tune`) are
-imported only when their command is given, so that a gateway that serves does not hold them in
-memory."""
+imported only when their command is given, so that a serving gateway does not hold them in memory.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from gateway.text import languages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status. Raises `SystemExit` as argparse does."""
+    """Run one command and return its exit status. Raises `SystemExit` as argparse does."""
     parser = _parser()
     args = parser.parse_args(argv)
     if args.command is None:
@@ -155,7 +155,7 @@ def _languages(args: argparse.Namespace) -> int:
 
 
 async def _profile(settings: Settings) -> Profile:
-    """What the engine could translate; no model is loaded."""
+    """Return the languages of the engine's model, without loading the model."""
     engine = build(settings)
     try:
         return engine.profile
@@ -183,7 +183,7 @@ def _schema(args: argparse.Namespace) -> int:
 
 
 def _key(args: argparse.Namespace) -> int:
-    """Make a key, put its hash into the file, and print it: it is written nowhere else."""
+    """Make a key, append its hash to the file, and print the key. It is written nowhere else."""
     file = Path(args.keys).expanduser()
     until = None
     if args.days is not None:
@@ -215,9 +215,9 @@ def _key(args: argparse.Namespace) -> int:
 
 
 def _add_key(file: Path, name: str, entry: str) -> None:
-    """Append a key to a file of keys, or leave the file as it is.
+    """Append a key to a key file, or leave the file as it is.
 
-    Raises `OSError`, and `KeyFault` for a file that holds no keys or one of that name.
+    Raises `OSError`, and `KeyFault` for a file that is no key file or already has this name.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     with open(descriptor, "rb+", buffering=0) as opened:
@@ -250,9 +250,9 @@ def _ring(file: Path, text: bytes) -> api_keys.Keyring:
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of the command or of one below it.
+    """The parser of the command or of one of its sub-commands.
 
-    It refuses an unknown flag with its own flags and its own ``--help``; `argparse` would leave
+    It refuses an unknown argument with its own flags and its own ``--help``. `argparse` would leave
     that to the outermost parser.
 
     :param fill: adds the flags when the parser is first used, so that a tool is imported only when
@@ -389,7 +389,9 @@ def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _shown() -> str | None:
-    """The key that a running gateway is shown. No flag: other users of the machine read those."""
+    """Return the API key from the environment. No flag has it: other users of the machine can read
+    those.
+    """
     return os.environ.get(catalogue.KEY) or None
 
 
@@ -410,7 +412,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _loaded(args: argparse.Namespace) -> LoadedSettings:
-    """The settings; what they warn of goes to stderr. Raises `SettingsError`."""
+    """Return the settings and print their warnings on stderr. Raises `SettingsError`."""
     flags = vars(args)
     for row in catalogue.table().values():
         if row.table and row.name in flags:
@@ -422,7 +424,7 @@ def _loaded(args: argparse.Namespace) -> LoadedSettings:
 
 
 def _entry(flag: str, text: str) -> tuple[str, object]:
-    """``key=value``, the value as JSON where it is some, else as it stands."""
+    """Split ``key=value``. The value is decoded as JSON if possible, else it stays text."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise SettingsError(f"{flag} cannot be {text!r}: it is KEY=VALUE.")
@@ -440,12 +442,12 @@ def _log(level: str) -> None:
 
 
 def _note(line: str) -> None:
-    """What is going on, beside what a command prints."""
+    """Print a line of progress on stderr, beside what a command prints."""
     print(f"# {printable(line)}", file=sys.stderr)
 
 
 def _fault(text: str) -> None:
-    """What went wrong, and is not the end of the command."""
+    """Print a failure after which the command goes on."""
     _complain(text, 1)
 
 

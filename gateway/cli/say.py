@@ -1,7 +1,7 @@
-"""One text on a terminal in several languages, translated here or by a running gateway.
+"""One text translated into several languages, in this process or by a running gateway.
 
-Owns: the engine that is started for it, and what is shown of each language. Must not know: the
-command line, where complaints go.
+Owns: the engine that is started for it, and what is shown for each language. Must not know: the
+command line.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gateway.settings.catalogue import Settings
 from gateway.text import languages
 
 PATIENCE_S = 30.0
-"""Seconds to try to come back to a gateway that is gone."""
+"""Seconds to try to reach a gateway again after the connection broke."""
 
 
 class CaptionPrinter:
-    """One text on the screen in several languages, each with its translation or what went wrong.
+    """One text on the screen in several languages, each with its translation or its fault.
 
-    :param complain: told of each language that has no translation
+    :param complain: called with a line for each language that has no translation
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class CaptionPrinter:
         self._shown: dict[str, str | Exception] = {}
 
     def show(self, lang: str, text: str | Exception) -> None:
-        """The text so far; the last call for a language is how it ends."""
+        """Show the text so far, or the fault. The last call for a language is its result."""
         self._shown[lang] = text
         shown = [lang for lang in self.targets if lang in self._shown]
         self._screen.draw([self._line(lang) for lang in shown])
 
     def end(self) -> int:
-        """Print everything in the order it was asked for; the exit status."""
+        """Print all languages in the order of the command line and return the exit status."""
         self._screen.draw([])
         status = 0
         for lang in self.targets:
@@ -66,7 +66,7 @@ class CaptionPrinter:
 async def ask(
     text: str, url: str, source: str | None, key: str | None, out: CaptionPrinter
 ) -> None:
-    """Let a running gateway translate. Raises `Refused` and `ConnectionError`."""
+    """Translate by a running gateway. Raises `Refused` and `ConnectionError`."""
     captions = Captions()
     left = set(out.targets)
     async with connect(
@@ -91,9 +91,10 @@ async def ask(
 
 
 async def translate(text: str, settings: Settings, source: str | None, out: CaptionPrinter) -> None:
-    """Translate in this process: the engine is started, used once and closed.
+    """Translate in this process: start the engine, use it once and close it.
 
-    Raises `ClientFault` for what it cannot translate, and what the start of an engine raises.
+    Raises `ClientFault` for a text or language that cannot be translated, and whatever the start of
+    the engine raises.
     """
     engine = build(settings)
     try:
@@ -125,7 +126,7 @@ async def _stream(engine: Engine, job: Job, out: CaptionPrinter) -> None:
 
 
 def _spoken(text: str, settings: Settings, profile: Profile) -> str:
-    """Return the language of a text of which nobody named it. Raises `ClientFault`."""
+    """Return the configured or detected language of a text. Raises `ClientFault`."""
     lang = settings.lang or Detector(profile.sources)(text)
     if lang is None:
         raise ClientFault(

@@ -1,7 +1,7 @@
-"""What a flag on a command line may be.
+"""Types of command-line arguments that several commands share.
 
-Owns: the types of `argparse` that commands share; each raises `argparse.ArgumentTypeError` or
-`ValueError`, of which argparse makes a sentence. Must not know: commands.
+Owns: parsing and range checks. Each raises `argparse.ArgumentTypeError`, which argparse turns into
+a sentence. Must not know: commands.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.protocol.messages import View
 
 
 def tags(text: str) -> tuple[str, ...]:
-    """Languages between commas, each once."""
+    """Parse language tags separated by commas; drop repeated ones."""
     tags = tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
     if not tags:
         raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
@@ -21,12 +21,12 @@ def tags(text: str) -> tuple[str, ...]:
 
 
 def rooms(text: str) -> tuple[str, ...]:
-    """Names of rooms between commas."""
+    """Parse room names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def views(text: str) -> tuple[View, ...]:
-    """Views between commas, in the order of the protocol."""
+    """Parse views separated by commas, and return them in the order of the protocol."""
     known: tuple[View, ...] = get_args(View)
     found = tuple(view for view in known if view in text.split(","))
     if not found or set(text.split(",")) - set(known):
@@ -35,7 +35,7 @@ def views(text: str) -> tuple[View, ...]:
 
 
 def positive(text: str) -> float:
-    """A number above 0."""
+    """Parse a number above 0."""
     value = _real(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError("it has to be above 0")
@@ -43,7 +43,7 @@ def positive(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A number of 0 or more."""
+    """Parse a number of 0 or more."""
     value = _real(text)
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("it has to be 0 or more")
@@ -51,7 +51,7 @@ def seconds(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """A part of the whole, 0 to 1."""
+    """Parse a share, from 0 to 1."""
     value = _real(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError("it has to be between 0 and 1")
@@ -59,12 +59,12 @@ def share(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number of 1 or more."""
+    """Parse a whole number of 1 or more."""
     return _whole(text, 1)
 
 
 def number(text: str) -> int:
-    """A whole number of 0 or more."""
+    """Parse a whole number of 0 or more."""
     return _whole(text, 0)
 
 

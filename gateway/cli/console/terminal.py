@@ -1,6 +1,6 @@
-"""A person at a terminal: lines that are typed, captions that grow.
+"""Terminal input by lines, and a screen with growing lines at its bottom.
 
-Owns: reading lines without a thread, and redrawing what changes. Must not know: gateways, events.
+Owns: reading lines without a thread, and redrawing. Must not know: gateways, events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from typing import TextIO
 
 
 async def lines(fd: int) -> AsyncGenerator[str]:
-    """Lines of a terminal, pipe or file, as they come. No thread: one would outlive Ctrl-C."""
+    """Yield the lines of a terminal, pipe or file as they come.
+
+    No thread reads them: a thread would outlive Ctrl-C.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest = ""
     while data := await _bytes(fd):
@@ -46,10 +49,10 @@ def _ready(readable: asyncio.Future[None]) -> None:
 
 
 class Screen:
-    """Finished lines above, growing ones below, which are redrawn in place.
+    """A terminal with finished lines above growing lines, which are redrawn in place.
 
-    On anything but a terminal only finished lines are written. Somebody who types while captions
-    grow sees the letters again when the line is finished.
+    If the output is no terminal, only finished lines are written. Somebody who types while captions
+    grow sees the typed letters again when the line is finished.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -59,20 +62,22 @@ class Screen:
         self._growing: list[str] = []
 
     def finish(self, line: str) -> None:
-        """Write a line that stays."""
+        """Write a line that does not change any more."""
         self._erase()
         self._out.write(printable(line) + "\n")
         self._redraw()
 
     def draw(self, growing: list[str]) -> None:
-        """Show these below what is finished, each on one row, its end where it is too long."""
+        """Show growing lines below the finished ones, one row each. Of a line that is too long the
+        end is shown.
+        """
         if self.live and growing != self._growing:
             self._erase()
             self._growing = growing
             self._redraw()
 
     def typed(self, line: str) -> None:
-        """The terminal echoed a line and its end: put it above the growing ones."""
+        """Account for a line that the terminal has echoed, and put it above the growing lines."""
         if self.live:
             self._rows += 1 + max(0, width(line) - 1) // self._columns
             self.finish(f"> {line}")
@@ -94,17 +99,17 @@ class Screen:
 
 
 def columns(out: TextIO) -> int | None:
-    """Letters of a line; None for what is no terminal, such as a file, which has any number."""
+    """Return the columns of a terminal, or None if the output is a file or a pipe."""
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
 def printable(text: str) -> str:
-    """``text`` without what could steer a terminal: it was written by somebody else."""
+    """Replace control characters, which could steer the terminal: the text is untrusted."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 def width(text: str) -> int:
-    """Columns that ``text`` takes on a terminal (UAX 11)."""
+    """Return the columns that a text takes on a terminal (UAX 11)."""
     return sum(
         0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text
@@ -112,7 +117,7 @@ def width(text: str) -> int:
 
 
 def tail(text: str, columns: int) -> str:
-    """``text``, or as much of its end as fits behind an ellipsis."""
+    """Return a text, or the part of its end that fits behind an ellipsis."""
     if width(text) <= columns:
         return text
     while text and width(text) > columns - 1:
@@ -121,7 +126,7 @@ def tail(text: str, columns: int) -> str:
 
 
 def head(text: str, columns: int) -> str:
-    """``text``, or as much of its beginning as fits before an ellipsis."""
+    """Return a text, or the part of its beginning that fits before an ellipsis."""
     if width(text) <= columns:
         return text
     while text and width(text) > columns - 1:

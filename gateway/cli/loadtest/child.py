@@ -1,8 +1,8 @@
-"""One client process: its sockets, its timer, and nothing else.
+"""A client process: its sockets and its timer.
 
-Owns: opening the sockets, sending when something is due, the end of a run. Must not know: other
-processes, reports, the terminal. ``python -m gateway.cli.loadtest.child`` is started by
-`gateway.cli.loadtest.run` and speaks with it by its pipes.
+Owns: opening the sockets, sending what is due, the end of a run. Must not know: other processes,
+reports, the terminal. `gateway.cli.loadtest.run` starts ``python -m gateway.cli.loadtest.child``
+and talks to it over pipes.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ from gateway.client.transport import address
 from gateway.protocol.codec import Codec
 
 ANSWER_S = 20.0
-"""Seconds for a handshake and its ``welcome``."""
+"""Seconds to wait for the handshake and ``welcome``."""
 TICK_S = 0.1
-"""The process looks so often how late it is, beside every send."""
+"""Seconds between two checks of how late the process is, besides those at each send."""
 SAMPLE_S = 0.5
-"""Between two samples for the progress bar."""
+"""Seconds between two samples for the progress bar."""
 SLICE_S = 0.02
-"""What is due is sent for so long at a time. Who cannot keep up reads all the same, and can be
-stopped."""
+"""Seconds of sending at a time. A process that cannot keep up still reads, and can still be
+stopped.
+"""
 LOOK_S = 0.05
-"""Between two looks whether all captions have ended."""
+"""Seconds between two checks whether all captions have ended."""
 QUIET_S = 0.3
-"""Seconds without a frame, after which nothing more is on its way."""
+"""Seconds without a frame after which nothing more is expected."""
 CATCH_UP_S = 1.5
-"""Seconds at the end in which slow readers read what waits for them, and with it why they were
-closed."""
+"""Seconds at the end in which slow readers read what waits for them, among it the reason why they
+were closed.
+"""
 
 
 class UserConnection:
-    """A user on its socket."""
+    """A virtual user and its socket."""
 
     def __init__(self, client: ClientProcess, user: VirtualUser, tally: LoadTally) -> None:
         self.member = UserSession(client.plan, user, tally)
@@ -77,7 +79,7 @@ class UserConnection:
         )
 
     async def join(self) -> None:
-        """Open the socket and be welcome. Raises `OSError` with a sentence."""
+        """Open the socket and wait for ``welcome``. Raises `OSError` with a sentence."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self.socket.connect()
@@ -88,7 +90,7 @@ class UserConnection:
         self._tally.counts["sockets"] += 1
 
     def say(self, send: Send, now: float) -> None:
-        """Send it, or count that it could not be."""
+        """Send a frame, or count it as unsent."""
         if self.socket.open and not self.socket.full:
             self.socket.send(self.member.frame(send, now))
         elif send.final:
@@ -102,7 +104,7 @@ class UserConnection:
             self._tally.error("unreadable", now)
 
     def _on_first(self, payload: bytes) -> None:
-        """The first frame: a ``welcome``, or why there is none."""
+        """Handle the first frame: ``welcome``, or the reason why there is none."""
         self.socket.heard = self._read
         if self.welcome.done():  # nobody waits for it any more
             return
@@ -124,7 +126,7 @@ class UserConnection:
 
 
 class FirstFrame(GatewayFrame):
-    """The first frame of a socket."""
+    """The first frame on a socket."""
 
     msg: str = ""
 
@@ -154,11 +156,11 @@ class ClientProcess:
         self._cpu = 0.0
 
     def now(self) -> float:
-        """Seconds since the beginning of the run."""
+        """Return the seconds since the beginning of the run."""
         return time.monotonic() - self._zero
 
     async def open(self) -> None:
-        """Open all sockets, at the pace of the plan. Raises `OSError` with a sentence."""
+        """Open all sockets at the plan's pace. Raises `OSError` with a sentence."""
         pace = self.plan.processes / self.plan.ramp
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -169,7 +171,7 @@ class ClientProcess:
             raise OSError(str(_first(group))) from None
 
     async def run(self, begin: float, stop: asyncio.Event) -> pipe.RunDone:
-        """Put on the load from ``begin`` (of `time.monotonic`) on, until its end or ``stop``."""
+        """Run the load from ``begin`` (of `time.monotonic`) until its end or ``stop``."""
         self._zero = begin
         self._write()
         gc.collect()
@@ -207,7 +209,7 @@ class ClientProcess:
     # --- speaking -------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        """Who says what, when."""
+        """Make the schedule of each speaker."""
 
         def said(draw: RecogniserRandom) -> str:
             if self.plan.words is None:
@@ -226,7 +228,7 @@ class ClientProcess:
         heapify(self._due)
 
     def _next_send(self, place: int) -> float | None:
-        """What the speaker there sends next; when, and None if it has said all."""
+        """Take the next send of a speaker. Return its due time, or None if there is no more."""
         send = next(self._connections[place].sends, None)
         if send is None:
             return None
@@ -234,7 +236,7 @@ class ClientProcess:
         return send.due
 
     def _turn(self) -> None:
-        """Send what is due, and wake for the next."""
+        """Send what is due, and set the timer for the next send."""
         due, now = self._due, self.now()
         until = now + SLICE_S
         while due and due[0][0] <= now < until:
@@ -259,12 +261,15 @@ class ClientProcess:
         return any(connection.socket.open for connection in self._connections)
 
     def _said(self) -> bool:
-        """Whether everybody who speaks could do so to the end."""
+        """Return whether all speakers could send everything."""
         return not self.tally.counts["unsent"]
 
     async def _drain(self, stop: asyncio.Event) -> None:
-        """Wait for what has not ended, and let slow readers read on. A reader far behind may not
-        even know yet what has been said, so nothing may have come for a while either."""
+        """Wait until all captions have ended, and let slow readers catch up.
+
+        A reader far behind may not know yet what has been said, so frames must have stopped as
+        well.
+        """
         until = time.monotonic() + self.plan.drain
         slow = [
             connection.socket for connection in self._connections if connection.member.user.slow
@@ -287,7 +292,7 @@ class ClientProcess:
             await _wait(stop, LOOK_S)
 
     async def _tick(self) -> None:
-        """Look how late this process is, also while nothing is sent."""
+        """Measure how late this process is, also while nothing is sent."""
         due = max(0.0, self.now())
         while True:
             due += TICK_S
@@ -321,7 +326,7 @@ def _first(group: BaseExceptionGroup[OSError]) -> OSError:
 
 
 async def main() -> None:
-    """Do what the other end of the pipes says. It ends when that one has gone."""
+    """Run as the other end of the pipes commands. Return when that end has gone."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=2**26)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -364,7 +369,7 @@ async def main() -> None:
 
 
 def _files() -> None:
-    """As many sockets as this user may have."""
+    """Raise the limit of open files as far as this user may."""
     try:
         import resource
 
@@ -375,7 +380,7 @@ def _files() -> None:
 
 
 def run() -> None:
-    """`main`, on the quickest loop there is."""
+    """Run `main` on uvloop if there is one."""
     _files()
     try:
         from uvloop import new_event_loop as loop

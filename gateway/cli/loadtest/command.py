@@ -1,6 +1,6 @@
-"""``gateway bench load``: its flags, and what is done with the report.
+"""The command ``gateway bench load``: its flags, and what is done with the report.
 
-Owns: the words of the command line. Must not know: how a load is put on.
+Owns: the command line and the output files. Must not know: how a load is produced.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-import msgspec
-
 from gateway.cli.console.args import count, number, positive, seconds, share, tags
+from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.terminal import Screen, columns
 from gateway.cli.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
 from gateway.cli.report.schedule import Arrivals
@@ -25,7 +24,7 @@ from gateway.settings.catalogue import KEY
 from gateway.text import languages
 
 MOST_PROCESSES = 4
-"""Client processes, unless more are asked for."""
+"""Client processes by default, at most."""
 UNTIL = {
     "ack": "until a text was taken",
     "first": "from an utterance to its first text",
@@ -36,7 +35,7 @@ UNTIL = {
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Its flags."""
+    """Add the flags of the command."""
     default = Plan(url="", langs=())
     parser.add_argument("url", metavar="URL", help="e.g. ws://127.0.0.1:8000")
 
@@ -101,16 +100,17 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
-    """Do it; the exit status. Raises what `LoadRun.run` raises, `OSError` and `ValueError`."""
+    """Run the load test and return the exit status.
+
+    :param say: prints a line of the report
+
+    Raises what `LoadRun.run` raises, `OSError` and `ValueError`.
+    """
     from gateway.cli.loadtest.model import report
     from gateway.cli.loadtest.run import LoadRun, perform
     from gateway.cli.report import text
 
-    for name in filter(None, (args.json, args.html)):
-        if not Path(name).parent.is_dir():
-            raise FileNotFoundError(f"There is no directory {Path(name).parent} to write to.")
-        if Path(name).is_dir():
-            raise IsADirectoryError(f"{name} is a directory; name a file in it.")
+    check_outputs((args.json, args.html))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)
     screen = Screen(sys.stderr)
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     for line in report.lines(made, columns(sys.stdout)):
         say(line)
     if args.json:
-        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+        write_json(args.json, made)
     if args.html:
         Path(args.html).write_text(report.html(made), "utf-8")
     if load.stopped:
@@ -139,40 +139,21 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
 
 
 def planned(args: argparse.Namespace) -> Plan:
-    """The plan of a command line. Raises `ValueError`."""
-    words = args.words
-    if words is None and args.text is None:
-        words = Plan(url="", langs=()).words
-    return Plan(
-        url=args.url,
-        run=secrets.token_hex(4),
-        langs=tuple(languages.normalise(tag) for tag in args.to),
-        source=languages.normalise(args.source),
-        rooms=args.rooms,
-        speakers=args.speakers,
-        readers=args.readers,
-        slow=args.slow,
-        slow_bytes=args.slow_bytes,
-        rate=args.rate,
-        arrivals=args.arrivals,
-        seconds=args.seconds,
-        warm=args.warm,
-        drain=args.drain,
-        partials=args.partials,
-        cancel=args.cancel,
-        pace=args.pace,
-        words=words,
-        wire=args.wire,
-        view=args.view,
-        processes=args.processes,
-        ramp=args.ramp,
-        late=args.late / 1000,
-        seed=args.seed,
-    ).checked()
+    """Return the plan of a command line. Raises `ValueError`."""
+    given = {name: value for name, value in vars(args).items() if name in Plan.__struct_fields__}
+    if args.words is None and args.text is None:
+        del given["words"]  # else the lines of a file are said as they are
+    given |= {
+        "run": secrets.token_hex(4),
+        "langs": tuple(languages.normalise(tag) for tag in args.to),
+        "source": languages.normalise(args.source),
+        "late": args.late / 1000,
+    }
+    return Plan(**given).checked()
 
 
 def goals_of(args: argparse.Namespace) -> list[Goal]:
-    """The goals of a command line."""
+    """Return the goals of a command line."""
     found = [
         Goal(kind, part, most)
         for kind in KINDS

@@ -1,7 +1,7 @@
-"""What the process that prints and those that put on the load tell each other.
+"""Messages between the process that reports and the client processes.
 
-Owns: the messages and how they lie on a pipe: four bytes of length, then MessagePack. Must not
-know: what is done about them.
+Owns: the messages and their encoding on a pipe: four bytes of length, then MessagePack. Must not
+know: what is done with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.cli.report.stats import Histogram
 
 
 class ClientConfig(msgspec.Struct, tag=True, frozen=True, kw_only=True):
-    """To a client process: who it is, and what it shows. Keys never stand on a command line."""
+    """The configuration of a client process. Keys never stand on a command line."""
 
     plan: Plan
     process: int
@@ -25,27 +25,27 @@ class ClientConfig(msgspec.Struct, tag=True, frozen=True, kw_only=True):
 
 
 class BeginRun(msgspec.Struct, tag=True, frozen=True):
-    """To all at once: the moment 0 of the run, by the clock that all processes share."""
+    """The moment 0 of the run, by the monotonic clock that all processes share."""
 
     at: float
 
 
 class StopRun(msgspec.Struct, tag=True, frozen=True):
-    """End now, and tell what was counted."""
+    """The request to end now and to send the counters."""
 
 
 class SocketsReady(msgspec.Struct, tag=True, frozen=True):
-    """All sockets are open."""
+    """The notice that all sockets are open."""
 
 
 class SocketFailed(msgspec.Struct, tag=True, frozen=True):
-    """A socket could not be opened; why, as a sentence."""
+    """The reason why a socket could not be opened, as a sentence."""
 
     msg: str
 
 
 class ProgressSample(msgspec.Struct, tag=True, frozen=True):
-    """How it goes, for the progress bar: counts and times so far."""
+    """Counters and latencies so far, for the progress bar."""
 
     counts: dict[str, int]
     errors: int
@@ -54,7 +54,7 @@ class ProgressSample(msgspec.Struct, tag=True, frozen=True):
 
 
 class RunDone(msgspec.Struct, tag=True, frozen=True):
-    """All that was counted. ``whole``: neither stopped nor cut off."""
+    """The results of a process. ``whole``: the run was neither stopped nor cut off."""
 
     tally: LoadTally
     whole: bool
@@ -65,13 +65,13 @@ _decode = msgspec.msgpack.Decoder(Message).decode
 
 
 def pack(message: Message) -> bytes:
-    """A message as it lies on a pipe."""
+    """Encode a message for a pipe."""
     body = msgspec.msgpack.encode(message)
     return len(body).to_bytes(4) + body
 
 
 async def receive(reader: asyncio.StreamReader) -> Message | None:
-    """The next message; None when the other side has gone."""
+    """Return the next message, or None if the other side has gone."""
     try:
         size = int.from_bytes(await reader.readexactly(4))
         message: Message = _decode(await reader.readexactly(size))

@@ -1,7 +1,7 @@
-"""A load from its beginning to its end: the client processes, and the figures that they send.
+"""A load test from beginning to end: the client processes and their results.
 
-Owns: the processes, the moment at which all begin, the progress bar, the scrapes. Must not know:
-what a user does, what a report looks like.
+Owns: the processes, the common beginning, the progress bar, the scrapes. Must not know: what a
+virtual user does, what a report looks like.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from gateway.client.transport import Route
 T = TypeVar("T")
 
 LEAD_S = 0.3
-"""Between the word to begin and the beginning, so that all processes have it."""
+"""Seconds between the message to begin and the beginning, so that all processes have it in time."""
 ANSWER_S = 20.0
-"""Seconds for the first ``welcome``."""
+"""Seconds to wait for the first ``welcome``."""
 END_S = 10.0
-"""Seconds that a process has to send its figures when it is told to stop."""
+"""Seconds that a stopped process has to send its results."""
 SHOW_S = 0.5
 BAR = 16
-"""Letters of the bar."""
+"""Letters of the progress bar."""
 
 
 class LoadRun:
     """One run against a gateway.
 
-    :param key: what the gateway is shown
+    :param key: API key of the gateway
     :param draw: shows the progress, one line; called about twice a second
-    :param every: seconds between two looks at ``/metrics``
+    :param every: seconds between two scrapes of ``/metrics``
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class LoadRun:
     ) -> None:
         self.plan = plan
         self.stopped = False
-        """Whether `stop` was called."""
+        """True after `stop`."""
         self.tally = LoadTally.of(plan)
-        """All that was counted, once `run` has returned."""
+        """Results of all processes, once `run` has returned."""
         self._lines = list(lines)
         self._key = key
         self._goals = goals
@@ -73,19 +73,19 @@ class LoadRun:
         self._until: float | None = None
 
     def stop(self) -> None:
-        """End it, with a report of what there is so far."""
+        """End the run; the report then covers the time until now."""
         self.stopped = True
         self._until = max(0.1, time.monotonic() - self._zero)
         for process in self._processes:
             _tell(process, pipe.StopRun())
 
     async def run(self, begun: Callable[[], None] = lambda: None) -> LoadReport:
-        """The report.
+        """Run the load and return the report.
 
-        :param begun: called when all sockets are open and there can be a report
+        :param begun: called when all sockets are open; from then on there is a report
 
-        Raises `Refused`, `ConnectionError` and `ChildProcessError` with a sentence where it could
-        not begin, `ValueError` for an address that is none.
+        Raises `Refused`, `ConnectionError` and `ChildProcessError` with a sentence if it could not
+        begin, `ValueError` for an invalid address.
         """
         engine = await self._probe()
         whole = True
@@ -124,7 +124,7 @@ class LoadRun:
         )
 
     async def _probe(self) -> str:
-        """Who is there; that it translates what is asked is said before anything is started."""
+        """Return the name of the engine. Check first that the gateway has the languages."""
         query: dict[str, str | None] = {
             "room": f"bench-{self.plan.run}-0",
             "role": "view",
@@ -189,8 +189,12 @@ class LoadRun:
             await asyncio.sleep(SHOW_S)
 
     def progress(self, now: float) -> str:
-        """How it goes, in a line of 80 letters; ``now`` in seconds since the beginning. The times
-        are those to the first text and to the finished caption."""
+        """Return the progress in a line of 80 letters.
+
+        The latencies are those until the first text and until the finished caption.
+
+        :param now: seconds since the beginning
+        """
         seconds = self.plan.seconds
         full = round(BAR * min(1.0, max(0.0, now / seconds)))
         first, final = Histogram(), Histogram()
@@ -211,8 +215,11 @@ class LoadRun:
 
 
 async def perform(load: LoadRun) -> LoadReport:
-    """Run it. Once it has begun, Ctrl-C and SIGTERM end it with the report so far, a second one at
-    once; before that there is none, and they end it as they end any program."""
+    """Run a load test that Ctrl-C and SIGTERM can end.
+
+    Once it has begun, the first signal ends it with a report of the time so far, the second ends it
+    at once. Before that, signals end it as they end any program.
+    """
     loop = asyncio.get_running_loop()
     signs = (signal.SIGINT, signal.SIGTERM)
 
@@ -233,7 +240,7 @@ async def perform(load: LoadRun) -> LoadReport:
 
 
 def _base(lang: str) -> str:
-    """The language without its region and script, of which the gateway knows more than we."""
+    """Return a language without region and script, which the gateway resolves itself."""
     return lang.partition("-")[0]
 
 
@@ -249,7 +256,7 @@ async def _receive(process: Process) -> pipe.Message | None:
 
 
 async def _end(process: Process) -> None:
-    """Its end of the pipe is closed: it goes by itself."""
+    """Close the pipe, at which the process ends by itself; kill it if it does not."""
     assert process.stdin is not None, "it has a pipe"
     process.stdin.close()
     try:
@@ -261,7 +268,7 @@ async def _end(process: Process) -> None:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, in order; the first fault ends them and is raised by itself."""
+    """Return all results in order. The first fault cancels the others and is raised alone."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
         return await asyncio.gather(*tasks)

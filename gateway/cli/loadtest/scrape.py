@@ -1,6 +1,6 @@
-"""The gateway's own figures while it is under load.
+"""The gateway's own metrics while it is under load.
 
-Owns: fetching ``/metrics``, and its numbers by name. Must not know: what the numbers are for.
+Owns: fetching ``/metrics`` and parsing its values. Must not know: what the values are used for.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from gateway.server.cluster.metrics import UP
 from gateway.settings.catalogue import KEY
 
 ANSWER_S = 5.0
-"""Seconds for one answer."""
+"""Seconds to wait for an answer."""
 MOST = 8_388_608
-"""Bytes of one."""
+"""Largest answer in bytes."""
 
 
 LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
-"""Ends of names of which several workers have a largest and no sum."""
+"""Name endings of metrics that are combined over workers by their maximum, not by their sum."""
 
 
 def parse(text: str) -> dict[str, float] | None:
-    """Return the numbers by name, summed over labels, without the buckets of histograms.
+    """Return the values by name, summed over labels, without histogram buckets.
 
-    Return None where a worker gave no answer: its counters would be seen to fall, and then to leap.
-    Raises `ValueError` for a text that is not in the Prometheus format.
+    Return None if a worker gave no answer: its counters would seem to fall and then to leap. Raises
+    `ValueError` if the text is not in the Prometheus format.
     """
     found: dict[str, float] = {}
     samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
@@ -45,14 +45,14 @@ def parse(text: str) -> dict[str, float] | None:
 
 
 class Scraper:
-    """Of one gateway. ``samples`` are (second, numbers), oldest first, `CAP` at most."""
+    """A scraper of one gateway. ``samples`` are (second, values), oldest first, at most `CAP`."""
 
     CAP = 3_600
 
     def __init__(self, url: str, key: str | None) -> None:
         self.samples: list[tuple[float, dict[str, float]]] = []
         self.why: str | None = None
-        """Why there are none."""
+        """Reason why there are no samples."""
         self._url = urlsplit(address(url, {}))
         self._key = key
 
@@ -72,7 +72,7 @@ class Scraper:
         return True
 
     async def watch(self, zero: float, every: float) -> None:
-        """Look every so many seconds, until it is cancelled or nobody answers."""
+        """Scrape every ``every`` seconds until cancelled or until a scrape fails."""
         while await self.look(zero):  # noqa: ASYNC110  # no event tells of another process
             await asyncio.sleep(every)
 

@@ -1,7 +1,7 @@
-"""One WebSocket to a gateway, of the cheapest kind: a protocol without a task or a queue.
+"""A WebSocket client with little overhead: an asyncio protocol without task or queue.
 
-Owns: the handshake, TLS, pings, reading slowly, the close code. Must not know: what the messages
-mean, how often anything is sent.
+Owns: the handshake, TLS, pings, slow reading, the close code. Must not know: what messages mean,
+when anything is sent.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from gateway.cli.loadtest.model import frames
 from gateway.cli.loadtest.model.frames import BINARY, CLOSE, PING, PONG, TEXT, Frames
 
 HEAD = 65_536
-"""Bytes of the answer to a handshake."""
+"""Largest answer to a handshake, in bytes."""
 RECEIVE = 8_192
-"""SO_RCVBUF of a slow reader: what its own kernel took would not wait in the gateway."""
+"""SO_RCVBUF of a slow reader, in bytes. Data in a larger kernel buffer would not wait in the
+gateway.
+"""
 UNSENT = 1_048_576
-"""Bytes that may wait to be sent; beyond that the gateway does not read, and no more is said."""
+"""Bytes that may wait to be sent. Beyond that the gateway does not read, and nothing more is sent.
+"""
 TICK_S = 0.25
-"""A slow reader reads so often."""
+"""Seconds between two reads of a slow reader."""
 LOST = 1006
-"""The close code where no close frame came."""
+"""Close code if no close frame came (RFC 6455, section 7.1.5)."""
 
 
 class SocketAddress:
-    """Where a socket goes. ``url`` has the query already.
+    """The address of a socket. ``url`` already has the query.
 
-    Raises `ValueError` for a port that is none.
+    Raises `ValueError` for an invalid port.
     """
 
     def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
@@ -46,17 +49,17 @@ class SocketAddress:
 
 
 def tls(url: str) -> ssl.SSLContext | None:
-    """How a connection to there is encrypted; all sockets of a process share it."""
+    """Return the TLS context for an address, or None. All sockets of a process share it."""
     return ssl.create_default_context() if url.startswith(("wss:", "https:")) else None
 
 
 class Socket(asyncio.Protocol):
-    """A socket that is open once `opened` is done.
+    """A WebSocket that is open once `opened` is done.
 
     :param heard: called with the payload of each message
-    :param gone: called once when it has ended, with the close code and the reason, unless `close`
+    :param gone: called once with close code and reason when the socket has ended, unless `close`
         was called before
-    :param slow: bytes that are read a second once `read_slowly` was called; 0 is all there is
+    :param slow: bytes to read a second after `read_slowly`; 0: no limit
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Socket(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     async def connect(self) -> None:
-        """Open it. Raises `OSError` (`ConnectionError`, `TimeoutError` among them)."""
+        """Open the socket. Raises `OSError` (`ConnectionError`, `TimeoutError` among them)."""
         loop = asyncio.get_running_loop()
         address = self._address
         try:
@@ -110,19 +113,19 @@ class Socket(asyncio.Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether the gateway has left so much unread that nothing more can be sent."""
+        """True if the gateway has left so much unread that nothing more can be sent."""
         return self._transport.get_write_buffer_size() > UNSENT
 
     def send(self, payload: bytes) -> None:
-        """One message, written at once."""
+        """Send one message at once."""
         self._transport.write(frames.frame(self._opcode, payload, os.urandom(4)))
 
     def read_slowly(self) -> None:
-        """From now on read slowly, if this is one that does."""
+        """Read slowly from now on, if the socket was made with ``slow``."""
         self._slow = self._pace
 
     def read_fast(self) -> None:
-        """From now on read all there is."""
+        """Read without a limit from now on."""
         self._slow = 0
         if self._again is not None:
             self._again.cancel()
@@ -131,7 +134,7 @@ class Socket(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def close(self) -> None:
-        """Leave for good: with a close frame, and without waiting for the answer."""
+        """Send a close frame and close, without waiting for the answer."""
         self._closing = True
         if self._again is not None:
             self._again.cancel()
@@ -185,7 +188,7 @@ class Socket(asyncio.Protocol):
     # --- parts ----------------------------------------------------------------------------------
 
     def _shaken(self, data: bytes) -> bytes:
-        """What is left behind the answer to the handshake; nothing while it is not whole."""
+        """Return the bytes behind the answer to the handshake, none while it is incomplete."""
         self._head += data
         head, found, rest = self._head.partition(b"\r\n\r\n")
         if not found:
@@ -208,7 +211,7 @@ class Socket(asyncio.Protocol):
         self._transport.abort()
 
     def _pause(self, count: int) -> None:
-        """Read no more until what has been read has taken its time."""
+        """Stop reading until the bytes read so far have taken their time."""
         self._credit -= count
         if self._credit <= 0 and self._again is None:
             self._transport.pause_reading()
@@ -226,7 +229,7 @@ class Socket(asyncio.Protocol):
 
 
 async def _narrow(loop: asyncio.AbstractEventLoop, address: SocketAddress) -> socket.socket:
-    """A connected socket with a small window. Raises `OSError`."""
+    """Return a connected socket with a small receive window. Raises `OSError`."""
     family, kind, protocol, _, place = (
         await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     )[0]

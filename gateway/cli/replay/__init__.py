@@ -1,1 +1,1 @@
-"""A timed meeting played into a gateway, what its readers saw of it, and what that is worth."""
+"""Timed meetings played to a gateway, recordings of rooms, and measurements of captions."""

@@ -1,7 +1,7 @@
-"""``gateway replay`` and ``gateway record``: meetings from files, and meetings to files.
+"""The commands ``gateway replay`` and ``gateway record``.
 
 Owns: the flags and the files of the two commands. Must not know: how a meeting is played or
-measured. What is imported only where it runs is not needed by the other commands.
+measured. Modules that only one command needs are imported when it runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.cli.console.args import count, positive, tags, views
+from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.terminal import Screen
 from gateway.protocol.messages import Source
 from gateway.settings.catalogue import SettingsError
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from gateway.cli.replay.play import Player
 
 Line = Callable[[str], object]
-"""Takes one line: of what was found, of what is going on, or of what went wrong."""
+"""A function that prints one line."""
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``gateway replay``."""
+    """Add the flags of ``gateway replay``."""
     parser.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
     parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
     parser.add_argument("--room", help="default: a new one")
@@ -56,19 +57,20 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
 def replay(
     args: argparse.Namespace, *, key: str | None, out: Line, note: Line, complain: Line
 ) -> int:
-    """Play a meeting and print what its readers saw; the exit status.
+    """Play a meeting, print what its readers saw, and return the exit status.
 
-    Raises `OSError`, `ValueError` and `SettingsError` for files and languages that are none. A
-    gateway that is lost on the way is complained of, and what was measured until then is printed.
+    If the gateway is lost on the way, the figures so far are printed.
+
+    :param note: prints a line of progress
+    :param complain: prints a line about a failure
+
+    Raises `OSError`, `ValueError` and `SettingsError` for unusable files and languages.
     """
     from gateway.cli.replay import play, report
     from gateway.cli.replay.analysis import plot
     from gateway.cli.replay.meeting import script
 
-    outputs = [Path(name) for name in (args.json, args.plot) if name]
-    for path in outputs:
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
+    check_outputs((args.json, args.plot))
     whole = play.load(Path(args.file), seed=args.seed, langs=args.columns, source=args.source)
     said = script.faster(whole[: args.limit], args.speed)
     to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
@@ -92,7 +94,7 @@ def replay(
     out(report.table(made))
     seen = {lang: player.readings(lang, args.view[0]) for lang in to}
     if args.json:
-        Path(args.json).write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+        write_json(args.json, made)
     if args.simuleval:
         report.write_instances(Path(args.simuleval), seen)
     if args.plot:
@@ -108,7 +110,7 @@ async def _perform(player: Player, offline: bool, note: Line) -> None:
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``gateway record``."""
+    """Add the flags of ``gateway record``."""
     parser.add_argument("room", metavar="ROOM")
     parser.add_argument("file", metavar="FILE", help="a new file of JSON lines")
     parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
@@ -117,7 +119,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:
-    """Write down a room until Ctrl-C or SIGTERM; the exit status. Raises `OSError`."""
+    """Record a room until Ctrl-C or SIGTERM, and return the exit status. Raises `OSError`."""
     from gateway.cli.replay import record as recording
 
     path, screen = Path(args.file), Screen(sys.stdout)

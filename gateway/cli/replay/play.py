@@ -1,10 +1,9 @@
 """A meeting played into a room of a running gateway, and what its readers saw.
 
 Owns: the sockets of a replay, its clock, and showing captions while it plays. Must not know: how
-files are written, what the figures are.
+files are written, how figures are computed.
 
-There is one socket for each speaker, and one for each language and view that is read, as if a
-person sat behind each.
+Each speaker has a socket, and so has each pair of a language and a view that is read.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 from msgspec.structs import replace
 
+from gateway.cli.console.files import read_text
 from gateway.cli.console.terminal import Screen
 from gateway.cli.replay.analysis.measure import ReaderRecord, joined
 from gateway.cli.replay.analysis.screen import ScreenRecorder
@@ -33,36 +33,32 @@ from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
 from gateway.text import languages, units
 
 PARTING_S = 120.0
-"""Seconds to wait for an answer, and at the end for what is in flight."""
+"""Seconds to wait for an answer, and at the end for captions in flight."""
 
 PATIENCE_S = 10.0
-"""Seconds that it tries to come back to a gateway that is gone."""
+"""Seconds to try to reach a gateway again after the connection broke."""
 
 RETRY_S = 1.0
-"""Seconds until a final text that was refused for the moment is said again, where the gateway does
-not say how long."""
+"""Seconds until a final text that was refused for the moment is sent again, if the gateway does not
+say how long.
+"""
 
 METRICS_S = 10.0
-"""Seconds to wait for the gateway's counters."""
+"""Seconds to wait for ``/metrics``."""
 
 FILE_BYTES = 64 * 1024 * 1024
-"""The largest file that is read: a recorded week."""
+"""Largest file in bytes, enough for a recorded week."""
 
 
 def load(
     path: Path, *, seed: int = 0, langs: Sequence[str] = (), source: str | None = None
 ) -> list[ScriptUtterance]:
-    """The meeting in a file of JSON lines (``.jsonl``, ``.json``) or columns; see `script`.
+    """Return the meeting in a file of JSON lines (``.jsonl``, ``.json``) or columns; see `script`.
 
     Raises `OSError`, and `ValueError` with a sentence.
     """
-    if path.stat().st_size > FILE_BYTES:
-        raise ValueError(f"{path} is larger than {FILE_BYTES} bytes.")
+    text = read_text(path, FILE_BYTES)
     draw = Random(seed)  # the same meeting each time
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}.") from exc
     try:
         if path.suffix in (".jsonl", ".json"):
             found = script.parse(text, draw)
@@ -76,12 +72,12 @@ def load(
 
 
 class Player:
-    """One replay. After `play`, however it ended, the attributes have what happened until then.
+    """One replay. After `play`, however it ended, the attributes have the results so far.
 
-    :param utterances: what is said, at the pace at which it is to be said
+    :param utterances: the meeting, at the pace at which it is to be played
     :param to: canonical tags to read, each in every one of ``views``
-    :param screen: where captions are shown while they grow; None shows nothing
-    :param key: what the gateway asks for
+    :param screen: shows captions while they grow; None shows nothing
+    :param key: API key of the gateway
     """
 
     def __init__(
@@ -103,19 +99,19 @@ class Player:
         self.room = room or f"replay-{secrets.token_hex(4)}"
         self.engine = ""
         self.tokens: float | None = None
-        """Tokens that the engine made meanwhile, for whomever; None where it does not tell."""
+        """Tokens that the engine made during the replay, for all its users; None: unknown."""
         self.tokens_offline: float | None = None
-        """The same in `compare`."""
+        """Tokens that the engine made during `compare`."""
         self.offline: dict[tuple[str, str], str] | None = None
-        """What `compare` found, by (id, language); empty where there was no caption."""
+        """Final captions of `compare`, by (id, language); empty if there was no caption."""
         self.whole = False
-        """Whether all of it was played."""
+        """True once all of it was played."""
         self.seconds = 0.0
-        """How long it took."""
+        """Seconds that it took."""
         self.late = 0.0
-        """The most seconds that anything was said too late: above a few, no figure means much."""
+        """The most seconds by which a text was sent too late. Above a few, figures mean little."""
         self.refused = 0
-        """Texts that the gateway would not take."""
+        """Texts that the gateway refused."""
         self._board = _Board(screen, to)
         self._watches = {(lang, view): ScreenRecorder((lang,)) for view in views for lang in to}
         self._said: dict[str, ScriptUtterance] = {}
@@ -123,13 +119,13 @@ class Player:
 
     @property
     def begun(self) -> bool:
-        """Whether anything may have been said."""
+        """True if anything may have been sent."""
         return self._begun > 0
 
     def readings(self, lang: str, view: View) -> list[ReaderRecord]:
-        """What the reader of a language saw of each utterance that was said to its end.
+        """Return what the reader of a language saw of each utterance that was sent to its end.
 
-        After a replay that was cut short, of those alone that have ended.
+        If the replay was cut short, utterances whose captions have not ended are left out.
         """
         watch = self._watches[lang, view]
         found = []
@@ -141,10 +137,10 @@ class Player:
         return found
 
     async def play(self) -> None:
-        """Play all of it, and wait for the captions.
+        """Play the meeting, and wait for the captions. Cancelling ends it at once.
 
         Raises `ValueError` for a language that the gateway does not have, `Refused`, and
-        `ConnectionError`. Cancelling ends it at once.
+        `ConnectionError`.
         """
         before = await tokens(self.url, self._key)
         try:
@@ -161,9 +157,9 @@ class Player:
             self._board.clear()
 
     async def compare(self) -> None:
-        """Have the final texts alone translated, as if nobody had seen them grow. Raises as `play`.
+        """Have the final texts alone translated, one after the other, in a new room.
 
-        One after the other, in a room of their own.
+        Raises as `play`.
         """
         before = await tokens(self.url, self._key)
         found: dict[tuple[str, str], str] = {}
@@ -217,7 +213,7 @@ class Player:
                 self.seconds = self._now()
 
     async def _speak(self, client: Client, lines: Sequence[ScriptUtterance]) -> None:
-        """Say what one speaker says, each text when its time has come."""
+        """Send the texts of one speaker, each when it is due."""
         for number, line in enumerate(lines, 1):
             id = f"{client.welcome.session}-{number}"
             await self._until(line.t0)
@@ -264,7 +260,7 @@ class Player:
 
 
 class _Board:
-    """Captions of all languages on one screen: the newest of each grows in a line of its own."""
+    """Captions on one screen; the newest of each language grows in a line of its own."""
 
     def __init__(self, screen: Screen | None, to: Sequence[str]) -> None:
         self._screen = screen
@@ -309,7 +305,7 @@ def _speakers(utterances: Iterable[ScriptUtterance]) -> dict[str | None, list[Sc
 
 
 def offered(to: Iterable[str], known: Sequence[str]) -> None:
-    """Raise `ValueError` where the gateway cannot translate into one of these languages."""
+    """Raise `ValueError` if the gateway cannot translate into one of these languages."""
     missing = [lang for lang in to if languages.match(lang, known) is None]
     if missing:
         raise ValueError(
@@ -318,7 +314,7 @@ def offered(to: Iterable[str], known: Sequence[str]) -> None:
 
 
 async def _insist(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
-    """Say a final text until the gateway has a place for it; its id. Raises `Refused`."""
+    """Send a final text until the gateway accepts it, and return its id. Raises `Refused`."""
     while True:
         try:
             return await client.say(
@@ -332,7 +328,7 @@ async def _insist(client: Client, line: ScriptUtterance, id: str | None = None) 
 
 
 async def tokens(url: str, key: str | None = None) -> float | None:
-    """Tokens that the gateway's engine has made so far, or None where it does not tell."""
+    """Return the tokens that the gateway's engine has made so far, or None if that is unknown."""
     scheme, place, path, _, _ = urlsplit(url if "://" in url else f"ws://{url}")
     scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
     path = path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"

@@ -1,11 +1,10 @@
-"""A live room written down as it goes, in the form that can be played again.
+"""A recording of a live room, in a form that can be replayed.
 
-Owns: the socket of a recording, and what of the room goes into the file. Must not know: what will
-be done with it.
+Owns: the socket of a recording, and what of the room goes into the file. Must not know: the use of
+the file.
 
-Times are those at which things arrived here. What a reader of the spoken language was shown while
-an utterance grew are its updates. An utterance that is taken back while it is remembered is not
-written.
+Times are those of arrival. The captions in the spoken language that a reader was shown while an
+utterance grew become its updates. An utterance that is retracted before it is written is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ KEPT = 1000
 
 
 class Recorder:
-    """Utterances of a room, given to ``write`` one by one when they will not change any more."""
+    """A recorder of a room that gives utterances to ``write`` when they cannot change any more."""
 
     def __init__(
         self, langs: Sequence[str], write: Callable[[ScriptUtterance], None], *, kept: int = KEPT
@@ -39,7 +38,7 @@ class Recorder:
         self._came: dict[str, float] = {}
 
     def note(self, event: ServerMessage, at: float) -> None:
-        """Take an event that came at ``at``, in seconds since the recording began."""
+        """Handle an event that came ``at`` seconds after the recording began."""
         at = round(at, 3)
         self._watch.note(event, at)
         match event:
@@ -58,7 +57,7 @@ class Recorder:
                 pass
 
     def end(self) -> None:
-        """Write what is left."""
+        """Write the utterances that are left."""
         for id in list(self._came):
             self._put(id)
 
@@ -113,8 +112,10 @@ async def record(
 ) -> None:
     """Read a room from now until its gateway ends it or this is cancelled.
 
-    ``said`` hears every original, ``key`` is what the gateway asks for. What was said before has no
-    times any more and is left out.
+    Earlier utterances have no times any more and are left out.
+
+    :param said: called with each original
+    :param key: API key of the gateway
 
     Raises `ValueError` for a language that the gateway does not have, `Refused`, `ConnectionError`.
     """

@@ -1,6 +1,6 @@
-"""What a replay was worth, for people and for programs.
+"""The report of a replay, as a table, as JSON and as a log of SimulEval.
 
-Owns: the report, its table, and the log of SimulEval. Must not know: sockets, how captions came.
+Owns: the report and its forms. Must not know: sockets, how captions came.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from gateway.cli.replay.analysis import measure
 from gateway.cli.replay.analysis.measure import CaptionMetrics, Percentiles, ReaderRecord
 from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import Player
+from gateway.cli.report import table as tables
 from gateway.protocol.messages import View
 from gateway.text import units
 
 
 class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
-    """One language in one view.
+    """The figures of one language in one view.
 
-    ``bleu``, ``chrf``    of the finals, against the references, where there are any
-    ``offline``  how much higher (or lower, below 0) the chrF is than that of the same texts
-                 translated without having been seen growing
-    ``same``     share of the finals that are what they are without
+    ``bleu``, ``chrf``  of the finals, against the references, if there are any
+    ``offline``  chrF minus that of the same texts translated without having been seen growing
+    ``same``     share of the finals that equal those translated without growing
     """
 
     lang: str
@@ -38,11 +38,11 @@ class ReplayRow(CaptionMetrics, frozen=True, kw_only=True):
 
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one replay.
+    """The results of one replay.
 
-    ``late_ms``  the most that anything was said too late by; ``refused`` texts were not taken
-    ``tokens``   that the engine made, and for the final texts alone; None where it was not asked
-    ``whole``    False where it was cut short
+    ``late_ms``  the most by which a text was sent too late; ``refused`` texts were not accepted
+    ``tokens``   that the engine made, and for the final texts alone; None if unknown
+    ``whole``    False if it was cut short
     """
 
     engine: str
@@ -64,7 +64,7 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def made(player: Player) -> ReplayReport:
-    """The report of a replay, as far as it came."""
+    """Return the report of a replay, as far as it came."""
     return ReplayReport(
         engine=player.engine,
         whole=player.whole,
@@ -88,7 +88,10 @@ def row(
     view: View,
     offline: Mapping[tuple[str, str], str] | None = None,
 ) -> ReplayRow:
-    """The figures of what one reader saw; ``offline`` has translations by (utterance, language)."""
+    """Return the figures of what one reader saw.
+
+    :param offline: translations of the final texts alone, by (utterance, language)
+    """
     found = measure.figures(readings, lang)
     made = {one.said.id: one.final.text if one.final else "" for one in readings}
     whole = ReplayRow(**asdict(found), lang=lang, view=view)
@@ -115,13 +118,11 @@ HEADS = (
     *("first p50", "p95", "final p50", "p95", "LAAL", "source"),
     *("BLEU", "chrF", "offline", "same"),
 )
-"""What the columns of the table are called; ``docs/captions.md`` explains them."""
+"""Heads of the table's columns; ``docs/captions.md`` explains them."""
 
 
 def table(report: ReplayReport) -> str:
-    """The report for people."""
-    cells = [HEADS, *(_cells(one) for one in report.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    """Return the report as a table."""
     lines = [
         f"{report.utterances} utterances in {report.seconds:.0f} s on {report.engine or '?'}"
         + ("" if report.whole else ", cut short")
@@ -134,13 +135,7 @@ def table(report: ReplayReport) -> str:
         lines.append(text)
     if not score.available():
         lines.append("BLEU and chrF need sacrebleu: pip install 'caption-gateway[tools]'")
-    lines += [
-        "  ".join(
-            cell.ljust(width) if number < 2 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    lines.append(tables.text(HEADS, [_cells(one) for one in report.rows], left=2))
     return "\n".join(lines)
 
 
@@ -172,10 +167,10 @@ def _pair(spread: Percentiles | None) -> tuple[str, str]:
 
 
 def instances(readings: Sequence[ReaderRecord], lang: str) -> list[dict[str, object]]:
-    """The finished captions as lines of SimulEval's ``instances.log`` (OmniSTEval reads it too).
+    """Return the finished captions as lines of SimulEval's ``instances.log``.
 
-    One delay for each word of the prediction, or each character in scripts without spaces, which
-    is then also written without spaces.
+    OmniSTEval reads it as well. Each word of the prediction has one delay. In scripts without
+    spaces each character has one, and the prediction is written without spaces.
     """
     spaced = units.spaced(lang)
     good = [one for one in readings if one.final is not None]
@@ -205,7 +200,7 @@ def _reference(said: ScriptUtterance, lang: str) -> str:
 
 
 def write_instances(folder: Path, readings: Mapping[str, Sequence[ReaderRecord]]) -> None:
-    """``FOLDER/LANG/instances.log`` and the references it was made with. Raises `OSError`."""
+    """Write ``FOLDER/LANG/instances.log`` and its references. Raises `OSError`."""
     for lang, found in readings.items():
         place = folder / lang
         place.mkdir(parents=True, exist_ok=True)

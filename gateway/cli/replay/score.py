@@ -1,7 +1,7 @@
-"""Finals set against translations by people: BLEU and chrF, as sacrebleu computes them.
+"""BLEU and chrF of finals against human translations, computed by sacrebleu.
 
-Owns: the choice of metrics and tokenisers. Must not know: where captions come from. sacrebleu is
-the extra ``replay``; without it there are no scores, and everything else works.
+Owns: the choice of metrics and tokenisers. Must not know: where captions come from. sacrebleu is in
+the extra ``tools``; without it there are no scores, and everything else works.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 TOKENISERS = {"zh": "zh", "ja": "char"}
-"""For BLEU; others have sacrebleu's own, ``13a``. Japanese is scored by characters, since a
-tokeniser of words would be one more program to install: compare it with nothing else."""
+"""Tokenisers of BLEU by language; others have sacrebleu's default, ``13a``. Japanese is scored by
+characters, since a tokeniser of words would be another dependency. Compare these scores with
+nothing else.
+"""
 
 
 def available() -> bool:
-    """Whether sacrebleu is installed."""
+    """Return whether sacrebleu is installed."""
     return find_spec("sacrebleu") is not None
 
 
 def bleu(made: Sequence[str], references: Sequence[str], lang: str) -> float:
-    """BLEU of the whole set, 0 to 100."""
+    """Return BLEU of the whole set, 0 to 100."""
     from sacrebleu.metrics.bleu import BLEU
 
     tokeniser = TOKENISERS.get(lang.partition("-")[0], "13a")
@@ -28,7 +30,7 @@ def bleu(made: Sequence[str], references: Sequence[str], lang: str) -> float:
 
 
 def chrf(made: Sequence[str], references: Sequence[str]) -> float:
-    """chrF of the whole set, 0 to 100."""
+    """Return chrF of the whole set, 0 to 100."""
     from sacrebleu.metrics.chrf import CHRF
 
     return float(CHRF().corpus_score(list(made), [list(references)]).score)

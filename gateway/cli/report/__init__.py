@@ -1,1 +1,1 @@
-"""Load on a running gateway, and the percentiles, charts and pages that reports share."""
+"""Percentiles, charts, tables and pages that the reports of several tools share."""

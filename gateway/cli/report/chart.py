@@ -1,12 +1,12 @@
-"""Charts of lines and of bars, as SVG that stands alone or inside a page.
+"""Line and bar charts as SVG, alone or inside a page.
 
-Owns: scales, ticks, colours, what a screen reader is told. Must not know: what was measured, where
-it is written. They are drawn by hand, and not by a plotting library, so that a report is one file
-from a machine where nothing can be installed.
+Owns: scales, ticks, colours, the text for screen readers. Must not know: what was measured, where
+it is written. No plotting library draws them: the small ones need scripts or have neither dark mode
+nor a text for screen readers, and a report must be one file without scripts.
 
-Light and dark follow the reader's system. Series differ by dash as well as by colour; the colours
-are those of Okabe and Ito, which most colour-blind people can tell apart. Each point says its
-values when one points at it.
+Colours follow the reader's light or dark system. Series differ by dash and by colour; the colours
+are those of Okabe and Ito, which most colour-blind people can tell apart. Each point shows its
+values on hover.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Point = tuple[float, float | None]
 
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 46
-"""Around the plot, in pixels; each row of the legend adds `ROW` at the top."""
+"""Margins of the plot in pixels; each row of the legend adds `ROW` at the top."""
 ROW, LETTER, GAP = 18, 6.6, 14
-"""Height of a line of text, width of a letter, space between two names, in pixels."""
+"""Height of a text line, width of a letter, space between two names, in pixels."""
 TICKS = 6
-"""About so many on an axis."""
+"""Number of ticks on an axis, approximately."""
 POINTS = 400
-"""Of a line; of more the lowest and the highest of each stretch are drawn."""
+"""Points of a line at most; of more the lowest and highest of each stretch are drawn."""
 MARKED = 60
 """Points of a line up to which each has a dot."""
 SERIES = 8
-"""Colours there are; the next series has the first again, with another dash."""
+"""Number of colours; the next series has the first colour with another dash."""
 
 STYLE = (
     ".chart{--ink:#222;--dim:#666;--grid:#ddd;--ground:#fff;"
@@ -53,11 +53,12 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 
 class Scale:
-    """Values to pixels, evenly or by logarithm, and the ticks between.
+    """A linear or logarithmic mapping from values to pixels, with ticks.
 
-    :param values: what has to fit in
-    :param begin: pixel of the least, ``end`` of the largest value
-    :param ticks: the values to mark, if not chosen here
+    :param values: values that must fit in
+    :param begin: pixel of the least value
+    :param end: pixel of the largest value
+    :param ticks: values to mark; empty: they are chosen here
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Scale:
         self._begin, self._end = begin, end
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; what lies outside is put at the edge."""
+        """Return the pixel of a value. Values outside are moved to the edge."""
         value = min(self.high, max(self.low, value))
         if self.log:
             share = math.log(value / self.low) / math.log(self.high / self.low)
@@ -106,13 +107,15 @@ def lines(
     marks: Mapping[str, float] | None = None,
     reach: Sequence[float] = (),
 ) -> str:
-    """One line for each series, over a common x.
+    """Return a line chart with one line for each series.
 
-    :param x: what goes to the right, with its unit; ``y`` what goes up
-    :param x_log: by logarithm, with a tick at each x where they are few; ``y_log`` without zero
+    :param x: label of the x axis with its unit
+    :param y: label of the y axis with its unit
+    :param x_log: logarithmic x axis, with a tick at each x if they are few
+    :param y_log: logarithmic y axis
     :param zero: the y axis begins at 0
-    :param marks: values on the y axis with a name, such as goals, drawn across
-    :param reach: what the x axis has to reach to, so that charts of one time can be compared
+    :param marks: named values on the y axis, such as goals, drawn across
+    :param reach: values that the x axis must include, so that charts of one run have the same axis
     """
     marks = marks or {}
     drawn = {name: _thinned(points) for name, points in series.items()}
@@ -139,9 +142,9 @@ def bars(
     y_log: bool = False,
     marks: Mapping[str, float] | None = None,
 ) -> str:
-    """A group of bars for each row, in it one for each series; None has no bar.
+    """Return a bar chart with a group for each row and a bar for each series; None has no bar.
 
-    :param y: what goes up, with its unit
+    :param y: label of the y axis with its unit
     :param marks: as in `lines`
     """
     marks = marks or {}
@@ -196,7 +199,7 @@ def _svg(title: str, told: str, parts: Sequence[str]) -> str:
 
 
 def _told(series: Mapping[str, Sequence[Point]], x: str, y: str) -> str:
-    """The chart in words: the range of each line."""
+    """Return the chart in words: the range of each line."""
     found = [f"{y} over {x}"]
     for name, points in series.items():
         values = [value for _, value in points if value is not None]
@@ -209,7 +212,7 @@ def _told(series: Mapping[str, Sequence[Point]], x: str, y: str) -> str:
 
 
 def _legend(names: Sequence[str], *, dashed: bool) -> tuple[float, list[str]]:
-    """Where the plot begins below it, and its parts."""
+    """Return the top of the plot below the legend, and the parts of the legend."""
     parts: list[str] = []
     at, row = float(LEFT), 0
     for place, name in enumerate(names):
@@ -300,8 +303,11 @@ def _dash(place: int) -> str:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """All points, or of each stretch of them the lowest, the highest and the first gap: a peak of
-    one point is what a chart is looked at for."""
+    """Return all points if they are few, else of each stretch the lowest, the highest and the first
+    gap.
+
+    A peak of one point must stay visible.
+    """
     if len(points) <= POINTS:
         return list(points)
     size = math.ceil(3 * len(points) / POINTS)
@@ -325,7 +331,7 @@ def _cut(text: str, width: float) -> str:
 
 
 def _even(low: float, high: float) -> list[float]:
-    """Ticks at 1, 2 or 5 times a power of ten, from below ``low`` to above ``high``."""
+    """Return ticks at 1, 2 or 5 times a power of ten, from below ``low`` to above ``high``."""
     if low == high:
         high = low + 1
     rough = (high - low) / (TICKS - 1)
@@ -336,7 +342,7 @@ def _even(low: float, high: float) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Ticks at the powers of ten around; at 2 and 5 of them as well where those are few."""
+    """Return ticks at the powers of ten; if these are few, also at 2 and 5 times them."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 2 else (1,)
     ticks = [nice * 10.0**power for power in range(first, last + 1) for nice in steps]
@@ -346,7 +352,7 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _tick(value: float) -> str:
-    """A round number, with thousands and millions shortened."""
+    """Return a round number as text, with thousands and millions shortened."""
     for size, letter in ((1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e6 if letter == 'M' else 1e3):.4g}{letter}"

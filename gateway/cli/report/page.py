@@ -1,7 +1,7 @@
-"""A report as one HTML file: headings, text, tables and charts, and nothing from elsewhere.
+"""A report as one HTML file with headings, text, tables and charts.
 
-Owns: the page and its style. Must not know: what it reports. It has no script, and its policy
-forbids every resource, so that it can be opened anywhere and sent to anybody.
+Owns: the page and its style. Must not know: the content. It has no script, and its policy forbids
+every resource, so that it can be opened anywhere and sent to anybody.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a page: its text (one paragraph each), then tables, then charts (SVG), then text as
-    it stands, such as a command or a file. ``warnings`` come first, and are marked."""
+    """A section of a page: warnings, text (one paragraph each), tables, charts (SVG), and text that
+    is shown verbatim, such as a command or a file.
+    """
 
     head: str
     warnings: Sequence[str] = ()
@@ -49,7 +50,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def html(title: str, sections: Sequence[Section], *, lang: str = "en") -> str:
-    """The page."""
+    """Return the page."""
     parts = [
         f'<!doctype html>\n<html lang="{escape(lang)}"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">',
@@ -94,5 +95,5 @@ def _table(table: Table) -> str:
 
 
 def _words(cell: Cell) -> bool:
-    """Whether a cell is text to be read, and no figure with its unit."""
+    """Return whether a cell is text to read and not a figure with its unit."""
     return isinstance(cell, str) and " " in cell

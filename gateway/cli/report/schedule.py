@@ -1,12 +1,12 @@
-"""When an open loop sends: times that do not wait for answers.
+"""Send times of an open loop, which do not wait for answers.
 
-Owns: arrivals at a rate, and how late they were kept. Must not know: clocks, what is sent. Chance
-is passed in: the same draws make the same schedule.
+Owns: arrivals at a rate, and how late sends were. Must not know: clocks, what is sent. Randomness
+is passed in: the same seed makes the same schedule.
 
-In a closed loop the next request waits for the last answer, so a server that stops for a second is
-asked nothing in that second, and the delay counts once instead of for all who would have come
+In a closed loop the next request waits for the last answer. A server that stops for a second then
+gets no requests in that second, and the delay counts once instead of for all that would have come
 (coordinated omission). Here every latency counts from the moment at which the request was due, and
-a generator that could not keep to that says so by its `SendDelay`.
+`SendDelay` tells whether the generator kept its schedule.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import msgspec
 from gateway.cli.report.stats import Histogram
 
 Arrivals = Literal["poisson", "fixed"]
-"""``poisson``: independent callers, with the bunches and gaps they make; ``fixed``: even steps."""
+"""``poisson``: independent callers, with their bunches and gaps; ``fixed``: equal steps."""
 
 
 class ArrivalRandom(Protocol):
-    """Chance, as `random.Random` has it."""
+    """The part of `random.Random` that is used."""
 
     def random(self) -> float: ...
 
 
 def arrivals(rate: float, seconds: float, kind: Arrivals, draw: ArrivalRandom) -> Iterator[float]:
-    """The seconds, from 0 up to ``seconds``, at which ``rate`` a second on average are due.
+    """Yield the due times, in seconds below ``seconds``, of ``rate`` arrivals a second.
 
     Raises `ValueError` for a rate that is not above 0.
     """
@@ -49,19 +49,21 @@ def arrivals(rate: float, seconds: float, kind: Arrivals, draw: ArrivalRandom) -
 
 
 class SendDelay(msgspec.Struct):
-    """How much later than due things were sent: the measure of the generator itself."""
+    """The delay between due and sent: the measure of the generator itself."""
 
     late: Histogram = msgspec.field(default_factory=Histogram)
 
     def sent(self, due: float, now: float) -> float:
-        """Something due was sent now; how late that was, in seconds."""
+        """Count something that was due and is sent now. Return the delay in seconds."""
         late = max(0.0, now - due)
         self.late.add(late)
         return late
 
     def verdict(self, bound: float, share: float = 0.01) -> str | None:
-        """Why the times are not to be believed: more than ``share`` was sent over ``bound`` s late;
-        None where they are."""
+        """Return why latencies are not valid, or None if they are.
+
+        They are not if more than ``share`` of the sends were over ``bound`` seconds late.
+        """
         over = 1 - self.late.within(bound)
         if over <= share:
             return None

@@ -1,12 +1,12 @@
-"""Percentiles: of lists exactly, of any number of times in a bounded amount of memory.
+"""Percentiles, exact of lists, and of any number of times in bounded memory.
 
-Owns: nearest-rank percentiles, a histogram with a bounded relative error, histograms by time. Must
-not know: what was measured, or where.
+Owns: nearest-rank percentiles, a histogram with a bounded relative error, histograms over time.
+Must not know: what was measured, or where.
 
-The histogram is that of HdrHistogram in its idea: whole microseconds, in buckets that double every
-128, so that a value is known to 1/128 of itself from 256 us on and exactly below. It holds at most
-4,352 numbers, whatever is put in, and histograms of several processes add up. The library of that
-name would be a compiled dependency for sixty lines, on machines where nothing can be installed.
+The histogram follows HdrHistogram: whole microseconds in buckets that double every 128, so that a
+value is known to 1/128 of itself from 256 us on and exactly below. It holds at most 4,352 numbers,
+and histograms of several processes can be merged. The library of that name would be a compiled
+dependency in place of sixty lines.
 """
 
 from __future__ import annotations
@@ -18,31 +18,34 @@ import msgspec
 
 HALF_BITS = 7
 HALF = 1 << HALF_BITS
-"""Buckets to each doubling: a value is known to one part in so many."""
+"""Buckets to each doubling; a value is known to one part in so many."""
 MOST_US = (1 << 40) - 1
-"""The largest value, some 12 days; what is larger counts as this."""
+"""Largest value in microseconds, some 12 days. Larger values count as this."""
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The least value that so large a part does not exceed, ``share`` from 0 to 1; 0 of nothing."""
+    """Return the least value that a ``share`` (0 to 1) of the values does not exceed.
+
+    It is 0 for an empty list.
+    """
     if not values:
         return 0.0
     return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean; 0 of nothing."""
+    """Return the arithmetic mean; 0 for an empty list."""
     return math.fsum(values) / len(values) if values else 0.0
 
 
 def below(values: Sequence[float], bound: float) -> float:
-    """Share of the values that are less than ``bound``; 0 of nothing."""
+    """Return the share of the values that are less than ``bound``; 0 for an empty list."""
     return sum(value < bound for value in values) / len(values) if values else 0.0
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Of many times, in milliseconds; all 0 where there were none."""
+    """Percentiles of many times, in milliseconds; all 0 if there were none."""
 
     count: int
     mean: float
@@ -55,9 +58,9 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Histogram(msgspec.Struct):
-    """How often which time occurred; add to it with `add`, seconds in and seconds out.
+    """A histogram of times. `add` takes seconds, and all results are in seconds.
 
-    It can be encoded as it is, to be sent to another process and merged there.
+    It can be encoded as it is, sent to another process and merged there.
     """
 
     buckets: dict[int, int] = {}
@@ -67,7 +70,7 @@ class Histogram(msgspec.Struct):
     high: float = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """Count a time; one below 0 counts as 0."""
+        """Count a time in seconds. A negative one counts as 0."""
         seconds = max(0.0, seconds)
         bucket = _bucket(min(MOST_US, round(seconds * 1e6)))
         self.buckets[bucket] = self.buckets.get(bucket, 0) + times
@@ -77,7 +80,7 @@ class Histogram(msgspec.Struct):
         self.high = max(self.high, seconds)
 
     def merge(self, other: Histogram) -> None:
-        """Count all that the other one has counted."""
+        """Add the counts of another histogram."""
         for bucket, times in other.buckets.items():
             self.buckets[bucket] = self.buckets.get(bucket, 0) + times
         self.count += other.count
@@ -87,7 +90,7 @@ class Histogram(msgspec.Struct):
 
     @classmethod
     def of(cls, times: Iterable[float]) -> Histogram:
-        """A histogram of some times, in seconds."""
+        """Return a histogram of some times in seconds."""
         made = cls()
         for seconds in times:
             made.add(seconds)
@@ -95,12 +98,14 @@ class Histogram(msgspec.Struct):
 
     @property
     def mean(self) -> float:
-        """In seconds, exact; 0 of nothing."""
+        """Mean in seconds, exact; 0 if it is empty."""
         return self.total / self.count if self.count else 0.0
 
     def at(self, share: float) -> float:
-        """The time in seconds that so large a part does not exceed, at most 1/128 too long; 0 of
-        nothing."""
+        """Return the time in seconds that a ``share`` of the times does not exceed.
+
+        It is at most 1/128 too long, and 0 if the histogram is empty.
+        """
         left = max(1, math.ceil(share * self.count))
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]
@@ -109,25 +114,25 @@ class Histogram(msgspec.Struct):
         return 0.0
 
     def within(self, seconds: float) -> float:
-        """Share of the times that are at most so long, to 1/128; 1 of nothing."""
+        """Return the share of the times up to ``seconds``, to 1/128; 1 if it is empty."""
         bound = _bucket(min(MOST_US, round(max(0.0, seconds) * 1e6)))
         kept = sum(times for bucket, times in self.buckets.items() if bucket <= bound)
         return kept / self.count if self.count else 1.0
 
     def summary(self) -> Summary:
-        """The figures that reports have."""
+        """Return the percentiles that reports have."""
         p50, p90, p95, p99, p999 = (_ms(self.at(share)) for share in SHARES)
         return Summary(self.count, _ms(self.mean), p50, p90, p95, p99, p999, _ms(self.high))
 
 
 class Timeline(msgspec.Struct):
-    """Histograms of equal spans of time, one after the other: how a percentile went.
+    """Histograms of equal spans of time: a percentile over time.
 
-    ``most`` spans are kept; what comes later counts in the last one.
+    ``most`` spans are kept; later times count in the last one.
     """
 
     span: float
-    """Seconds."""
+    """Seconds of a span."""
     most: int = 600
     spans: dict[int, Histogram] = {}
 
@@ -137,18 +142,18 @@ class Timeline(msgspec.Struct):
         self.spans.setdefault(number, Histogram()).add(seconds)
 
     def merge(self, other: Timeline) -> None:
-        """Count all that the other one has counted; its spans are as long. Raises `ValueError`."""
+        """Add the counts of another timeline. Raises `ValueError` if its spans differ."""
         if other.span != self.span:
             raise ValueError(f"Spans of {other.span} s cannot be added to those of {self.span} s.")
         for number, histogram in other.spans.items():
             self.spans.setdefault(number, Histogram()).merge(histogram)
 
     def points(self, share: float) -> list[tuple[float, float]]:
-        """(second at which the span began, percentile in seconds), where there was anything."""
+        """Return (second at which a span began, percentile in seconds) of non-empty spans."""
         return [(n * self.span, self.spans[n].at(share)) for n in sorted(self.spans)]
 
     def rates(self) -> list[tuple[float, float]]:
-        """(second at which the span began, how many a second), with 0 where there was nothing."""
+        """Return (second at which a span began, number a second) of all spans."""
         if not self.spans:
             return []
         counts = {n: histogram.count for n, histogram in self.spans.items()}
@@ -161,7 +166,7 @@ def _bucket(us: int) -> int:
 
 
 def _most(bucket: int) -> int:
-    """The largest number of microseconds in a bucket."""
+    """Return the largest number of microseconds in a bucket."""
     shift = max(0, (bucket >> HALF_BITS) - 1)
     return ((bucket - (shift << HALF_BITS) + 1) << shift) - 1
 

@@ -1,7 +1,7 @@
 """Tables for terminals.
 
-Owns: columns of equal width, what is done where a line is too narrow, how a number is written. Must
-not know: what it means, how wide the terminal is.
+Owns: column widths, folding where a line is too narrow, the form of numbers. Must not know: what a
+number means, how wide the terminal is.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import textwrap
 from collections.abc import Sequence
 
 GAP = "  "
-"""Between two columns."""
+"""Space between two columns."""
 
 Cell = str | float | int | None
-"""None is written as ``-``: not measured."""
+"""A cell of a table; None is written as ``-`` and means not measured."""
 
 
 def number(value: Cell) -> str:
-    """A cell as text: three figures, more only before the point, thousands with a comma."""
+    """Return a cell as text: three figures, more only before the point, thousands with a comma."""
     if isinstance(value, str):
         return value
     if value is None or math.isnan(value):
@@ -37,10 +37,10 @@ def text(
     left: int = 1,
     width: int | None = None,
 ) -> str:
-    """Columns beside each other, the first ``left`` of them flush left.
+    """Return columns side by side, the first ``left`` of them flush left.
 
-    :param width: letters of a line; columns that do not fit go on below, behind the first
-        ``left`` again. None: any number
+    :param width: letters of a line; columns that do not fit go on below, again behind the first
+        ``left``. None: any number
     """
     cells = [list(heads), *([number(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -58,7 +58,7 @@ def text(
 
 
 def _folded(widths: Sequence[int], left: int, width: int | None) -> list[list[int]]:
-    """Which columns stand beside each other."""
+    """Return the groups of columns that stand side by side."""
     first = list(range(min(left, len(widths))))
     parts, used = [list(first)], 0
     begin = sum(widths[place] for place in first) + len(GAP) * (len(first) - 1)
@@ -73,8 +73,7 @@ def _folded(widths: Sequence[int], left: int, width: int | None) -> list[list[in
 
 
 def pairs(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
-    """Names, and what is said of each beside it; it goes on below itself where it is longer than
-    ``width`` letters."""
+    """Return names with a text beside each. A text longer than ``width`` letters is folded."""
     names = max((len(name) for name, _ in rows), default=0)
     return "\n".join(
         prose(f"{name:{names}}{GAP}{said}", width, " " * (names + len(GAP))) for name, said in rows
@@ -82,7 +81,7 @@ def pairs(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
 
 
 def prose(said: str, width: int | None = None, indent: str = "") -> str:
-    """A sentence in lines of ``width`` letters, those after the first behind ``indent``."""
+    """Fold a sentence into lines of ``width`` letters; later ones begin with ``indent``."""
     if width is None or len(said) <= width:
         return said
     return textwrap.fill(

@@ -1,9 +1,9 @@
-"""What is said in a benchmark: lines of a real meeting, of the lengths that speech has.
+"""Texts for load tests: lines of a real meeting, with the lengths that speech has.
 
 Owns: the lines that come with the package, reading a file of others, joining them to longer texts.
 Must not know: gateways, times.
 
-Texts of one length mislead: they share their time in an engine out evenly, which speech does not.
+Texts of equal length mislead: they fill every batch of an engine evenly, which speech does not.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gateway.text import units
 
 
 def lines(file: Path | None = None) -> list[str]:
-    """Return the lines of a file, of a table the first column; else a meeting in English.
+    """Return the lines of a file (of a table its first column), or of a meeting in English.
 
-    Raises `OSError`, and `ValueError` where there is nothing in it.
+    Raises `OSError`, and `ValueError` if the file is empty.
     """
     whole = files("gateway.cli.report") / "meeting.txt" if file is None else file
     try:
@@ -34,17 +34,17 @@ def lines(file: Path | None = None) -> list[str]:
 
 
 def size(text: str, lang: str) -> float:
-    """Return the words of a text; in scripts without spaces, what says as much as a word."""
+    """Return the number of words of a text; in scripts without spaces, of comparable units."""
     return len(units.split(text, units.spaced(lang))) / units.density(lang)
 
 
 def mixed(lines: Sequence[str], draw: ArrivalRandom, low: int, high: int, lang: str = "en") -> str:
-    """Return consecutive lines from anywhere, which together have some words from ``low`` on.
+    """Return consecutive lines from a random place, joined to at least some number of words.
 
-    The number is drawn evenly by its logarithm up to ``high``: as in speech there is much that is
-    short, and little that is long. The last line stays whole, so the text may be longer by it.
+    The number is drawn evenly by its logarithm from ``low`` to ``high``: as in speech, short texts
+    are frequent and long ones rare. The last line stays whole, so the text may be longer by it.
 
-    :param lang: canonical tag of the lines, which says what a word is in them; see `size`
+    :param lang: canonical tag of the lines, which says what a word is; see `size`
     """
     wanted = low * (high / low) ** draw.random()
     place = math.floor(draw.random() * len(lines))

@@ -1,1 +1,1 @@
-"""Which settings fit the load that a gateway really has."""
+"""The search for the settings that fit the load of a gateway."""

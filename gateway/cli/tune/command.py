@@ -1,7 +1,7 @@
-"""``gateway tune``: where a load comes from, and where what was found goes.
+"""The command ``gateway tune``: the source of its load, and the output of its result.
 
-Owns: the flags, files and networks of the command. Must not know: what a load is made of, how steps
-are taken.
+Owns: the flags, files and networks of the command. Must not know: what a load consists of, the
+order of steps.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gateway.cli.console.args import count, positive, tags
+from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
 from gateway.errors import EngineFault
 from gateway.settings.catalogue import Settings, SettingsError
@@ -32,17 +31,17 @@ EVERY_S = 1.0
 """Seconds between two scrapes."""
 
 LEAST_S = 2.0
-"""Seconds of a step: those that count are whole ones, after the first."""
+"""Least seconds of a step: whole seconds count, after the first."""
 
 BYTES = 256 * 1024 * 1024
-"""The largest file that is read."""
+"""Largest history in bytes."""
 
 USUAL = ("de", "fr", "es", "ja", "zh")
-"""Languages that are read where none are named, as far as the model has them."""
+"""Languages that are read if none are named, as far as the model has them."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the command, but for those of settings."""
+    """Add the flags of the command, except those of settings."""
     load = parser.add_argument_group("load", "Where it is known from; one of them.")
     load.add_argument("--metrics", metavar="FILE", help="scrapes of /metrics, each after `# at "
                       "SECONDS`, or Prometheus' answer to query_range")  # fmt: skip
@@ -87,10 +86,10 @@ def run(
     out: Callable[[str], None],
     note: Callable[[str], None],
 ) -> int:
-    """Search, and report what was found until then, however it ends; return the exit status.
+    """Search, report what was found so far however it ends, and return the exit status.
 
-    :param out: takes the report
-    :param note: takes a line about what is being done
+    :param out: prints the report
+    :param note: prints a line of progress
 
     Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
     """
@@ -98,16 +97,10 @@ def run(
     from gateway.cli.tune.model import report
     from gateway.cli.tune.sweep import Sweep, loop, tunable
 
-    files = {name: Path(getattr(args, name)) for name in ("json", "toml", "keep")
-             if getattr(args, name)}  # fmt: skip
-    for path in files.values():
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"There is no directory {path.parent} to write {path.name} to.")
-        if path.is_dir():
-            raise IsADirectoryError(f"{path} is a directory; name a file in it.")
+    check_outputs((args.json, args.toml, args.keep))
     chosen = tunable(settings, dict(args.values))
     engine, profile = asyncio.run(_known(settings))
-    load = _load(args, profile, key=key, note=note, keep=files.get("keep"))
+    load = _load(args, profile, key=key, note=note)
     forced = False
     try:
         loads.check(load)
@@ -136,17 +129,15 @@ def run(
         return status
     found = report.made(engine, load, sweep.tried, forced=forced)
     out(report.text(found, columns(sys.stdout)))
-    for name, text in (
-        ("json", msgspec.json.format(msgspec.json.encode(found)).decode() + "\n"),
-        ("toml", found.toml),
-    ):
-        if name in files:
-            files[name].write_text(text, encoding="utf-8")
+    if args.json:
+        write_json(args.json, found)
+    if args.toml:
+        Path(args.toml).write_text(found.toml, encoding="utf-8")
     return status
 
 
 async def _known(settings: Settings) -> tuple[str, Profile]:
-    """Name and profile of the engine; no model is loaded."""
+    """Return name and profile of the engine, without loading its model."""
     from gateway.engines.registry import build
 
     engine = build(settings)
@@ -162,7 +153,6 @@ def _load(
     *,
     key: str | None,
     note: Callable[[str], None],
-    keep: Path | None,
 ) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
     from gateway.cli.replay import play
@@ -195,11 +185,11 @@ def _load(
     if args.describe:
         return loads.imagined(loads.described(args.describe), args.seconds, lines, lang, Random(0))
     if args.metrics:
-        text = _read(Path(args.metrics))
+        text = read_text(Path(args.metrics), BYTES)
     else:
         text = _watched(args.url, args.watch, key, note)
-    if keep is not None:
-        keep.write_text(text, encoding="utf-8")
+    if args.keep:
+        Path(args.keep).write_text(text, encoding="utf-8")
     try:
         recorded = history.recorded(scrapes.parse(text))
     except ValueError as exc:
@@ -208,7 +198,7 @@ def _load(
 
 
 def _lines(name: str | None, lang: str) -> list[str]:
-    """Return what is said: the lines of a file, else the meeting of the demo page."""
+    """Return the lines to say: those of a file, else the meeting of the demo page."""
     from gateway.cli.report import text
     from gateway.server.routes.page import FOLDERS
 
@@ -220,7 +210,9 @@ def _lines(name: str | None, lang: str) -> list[str]:
 
 
 def _targets(asked: Sequence[str], load: Load, profile: Profile) -> tuple[str, ...]:
-    """Return what is read. Raises `ValueError`, `ClientFault` where it is not translated."""
+    """Return the languages to read. Raises `ValueError`, or `ClientFault` for a pair that the model
+    does not translate.
+    """
     source = load.plan.source
     if asked:
         for target in asked:
@@ -237,9 +229,9 @@ def _targets(asked: Sequence[str], load: Load, profile: Profile) -> tuple[str, .
 
 
 def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], None]) -> str:
-    """Return scrapes of a running gateway, as `history` reads them. Ctrl-C ends it early.
+    """Return scrapes of a running gateway in the form of a history. Ctrl-C ends it early.
 
-    Raises `OSError` where there is no gateway, `ValueError` for an address that is none.
+    Raises `OSError` if there is no gateway, `ValueError` for an invalid address.
     """
     from gateway.cli.loadtest.scrape import Scraper
 
@@ -277,15 +269,6 @@ async def _watch(
         if time.monotonic() >= until:
             return
         await asyncio.sleep(EVERY_S)
-
-
-def _read(path: Path) -> str:
-    if path.stat().st_size > BYTES:
-        raise ValueError(f"{path} is larger than {BYTES} bytes.")
-    try:
-        return path.read_text("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}.") from exc
 
 
 def _seconds(text: str) -> float:

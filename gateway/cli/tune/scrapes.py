@@ -30,7 +30,7 @@ Row = tuple[float, str, dict[str, str], float]
 
 
 def parse(text: str) -> list[tuple[float, Values]]:
-    """Return the scrapes of a history, by time. Raises `ValueError` with a sentence."""
+    """Return the scrapes of a history in the order of time. Raises `ValueError` with a sentence."""
     found: dict[float, Values] = {}
     for at, name, labels, value in _matrix(text) if text.lstrip()[:1] == "{" else _scrapes(text):
         values = found.setdefault(at, {})

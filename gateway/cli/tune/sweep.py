@@ -1,11 +1,11 @@
-"""All steps of a search: which settings are tried, on which engines, in which order.
+"""The steps of a search: the settings, the engines, and their order.
 
 Owns: the settings that an engine can be tuned by, starting and closing engines, a gateway around
 them, the order of the steps. Must not know: what makes a step better, where results go.
 
-A step is `gateway bench load` on a gateway in this process. Two settings are looked at, one after
-the other: first how many jobs are done at once, then what else there is, with the best of the
-first. Not all pairs: the second matters where the first is right.
+A step is `gateway bench load` on a gateway in this process. Two settings are searched, one after
+the other: first the jobs at once, then the other setting with the best value of the first. Not all
+pairs are tried, since the second setting only matters if the first is right.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from gateway.server.process.serve import GatewayServer, configure, listen
 from gateway.settings.catalogue import Settings, SettingsError
 
 PLACES = (1, 2, 4, 8, 16, 32, 64)
-"""Jobs at once."""
+"""Values of jobs at once."""
 
 TOKENS = (512, 2048, 8192, 16384)
-"""Tokens of one step of the model."""
+"""Values of tokens in one step of the model."""
 
 LOOK_S = 0.25
-"""Seconds between two looks at the gateway's gauges."""
+"""Seconds between two scrapes of the gateway's gauges."""
 
 FAILED = 0.5
-"""Share of captions that may fail. Where more do, nothing that was measured is a wait."""
+"""Share of captions that may fail. If more do, the waits mean nothing."""
 
 UNLIMITED = {
     "stretch": 1e6,
@@ -56,15 +56,16 @@ UNLIMITED = {
     "burst": 10_000,
     "address_rate": 1e4,
 }
-"""Limits of the gateway that is measured. It leaves nothing out and refuses nothing, or a setting
-that is too slow would look quick."""
+"""Limits of the gateway that is measured. It drops and refuses nothing, else a setting that is too
+slow would look quick.
+"""
 
 
 class Tunable(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that is tried.
+    """A setting to try.
 
-    :param held: its values are jobs at once, and the dispatcher can hold an engine to any smaller
-        value: one start is enough
+    :param held: its values are jobs at once; the dispatcher can hold an engine to any smaller
+        value, so one start is enough
     """
 
     setting: str
@@ -75,7 +76,7 @@ class Tunable(msgspec.Struct, frozen=True, kw_only=True):
 def tunable(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) -> list[Tunable]:
     """Return the settings that this engine can be tuned by.
 
-    :param given: only these, with these values
+    :param given: only these settings, with these values
 
     Raises `SettingsError` for a setting that the engine cannot be tuned by.
     """
@@ -106,9 +107,9 @@ def tunable(settings: Settings, given: Mapping[str, Sequence[int]] | None = None
 
 
 class LimitedEngine(EngineWrapper):
-    """An engine that is given no more than ``most`` jobs at once; None: as many as it takes.
+    """An engine that gets no more than ``most`` jobs at once; None: no limit.
 
-    ``peak`` is how many it had at once.
+    ``peak`` is the largest number of jobs that it had at once.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -128,7 +129,7 @@ class LimitedEngine(EngineWrapper):
 
 @asynccontextmanager
 async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
-    """Serve an engine that was started on a free port of 127.0.0.1; yield its address."""
+    """Serve a started engine on a free port of 127.0.0.1, and yield the address."""
     limits = replace(settings.limits, **UNLIMITED)
     settings = replace(settings, limits=limits, certfile=None, keyfile=None)
     listener = listen("127.0.0.1", 0, settings=settings)
@@ -153,17 +154,17 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
 
 
 def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the event loop that a gateway of these settings runs on."""
+    """Return the factory of the event loop that a gateway of these settings runs on."""
     return uvicorn.Config(create_app, loop=settings.loop).get_loop_factory()
 
 
 async def measure(
     engine: LimitedEngine, settings: Settings, load: Load, to: Sequence[str]
 ) -> Figures:
-    """Put a load on a gateway around an engine, and return the figures.
+    """Run a load on a gateway around an engine, and return the figures.
 
-    Raises `EngineFault` where most captions fail, `OSError` where the load cannot be put on,
-    `ValueError` where nothing is said in it.
+    Raises `EngineFault` if most captions fail, `OSError` if the load cannot be run, `ValueError` if
+    nothing is said in it.
     """
     engine.peak = 0
     async with serving(engine, settings) as url:
@@ -209,15 +210,15 @@ def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
 
 
 Measure = Callable[[LimitedEngine, Settings, Load, Sequence[str]], Awaitable[Figures]]
-"""Puts a load on a gateway around an engine; see `measure`."""
+"""A function that measures one step; see `measure`."""
 
 
 class Sweep:
     """A search for the best settings under a load.
 
     :param to: canonical tags of the languages that are read
-    :param say: called with a line about what is being done
-    :param build: makes an engine of settings
+    :param say: prints a line of progress
+    :param build: makes an engine from settings
     :param measure: measures one step
     """
 
@@ -233,7 +234,7 @@ class Sweep:
     ) -> None:
         self.settings = settings
         self.tried: list[Tried] = []
-        """What was found so far, however it ended."""
+        """Results so far, however the search ended."""
         self._load = load
         self._to = to
         self._say = say
@@ -242,18 +243,18 @@ class Sweep:
         self._held: LimitedEngine | None = None  # an engine that is held to each value
 
     async def run(self, tunable: Sequence[Tunable]) -> None:
-        """Try one setting after the other, each with the best of those before.
+        """Try one setting after the other, each with the best values of those before.
 
-        Raises `EngineFault` and `OSError` where no step can be measured.
+        Raises `EngineFault` and `OSError` if no step can be measured.
         """
         known: Figures | None = None
         for tuned in tunable:
             known = await self._try(tuned, known)
 
     async def _try(self, tuned: Tunable, known: Figures | None) -> Figures:
-        """Find the best value of a setting and take it over; return its figures.
+        """Find the best value of a setting, adopt it and return its figures.
 
-        :param known: what was measured with the usual value already
+        :param known: figures with the value before, if it was measured already
         """
         usual = getattr(self.settings, tuned.setting) or tuned.values[-1]
         sides = [sorted(tuned.values)]
@@ -295,8 +296,10 @@ class Sweep:
         steps: dict[int, Figures],
         told: dict[int, str],
     ) -> None:
-        """Measure values until one is worse than the best so far, and is so again; or until a
-        larger one would not be used."""
+        """Measure values until one is worse than the best so far, twice.
+
+        It also ends if a larger value would not be used.
+        """
         for value in values:
             try:
                 found = await self._step(tuned, value)
@@ -319,7 +322,7 @@ class Sweep:
                 return
 
     async def _step(self, tuned: Tunable, value: int, again: str = "") -> Figures:
-        """Measure a value, on an engine that is held to it or on one of its own."""
+        """Measure a value on an engine that is held to it, or on a new engine."""
         if self._held is None:
             async with self._started({tuned.setting: value}) as engine:
                 return await self._timed(tuned, value, again, engine)
@@ -347,7 +350,7 @@ class Sweep:
 
 
 def _cpus() -> int:
-    """Return the CPUs that this process may run on."""
+    """Return the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

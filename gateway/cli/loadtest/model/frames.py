@@ -1,9 +1,10 @@
-"""The frames of RFC 6455, as far as a client of a gateway needs them.
+"""WebSocket frames (RFC 6455), as far as a load test needs them.
 
-Owns: masking, lengths, joining fragments, the answer to a handshake. Must not know: sockets, what
-the payloads mean. The masks are passed in.
+Owns: masking, lengths, joining fragments, checking the handshake. Must not know: sockets, the
+meaning of payloads. Masks are passed in.
 
-A library would do more for each frame than the gateway does to make it.
+A library would do more work for each frame than the gateway does to make it, and the client would
+be measured instead.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Iterator
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 MOST = 16_777_216
-"""Bytes of a message; none of a gateway's is near it."""
+"""Largest message in bytes. No message of a gateway is near it."""
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 def frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
-    """A whole message of a client, masked by these 4 bytes."""
+    """Return a complete client message, masked with these 4 bytes (RFC 6455, section 5.3)."""
     size = len(payload)
     if size < 126:
         head = bytes((0x80 | opcode, 0x80 | size))
@@ -33,16 +34,16 @@ def frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
 
 
 class Frames:
-    """What a server sends, message by message."""
+    """A decoder for the messages of a server."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._begun: tuple[int, bytes] | None = None
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """(opcode, payload) of each message that is whole now; iterate to the end.
+        """Yield (opcode, payload) of each complete message. The caller must exhaust it.
 
-        Raises `ValueError` for what no server may send.
+        Raises `ValueError` for a violation of the protocol.
         """
         if self._rest:
             data = self._rest + data
@@ -85,19 +86,22 @@ class Frames:
 
 
 def closed(payload: bytes) -> tuple[int, str]:
-    """Code and reason of a close frame; 1005 where it has none."""
+    """Return code and reason of a close frame; 1005 if it has no code."""
     if len(payload) < 2:
         return 1005, ""
     return int.from_bytes(payload[:2]), payload[2:].decode(errors="replace")
 
 
 def accept(key: str) -> str:
-    """What a server answers to ``Sec-WebSocket-Key``."""
+    """Return the ``Sec-WebSocket-Accept`` for a ``Sec-WebSocket-Key``."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
 
 
 def request(host: str, target: str, key: str, wire: str, bearer: str | None) -> bytes:
-    """The handshake of a client. ``wire`` is the sub-protocol, ``bearer`` a key of the gateway.
+    """Return the request of the handshake.
+
+    :param wire: sub-protocol
+    :param bearer: API key of the gateway
 
     Raises `ValueError` for a key that no header can carry.
     """
@@ -118,7 +122,7 @@ def request(host: str, target: str, key: str, wire: str, bearer: str | None) -> 
 
 
 def answered(head: bytes, key: str) -> None:
-    """Check the answer to a handshake. Raises `ConnectionError` with what it was instead."""
+    """Check the answer to the handshake. Raises `ConnectionError` with a sentence."""
     first, *rest = head.decode("latin-1").split("\r\n")
     if first.split(" ", 2)[1:2] != ["101"]:
         raise ConnectionError(f"There is no gateway, or it is full: it answered {first!r}.")

@@ -1,6 +1,6 @@
-"""What a load is made of: who comes, how often something is said, what is to be reached.
+"""The parameters of a load test: its users, its rates and its goals.
 
-Owns: the parameters, who they make, goals. Must not know: clocks, sockets, how it went.
+Owns: the parameters, the users made from them, goals. Must not know: clocks, sockets, results.
 """
 
 from __future__ import annotations
@@ -16,44 +16,46 @@ from gateway.protocol.messages import View
 
 Wire = Literal["json", "msgpack"]
 LEAST_PACE = 10.0
-"""Words a minute; a sentence that takes an hour has ten thousand partials."""
+"""Words a minute. A sentence that takes an hour would have ten thousand partials."""
 MOST_RATE = 10_000.0
-"""Utterances a second, more than any gateway takes. Those that grow are kept while they do."""
+"""Utterances a second, more than any gateway takes. Growing utterances are held in memory until
+they end.
+"""
 KINDS = ("ack", "first", "grown", "final", "cancel")
-"""The times that are taken, each from the moment at which its cause was due:
+"""Latencies that are measured, each from the moment at which its cause was due:
 
-ack     a text, until the gateway has taken it
-first   an utterance said at once, until its first translated text
-grown   one that grows, from its first partial text, until its first translated text
-final   the end of an utterance, until its finished caption
-cancel  a cancel, until ``cancelled``
+ack     from a text until the gateway acknowledges it
+first   from an utterance said at once until its first translated text
+grown   from the first partial of a growing utterance until its first translated text
+final   from the end of an utterance until its finished caption
+cancel  from a cancel until ``cancelled``
 """
 SHARES = (50, 95, 99)
-"""Percentiles that a goal may be set for."""
+"""Percentiles for which a goal can be set."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run."""
+    """The parameters of one run."""
 
     url: str
     langs: tuple[str, ...]
-    """Speakers read all, a reader one of them, in turn."""
+    """Speakers read all of them; each reader reads one, in turn."""
     run: str = "0"
-    """In the names of rooms, so that no two runs meet."""
+    """Part of the room names, so that two runs never share a room."""
     source: str = "en"
     rooms: int = 1
     speakers: int = 1
-    """Of each room."""
+    """Speakers in each room."""
     readers: int = 0
-    """Of each room, beside its speakers."""
+    """Readers in each room, besides its speakers."""
     slow: int = 0
-    """Of the readers of each room: read `slow_bytes` a second and no more."""
+    """Readers in each room that read only `slow_bytes` a second."""
     slow_bytes: int = 2_048
     rate: float = 1.0
-    """Utterances a second, of all speakers together."""
+    """Utterances a second of all speakers together."""
     arrivals: Arrivals = "poisson"
     seconds: float = 30.0
-    """Within which utterances begin."""
+    """Seconds within which utterances begin."""
     warm: float = 2.0
     """Seconds at the beginning that are not counted."""
     drain: float = 15.0
@@ -63,30 +65,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cancel: float = 0.0
     """Share of the utterances that are cancelled."""
     pace: float = 150.0
-    """Words a minute of who speaks."""
+    """Words a minute of a speaker."""
     words: tuple[int, int] | None = (2, 40)
-    """Words of an utterance; None: each line of the text as it stands."""
+    """Least and most words of an utterance; None: each line of the text is one utterance."""
     wire: Wire = "json"
     view: View = "live"
     processes: int = 1
     ramp: float = 80.0
-    """Sockets a second that are opened, of all processes; a gateway takes 100 of one address."""
+    """Sockets opened a second, in all processes; a gateway takes 100 from one address."""
     late: float = 0.020
-    """Seconds that one send in a hundred may be late by; beyond that the client is too slow."""
+    """Seconds by which one send in a hundred may be late. Beyond that the client is too slow and
+    the run is invalid.
+    """
     seed: int = 0
 
     @property
     def sockets(self) -> int:
-        """All that are opened."""
+        """Number of sockets in all rooms."""
         return self.rooms * (self.speakers + self.readers)
 
     @property
     def span(self) -> float:
-        """Seconds of a point in the charts."""
+        """Seconds of one point in the charts."""
         return max(1.0, round(self.seconds / 100))
 
     def checked(self) -> Plan:
-        """The plan itself. Raises `ValueError` with a sentence for what cannot be."""
+        """Return the plan. Raises `ValueError` with a sentence for impossible values."""
         if self.slow > self.readers:
             raise ValueError(f"Of {self.readers} readers {self.slow} cannot be slow.")
         if self.rate > MOST_RATE:
@@ -119,7 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VirtualUser(msgspec.Struct, frozen=True):
-    """One socket. ``speaker`` is its number among all speakers; None: it only reads."""
+    """One user with a socket. ``speaker`` is its number among all speakers; None: it only reads."""
 
     number: int
     room: str
@@ -129,7 +133,10 @@ class VirtualUser(msgspec.Struct, frozen=True):
 
 
 def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
-    """Everybody who comes, speakers first: those who read shall miss nothing that is said later."""
+    """Yield all users, speakers first.
+
+    Readers then miss nothing that is said after they have joined.
+    """
     rooms = [f"bench-{plan.run}-{number}" for number in range(plan.rooms)]
     number = 0
     for place in range(plan.speakers):
@@ -144,13 +151,15 @@ def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
 
 
 def assigned(plan: Plan, process: int) -> list[VirtualUser]:
-    """Whom one of the client processes has: every so many-th."""
+    """Return the users of one client process."""
     return [user for user in virtual_users(plan) if user.number % plan.processes == process]
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """``kind`` is one of `KINDS`, of which the percentile ``share`` is at most ``most`` ms; or
-    ``errors``, of which the share among what was said is at most ``most``."""
+    """A bound on one result: ``kind`` is one of `KINDS`, and its percentile ``share`` must be at
+    most ``most`` milliseconds; or ``kind`` is ``errors``, and their share among the captions must
+    be at most ``most``.
+    """
 
     kind: str
     share: int
@@ -158,5 +167,5 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As its flag has it."""
+        """Name of the goal, as in its flag."""
         return self.kind if self.kind == "errors" else f"{self.kind}-p{self.share}"

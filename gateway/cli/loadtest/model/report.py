@@ -1,6 +1,6 @@
-"""What a load came to: figures, whether they can be believed, and whether goals were met.
+"""The report of a load test: figures, whether they are valid, and whether goals were met.
 
-Owns: the report, its table and its page. Must not know: how any of it was found.
+Owns: the report, its table and its page. Must not know: how anything was measured.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gateway.cli.report.page import Section, Table
 from gateway.cli.report.stats import Summary
 
 BUSY = 0.85
-"""Share of a core beyond which a client process may have been what was waited for."""
+"""Share of a core above which a client process may itself have caused the waits."""
 DRAWN = (0.5, 0.95, 0.99)
-"""Percentiles over time."""
+"""Percentiles drawn over time."""
 
 OF_CAPTIONS = ("first", "grown", "final")
-"""Times that a caption without a text does not have."""
+"""Latencies that a caption without a text does not have."""
 
 NAMES = {
     "ack": "text taken",
@@ -37,23 +37,24 @@ Points = list[tuple[float, float]]
 
 
 class LoadReport(msgspec.Struct, kw_only=True):
-    """All of one run. Rates are those within the plan's seconds, without the first ones."""
+    """The results of one run. Rates are those within the plan's seconds, without the warm-up."""
 
     engine: str
     plan: Plan
     whole: bool
-    """False where it was stopped, or lost its gateway."""
+    """False if it was stopped, or lost its gateway."""
     invalid: list[str]
-    """Why the times are not those of the gateway."""
+    """Reasons why the latencies are not those of the gateway."""
     missed: list[str]
     """Goals that were missed."""
     rates: dict[str, float]
-    """A second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``; of what
-    time there was, where it was stopped."""
+    """Number a second: ``said`` (utterances), ``captions`` and ``deltas`` (as read), ``bytes``. A
+    run that was stopped counts the time until then.
+    """
     times: dict[str, Summary]
-    """Milliseconds, by kind."""
+    """Latencies in milliseconds, by kind."""
     errors_share: float
-    """Of the captions that should have come, those that were refused, failed or did not end."""
+    """Share of the expected captions that were refused, failed or did not end."""
     counts: dict[str, int]
     errors: dict[str, int]
     closes: dict[str, int]
@@ -63,21 +64,21 @@ class LoadReport(msgspec.Struct, kw_only=True):
     busiest: float
     """Share of a core that the busiest client process used."""
     cpu_us: float
-    """Of all client processes, per frame read."""
+    """CPU microseconds of all client processes, per frame read."""
     courses: dict[str, dict[str, Points]]
     """Percentiles over time: by kind and percentile, (second, ms)."""
     flows: dict[str, Points]
-    """(second, how many in it)."""
+    """Counts over time: (second, count)."""
     metrics: dict[str, Points] = {}
     """The gateway's gauges over time, and the growth a second of its counters."""
     before: dict[str, float] = {}
     after: dict[str, float] = {}
     why: str | None = None
-    """Why the gateway's own figures are missing."""
+    """Reason why the gateway's own figures are missing."""
 
     @property
     def good(self) -> bool:
-        """Whether this proves that the goals were met."""
+        """True if the run proves that the goals were met."""
         return self.whole and not self.invalid and not self.missed
 
 
@@ -92,7 +93,12 @@ def made(
     why: str | None = None,
     until: float | None = None,
 ) -> LoadReport:
-    """The report of a run, as far as it came: to the second ``until``, where it was stopped."""
+    """Return the report of a run.
+
+    :param samples: (second, values) of the gateway's ``/metrics``
+    :param why: reason why samples are missing
+    :param until: second at which the run was stopped; None: it ran to its end
+    """
     invalid = [
         line for line in (_silent(tally), tally.slip.verdict(plan.late), _busy(tally)) if line
     ]
@@ -141,8 +147,10 @@ def made(
 
 
 def errors_share(plan: Plan, tally: LoadTally) -> float:
-    """Of the captions that speakers should have read, the share that had no text in the end and
-    were not cancelled; 0 where nothing was said to its end."""
+    """Return the share of the expected captions that got no text and were not cancelled.
+
+    It is 0 if no utterance ended.
+    """
     counts, langs = tally.counts, len(plan.langs)
     wanted = (counts["whole"] + counts["unsent"]) * langs
     if not wanted:
@@ -240,7 +248,10 @@ def _step(before: dict[str, float], after: dict[str, float], seconds: float) -> 
 
 
 def lines(report: LoadReport, width: int | None = None) -> list[str]:
-    """The report for a terminal with so many letters in a line; None: any number."""
+    """Return the report for a terminal.
+
+    :param width: letters of a line; None: any number
+    """
     plan = report.plan
     times = [_row(kind, summary) for kind, summary in report.times.items() if summary.count]
     found = [
@@ -271,7 +282,7 @@ def lines(report: LoadReport, width: int | None = None) -> list[str]:
 
 
 def _cut(report: LoadReport) -> str:
-    """Why a run is not whole."""
+    """Return the reason why a run is not whole."""
     if report.closes or report.counts["unsent"]:
         return "sockets that had to speak were lost or not read by the gateway, or it was stopped."
     return "it was stopped."
@@ -329,7 +340,7 @@ def _too_slow(report: LoadReport) -> str:
 
 
 def html(report: LoadReport) -> str:
-    """One file to open or to send."""
+    """Return the report as one HTML file."""
     plan = report.plan
     warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
     if not report.whole:
@@ -419,7 +430,7 @@ def html(report: LoadReport) -> str:
 
 
 def _last(report: LoadReport) -> float:
-    """The second that all charts over time reach."""
+    """Return the second that all charts over time reach."""
     return max(
         report.plan.seconds if report.whole else 0.0,
         *(points[-1][0] for points in (*report.flows.values(), *report.metrics.values()) if points),
@@ -431,7 +442,7 @@ def _drawn(course: Mapping[str, Points]) -> dict[str, list[chart.Point]]:
 
 
 def _given(value: object) -> str:
-    """A parameter as one would say it."""
+    """Return a parameter as text."""
     if value is None:
         return "-"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,11 +1,10 @@
-"""What a speaker sends, and when: utterances that begin at random, grow, end or are cancelled.
+"""The schedule of a speaker: utterances that begin at random, grow, end or are cancelled.
 
-Owns: the order of the sends, and ids that say when they were due. Must not know: clocks, sockets,
-answers: the loop is open. Chance is passed in.
+Owns: the order of the sends, and ids that carry their due times. Must not know: clocks, sockets,
+answers, because the loop is open. Randomness is passed in.
 
-The id of an utterance carries the moments at which it began and was said to its end, so that a
-reader in another process can tell how long its captions took. Seconds count from the beginning of
-the run.
+The id of an utterance carries the moments at which it began and ended, so that a reader in another
+process can compute latencies. Seconds count from the beginning of the run.
 """
 
 from __future__ import annotations
@@ -21,13 +20,14 @@ from gateway.cli.report.schedule import arrivals
 from gateway.text import units
 
 CANCEL_S = 0.5
-"""A cancel comes within so many seconds after the utterance began, or within the time it takes to
-be spoken, whichever is longer."""
+"""Seconds after the beginning of an utterance within which a cancel comes. If speaking it takes
+longer, the cancel comes within that time.
+"""
 PREFIX = "b"
 
 
 class Send(NamedTuple):
-    """One frame. ``rev`` 0 is a cancel; `final` says the utterance to its end."""
+    """One frame to send. ``rev`` 0 is a cancel; ``final`` ends the utterance."""
 
     due: float
     id: str
@@ -37,17 +37,19 @@ class Send(NamedTuple):
 
 
 def prefix(speaker: int | None) -> str:
-    """What the ids of a speaker begin with; for who does not speak, what no id begins with."""
+    """Return the prefix of a speaker's ids. For a reader it is one that no id has."""
     return "-" if speaker is None else f"{PREFIX}{speaker}-"
 
 
 def label(speaker: int, number: int, due: float, end: float) -> str:
-    """The id of an utterance that began and ended at these seconds."""
+    """Return the id of an utterance that begins and ends at these seconds."""
     return f"{prefix(speaker)}{number}-{round(due * 1e6)}-{round(end * 1e6)}"
 
 
 def times(id: str) -> tuple[float, float] | None:
-    """When an utterance, or the one that this is a part of, began and ended; None for others."""
+    """Return when the utterance of an id (or the utterance that this segment belongs to) began and
+    ended, in seconds. Return None for ids that were not made here.
+    """
     fields = id.partition(".")[0].split("-")
     if len(fields) != 4 or not fields[0].startswith(PREFIX):
         return None
@@ -60,9 +62,9 @@ def times(id: str) -> tuple[float, float] | None:
 def sends(
     plan: Plan, speaker: int, text: Callable[[RecogniserRandom], str], draw: RecogniserRandom
 ) -> Iterator[Send]:
-    """What one of the speakers sends, by when it is due.
+    """Yield what one speaker sends, ordered by due time.
 
-    :param text: what is said next
+    :param text: returns the next text
     """
     speakers = plan.rooms * plan.speakers
     offset = speaker / plan.rate if plan.arrivals == "fixed" else 0.0

@@ -1,10 +1,10 @@
-"""What one socket says and reads, and what that counts for.
+"""The session of one virtual user: what it sends and reads, and what that counts for.
 
-Owns: which frame is an answer to what, and how long it took. Must not know: sockets, clocks, other
-virtual_users. Times are passed in, in seconds since the beginning of the run.
+Owns: matching answers to requests, and latencies. Must not know: sockets, clocks, other users.
+Times are passed in, in seconds since the beginning of the run.
 
-A client must cost much less than the gateway that it measures: frames become one small structure
-with the few fields that are looked at, and nothing is kept of a caption but that it has begun.
+A client must cost much less than the gateway that it measures. Frames are decoded to one small
+struct with the few fields that matter, and of a caption nothing is kept but that it has begun.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from gateway.cli.loadtest.model.tally import LoadTally, second
 from gateway.protocol.messages import Cancel, Say
 
 BEGUN = 4_096
-"""Captions remembered to have begun; beyond it the oldest is forgotten: it may have been dropped
-before its end, and would never go."""
+"""Captions remembered as begun. Beyond it the oldest is forgotten, since its end may have been
+dropped and would never come.
+"""
 OPEN = 1_024
-"""Answers, and ends of captions, that a speaker waits for; beyond it the oldest has been lost."""
+"""Answers and ends of captions that a speaker waits for. Beyond it the oldest counts as lost."""
 
 
 K = TypeVar("K")
@@ -31,7 +32,7 @@ V = TypeVar("V")
 
 
 class GatewayFrame(msgspec.Struct, gc=False):
-    """Any frame of the gateway, as far as it is looked at."""
+    """A frame of the gateway, with the fields that matter here."""
 
     type: str = ""
     id: str = ""
@@ -45,9 +46,9 @@ class GatewayFrame(msgspec.Struct, gc=False):
 
 
 class UserSession:
-    """A user in its room.
+    """A virtual user in its room.
 
-    :param tally: where everything is counted
+    :param tally: counts everything
     """
 
     def __init__(self, plan: Plan, user: VirtualUser, tally: LoadTally) -> None:
@@ -70,25 +71,25 @@ class UserSession:
         self._acks: dict[tuple[str, int], tuple[float | None, bool]] = {}
         self._cancels: dict[str, float] = {}
         self._said: dict[str, None] = {}
-        """Said to their end, and neither taken nor refused so far."""
+        """Utterances that have ended and were neither acknowledged nor refused so far."""
         self._owed: dict[str, int] = {}
-        """Captions that are still to end, by utterance or part of one, whoever said it."""
+        """Captions that are still to end, by utterance or segment, of all speakers."""
 
     @property
     def open(self) -> int:
-        """Captions of what it has said that have not ended."""
+        """Number of this speaker's captions that have not ended."""
         mine = (left for id, left in self._owed.items() if id.startswith(self._mine))
         return sum(mine) + len(self._said) * len(self.user.langs)
 
     @property
     def waits(self) -> bool:
-        """Whether anything that was said to its end, by anybody, is still to be read."""
+        """True if any caption of an ended utterance, of any speaker, is still to come."""
         return bool(self._owed or self._said)
 
     # --- speaking -------------------------------------------------------------------------------
 
     def frame(self, send: Send, now: float) -> bytes:
-        """The payload to send, which is counted as sent."""
+        """Return the payload to send, and count it as sent."""
         counts = self._tally.counts
         if not send.rev:
             counts["cancels"] += 1
@@ -105,7 +106,7 @@ class UserSession:
     # --- reading --------------------------------------------------------------------------------
 
     def read(self, payload: bytes, now: float) -> None:
-        """A frame has come. Raises `msgspec.MsgspecError` for what is none of the protocol."""
+        """Handle a frame. Raises `msgspec.MsgspecError` if it is not of the protocol."""
         event = self._decode(payload)
         at, kind, counts = second(now), event.type, self._counts
         counts["frames"] += 1
@@ -130,7 +131,7 @@ class UserSession:
         elif kind == "failed":
             counts["failed"] += 1
             self._tally.error(event.code, now)
-            counts["missed"] += self._on_closed(event)
+            counts["missed"] += self._lost(event)
         elif kind == "cancelled":
             self._stopped(event, now)
         elif kind == "error":
@@ -166,7 +167,7 @@ class UserSession:
     def _stopped(self, event: GatewayFrame, now: float) -> None:
         self._tally.counts["cancelled"] += 1
         if event.lang is not None:
-            self._on_closed(event)
+            self._lost(event)
             return
         whole = event.id.partition(".")[0]
         due = self._cancels.pop(whole, None)
@@ -175,13 +176,13 @@ class UserSession:
         self._said.pop(whole, None)
         self._owed.pop(event.id, None)
 
-    def _on_closed(self, event: GatewayFrame) -> bool:
-        """A caption has ended without a text; whether it was of this speaker's."""
+    def _lost(self, event: GatewayFrame) -> bool:
+        """Note a caption that ended without a text. Return whether it was this speaker's."""
         self._begun.pop((event.id, event.lang), None)
         return self._less(event.id) and event.id.startswith(self._mine)
 
     def _less(self, id: str) -> bool:
-        """A caption has ended; whether it was waited for."""
+        """Note the end of a caption. Return whether it was waited for."""
         left = self._owed.get(id)
         if left is None:
             return False

@@ -1,8 +1,8 @@
-"""What the sockets of a load have seen, in numbers that add up over processes.
+"""Counters and latencies of a load test that add up over processes.
 
-Owns: the counters, and their sums. Must not know: where they come from, what they mean together.
-Of every time there is one number a bucket, of every second one a counter: however long a run is,
-and however much is said, a tally stays small.
+Owns: the counters, and their sums. Must not know: where the values come from, what they mean
+together. Latencies are kept in histograms and rates by the second, so a tally stays small for any
+length of run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ COUNTS = (
     *("deltas", "captions", "failed", "missed", "cancelled", "frames", "bytes", "lags", "dropped"),
     *("degraded", "restored", "resets", "sockets", "lost", "errors"),
 )
-"""
+"""Names of the counters:
+
 said       utterances begun               whole     of these, said to their end
 unsent     whole ones that could not be   refused   of the whole, answered by an error
 cancels    sent                           unended   captions of whole ones that had no end in time
@@ -34,39 +35,39 @@ sockets    opened                         lost      of these, closed by the gate
 errors     answers by ``error``, and captions that failed; `LoadTally.errors` has them by code
 """
 FLOWS = ("said", "captions", "deltas", "bytes", "errors", "lags", "degraded")
-"""What is counted by the second, and by `settle` altogether."""
+"""Counters kept for each second; `LoadTally.settle` sums them up."""
 SPANS = 3_600
-"""Seconds that are told apart; see `second`."""
+"""Seconds that are counted apart; see `second`."""
 
 
 def second(now: float) -> int:
-    """The second in which a moment counts: what comes after the last counts in it."""
+    """Return the second in which a moment counts. Everything after the last second counts in it."""
     return min(SPANS - 1, max(0, int(now)))
 
 
 class LoadTally(msgspec.Struct):
-    """Of some sockets, or of all."""
+    """The results of some sockets, or of all."""
 
     span: float
     times: dict[str, Histogram] = {}
     courses: dict[str, Timeline] = {}
     counts: dict[str, int] = {}
     errors: dict[str, int] = {}
-    """By code: what was answered by ``error``, and captions that failed."""
+    """Number of ``error`` frames and failed captions, by code."""
     closes: dict[str, int] = {}
-    """By close code: sockets that this side did not close."""
+    """Sockets that this side did not close, by close code."""
     slow: dict[str, int] = {}
-    """`COUNTS` and close codes of those that read slowly, which count nowhere else."""
+    """`COUNTS` and close codes of slow readers, which count nowhere else."""
     flows: dict[str, dict[int, int]] = {}
     slip: SendDelay = msgspec.field(default_factory=SendDelay)
     cpu: float = 0.0
-    """Seconds of the processor, of all processes together."""
+    """CPU seconds of all client processes."""
     busiest: float = 0.0
-    """Share of a core that the busiest process used."""
+    """Share of a core that the busiest client process used."""
 
     @classmethod
     def of(cls, plan: Plan) -> LoadTally:
-        """An empty one."""
+        """Return an empty tally."""
         return cls(
             plan.span,
             times={kind: Histogram() for kind in KINDS},
@@ -76,24 +77,26 @@ class LoadTally(msgspec.Struct):
         )
 
     def time(self, kind: str, due: float, now: float, warm: float) -> None:
-        """Something due at ``due`` came now. Before ``warm`` it counts for its course only."""
+        """Count a latency, from ``due`` to ``now``. Before ``warm`` it counts for the timeline
+        only.
+        """
         self.courses[kind].add(due, now - due)
         if due >= warm:
             self.times[kind].add(now - due)
 
     def settle(self) -> LoadTally:
-        """Bring the counts up to the flows; itself."""
+        """Bring the counters up to date with the flows, and return the tally."""
         for name, flow in self.flows.items():
             self.counts[name] = sum(flow.values())
         return self
 
     def error(self, code: str, now: float) -> None:
-        """One more of its code."""
+        """Count an error by its code."""
         self.flows["errors"][second(now)] += 1
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def merge(self, other: LoadTally) -> None:
-        """Count what the other one has counted."""
+        """Add the results of another tally."""
         for kind in KINDS:
             self.times[kind].merge(other.times[kind])
             self.courses[kind].merge(other.courses[kind])
@@ -113,7 +116,7 @@ class LoadTally(msgspec.Struct):
         self.busiest = max(self.busiest, other.busiest)
 
     def rate(self, name: str, begin: float, end: float) -> float:
-        """How many a second, in the whole seconds between; 0 where there is none."""
+        """Return the number a second, within the whole seconds between; 0 if there is none."""
         first, last = math.ceil(begin), int(end)
         flow = self.flows[name]
         return sum(flow.get(at, 0) for at in range(first, last)) / max(1, last - first)

@@ -1,10 +1,10 @@
-"""What captions are worth to those who read them while they grow.
+"""Measures of growing captions: latency, flicker and lag.
 
 Owns: the figures and how each is computed; ``docs/captions.md`` says what they mean. Must not know:
 sockets, clocks, files, how translations are scored.
 
-Units are words, or characters in scripts without spaces. All times are seconds of one clock that
-began with the meeting; what comes out in milliseconds is called ``..._ms``.
+Units are words, or characters in scripts without spaces. Times are seconds of one clock that began
+with the meeting; results in milliseconds are called ``..._ms``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gateway.cli.replay.meeting.script import ScriptUtterance, ShownCaption
 from gateway.text import units
 
 AGREED = 2
-"""A caption can begin when so many words of the source have been agreed on."""
+"""Words of the source that two updates must agree on before a caption can be expected."""
 
 
 class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One utterance as it was really said, and what one reader saw of it in one language.
+    """One utterance as it was said, and what one reader saw of it in one language.
 
-    ``shown`` is in order, and empty where nothing ever came.
+    ``shown`` is in order, and empty if nothing came.
     """
 
     said: ScriptUtterance
@@ -32,13 +32,13 @@ class ReaderRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def final(self) -> ShownCaption | None:
-        """The finished caption, or None where it failed or is still to come."""
+        """The finished caption, or None if it failed or has not come."""
         last = self.shown[-1] if self.shown else None
         return last if last is not None and last.ended and last.text else None
 
     @property
     def lost(self) -> bool:
-        """Whether nothing ended the caption, not even a failure."""
+        """True if the caption never ended, not even in a failure."""
         return not (self.shown and self.shown[-1].ended)
 
 
@@ -50,16 +50,16 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class CaptionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """One language in one view. None where there was nothing to measure.
+    """The figures of one language in one view; None if there was nothing to measure.
 
     ``captions``    that were finished; ``failed`` ended otherwise, ``lost`` never ended
     ``erasure``     units taken back for each unit of the final texts
     ``updates``     times that the text on the screen changed, for each caption
     ``agreed_ms``   first visible text, after the update that confirmed the second word was sent
-    ``visible_ms``  the same, after the first update was sent
+    ``visible_ms``  first visible text, after the first update was sent
     ``final_ms``    final caption, after the final text was said
-    ``laal_ms``     length-adaptive average lagging of the words as they came to stay
-    ``laal_source_ms``  the same by how much had been said by then, without the time it took
+    ``laal_ms``     length-adaptive average lagging of the words from when they stayed
+    ``laal_source_ms``  the same by how much had been said by then, without computation time
     """
 
     captions: int
@@ -75,7 +75,7 @@ class CaptionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:
-    """The figures of all that one reader of ``lang`` saw."""
+    """Return the figures of everything that one reader of ``lang`` saw."""
     spaced = units.spaced(lang)
     good = [reading for reading in readings if reading.final is not None]
     lost = sum(reading.lost for reading in readings)
@@ -96,7 +96,7 @@ def figures(readings: Sequence[ReaderRecord], lang: str) -> CaptionMetrics:
 
 
 def counted(text: str, *, spaced: bool) -> list[str]:
-    """What is counted of a text: its words, or every character that is no space."""
+    """Return the units of a text: its words, or every character that is no space."""
     return text.split() if spaced else [char for char in text if not char.isspace()]
 
 
@@ -104,9 +104,9 @@ def counted(text: str, *, spaced: bool) -> list[str]:
 
 
 def erasure(histories: Iterable[Sequence[ShownCaption]], *, spaced: bool) -> float | None:
-    """Normalised erasure (https://arxiv.org/abs/2004.03643) over captions that have ended.
+    """Return the normalised erasure (https://arxiv.org/abs/2004.03643) of ended captions.
 
-    A last word that only grew longer was not taken back.
+    A last word that only grew longer was not erased. Return None if there is no final text.
     """
     erased = final = 0
     for shown in histories:
@@ -117,7 +117,7 @@ def erasure(histories: Iterable[Sequence[ShownCaption]], *, spaced: bool) -> flo
 
 
 def taken(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many units a reader sees go when ``new`` replaces ``old``."""
+    """Return how many units disappear when ``new`` replaces ``old``."""
     same = units.common(old, new)
     left = len(old) - same
     if left == 1 and same < len(new) and new[same].startswith(old[same]):
@@ -126,7 +126,7 @@ def taken(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def changes(shown: Sequence[ShownCaption]) -> int:
-    """How often the text on the screen became another one."""
+    """Return how often the text on the screen changed."""
     return sum(old.text != new.text for old, new in pairwise((ShownCaption(0.0, ""), *shown)))
 
 
@@ -134,14 +134,15 @@ def changes(shown: Sequence[ShownCaption]) -> int:
 
 
 def begun(said: ScriptUtterance) -> float:
-    """When the first update of an utterance was sent, or its final text where there was none."""
+    """Return when the first update was sent, or the final text if there was no update."""
     return said.updates[0].at if said.updates else said.t1
 
 
 def agreed(said: ScriptUtterance) -> float:
-    """When the update was sent that confirmed the second word: it and the one before have it.
+    """Return when the update was sent that confirmed the second word.
 
-    The final text confirms everything.
+    A word is confirmed if an update and the one before both have it. The final text confirms all
+    words.
     """
     spaced = units.spaced(said.lang)
     least = AGREED * units.density(said.lang)
@@ -153,12 +154,12 @@ def agreed(said: ScriptUtterance) -> float:
 
 
 def visible(shown: Sequence[ShownCaption]) -> float:
-    """When the first text was there. At the end of a finished caption there is some."""
+    """Return when the first text was visible. A finished caption has one."""
     return next(one.at for one in shown if one.text.strip())
 
 
 def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
-    """For each unit of the last text, since when it and all before it have stood there."""
+    """Return for each unit of the last text since when it and all before it have not changed."""
     final = counted(shown[-1].text, spaced=spaced)
     times: list[float] = [shown[-1].at] * len(final)
     kept = len(final)
@@ -169,18 +170,18 @@ def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
 
 
 def heard(said: ScriptUtterance, at: float) -> float:
-    """How far into the meeting the source went that had been sent by ``at``."""
+    """Return how far into the meeting the source went that had been sent by ``at``."""
     if at >= said.t1:
         return said.t1
     return max((update.at for update in said.updates if update.at <= at), default=said.t0)
 
 
 def lagging(delays: Sequence[float], source: float, reference: int) -> float:
-    """LAAL (https://arxiv.org/abs/2206.05807) of one utterance, in the unit of its delays.
+    """Return LAAL (https://arxiv.org/abs/2206.05807) of one utterance, in the unit of its delays.
 
     :param delays: of each unit, from the beginning of the utterance; not empty
     :param source: length of the utterance, above 0
-    :param reference: units of the reference, or 0 where there is none
+    :param reference: units of the reference, or 0 if there is none
     """
     each = source / max(len(delays), reference)
     total, count = 0.0, 0
@@ -193,9 +194,10 @@ def lagging(delays: Sequence[float], source: float, reference: int) -> float:
 
 
 def delays(reading: ReaderRecord, *, spaced: bool) -> tuple[list[float], list[float]]:
-    """Milliseconds into the utterance at which each unit of the final came to stay.
+    """Return the milliseconds into the utterance at which each unit of the final stayed.
 
-    First by what had been said by then, then by the clock: SimulEval's ``delays`` and ``elapsed``.
+    The first list counts by how much had been said, the second by the clock: SimulEval's ``delays``
+    and ``elapsed``.
     """
     said = reading.said
     stays = settled(reading.shown, spaced=spaced)

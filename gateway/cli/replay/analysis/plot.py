@@ -1,14 +1,13 @@
-"""A replay as a picture: when each utterance was heard, shown, taken back and finished.
+"""A picture of a replay: when each utterance was heard, shown, erased and finished.
 
-Owns: one SVG. Must not know: how it was measured, where it is written. It is drawn by hand, and not
-by a plotting library, because it is lines and boxes, and texts of any script that a browser shows
-when one points at them.
+Owns: one SVG. Must not know: how it was measured, where it is written. No plotting library draws it
+because it consists of lines, boxes and texts of any script that a browser shows on hover.
 
-A row is an utterance, a column a language. From left to right goes the time since the utterance
-began until its caption was there; how long that took stands in the corner. Grey
-ticks are updates of the source, the black one its final text. The light area is what was shown, the
-dark one what of it was stable; a red bar is as high as what was taken back; the green dot is the
-first text, the blue one the final.
+A row is an utterance, a column a language. The x axis is the time from the beginning of the
+utterance until its caption was finished; the corner says how long that took. Grey ticks are updates
+of the source, the black one its final text. The light area is the shown text, the dark one its
+stable part; a red bar is as high as what was erased; the green dot is the first text, the blue dot
+the final.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ROWS = 100
 """Utterances drawn; of a longer meeting the first."""
 
 WIDTH, HEIGHT, GAP, HEAD = 320, 40, 14, 24
-"""Of one cell, in pixels: without and with the gap around it; and of the heading."""
+"""Width and height of one cell, gap around it, height of the heading, in pixels."""
 
 STYLE = (
     "text{font:12px sans-serif}.shown{fill:#bcd}.stable{fill:#468}.said{stroke:#999}"
@@ -35,7 +34,7 @@ STYLE = (
 
 
 def svg(readings: Mapping[str, Sequence[ReaderRecord]]) -> str:
-    """The picture of what the readers of some languages saw of the same utterances."""
+    """Return the picture of what readers of some languages saw of the same utterances."""
     rows = min(ROWS, max(map(len, readings.values()), default=0))
     width, height = (WIDTH + GAP) * len(readings) + GAP, (HEIGHT + GAP) * rows + HEAD + GAP
     parts = [

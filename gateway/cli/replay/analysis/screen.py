@@ -1,7 +1,7 @@
-"""What stood on a reader's screen, and from when on.
+"""The history of captions on a reader's screen.
 
-Owns: histories of captions, from the events of one socket. Must not know: sockets, clocks, what is
-measured.
+Owns: the texts of each caption over time, from the events of one socket. Must not know: sockets,
+clocks, measurements.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gateway.protocol.messages import (
 
 
 class ScreenRecorder:
-    """The captions of a socket that reads ``langs``, through time.
+    """The captions of a socket that reads ``langs``, over time.
 
-    It keeps all there is until `forget`: whoever watches bounds what it watches.
+    It keeps everything until `forget` is called; the caller has to bound what it records.
     """
 
     def __init__(self, langs: Iterable[str]) -> None:
         self.langs = tuple(langs)
         self.sources: dict[str, Source] = {}
-        """The finished originals, by id."""
+        """Finished originals, by id."""
         self._captions = Captions()
         self._histories: dict[str, dict[str, list[ShownCaption]]] = {}
 
     def note(self, event: ServerMessage, at: float) -> None:
-        """Take an event that came at ``at``, in seconds."""
+        """Handle an event that came ``at`` a time in seconds."""
         self._captions.fold(event)
         match event:
             case Source():
@@ -60,23 +60,23 @@ class ScreenRecorder:
                 pass
 
     def history(self, id: str, lang: str) -> tuple[ShownCaption, ...]:
-        """What was shown of one caption, in order."""
+        """Return the texts that were shown of one caption, in order."""
         return tuple(self._histories.get(id, {}).get(lang, ()))
 
     def parts(self, id: str) -> list[str]:
-        """The ids of an utterance that may have been cut in parts, in order: ``u1``, ``u1.2``."""
+        """Return the ids of the segments of an utterance, in order: ``u1``, ``u1.2``."""
         known = self.sources.keys() | self._histories.keys()
         found = {one for one in known if one == id or _part(one, id) is not None}
         return sorted(found, key=lambda one: _part(one, id) or 1)
 
     def correct(self, id: str, lang: str, text: str, at: float) -> None:
-        """A person has put another text in place of a caption that had ended."""
+        """Note a human correction of a caption that had ended."""
         self._histories.setdefault(id, {}).setdefault(lang, []).append(
             ShownCaption(at, text, "", True)
         )
 
     def forget(self, id: str) -> None:
-        """It is not watched any more."""
+        """Drop what was recorded of an utterance."""
         self.sources.pop(id, None)
         self._histories.pop(id, None)
 
@@ -89,6 +89,6 @@ class ScreenRecorder:
 
 
 def _part(id: str, whole: str) -> int | None:
-    """The number of a part of an utterance, where it is one."""
+    """Return the number of a segment of an utterance, or None if the id is not of one."""
     number = id.removeprefix(f"{whole}.")
     return int(number) if number != id and number.isdecimal() else None

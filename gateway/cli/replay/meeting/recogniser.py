@@ -1,7 +1,7 @@
-"""What a speech recogniser would send of a text while it is spoken.
+"""A simulated speech recogniser: partial texts of an utterance while it is spoken.
 
-Owns: the pace of speech, when words end, and a recogniser's habits and mistakes. Must not know:
-files, clocks, gateways. Chance is passed in: the same draws make the same meeting.
+Owns: the pace of speech, when words end, and the recogniser's typical errors. Must not know: files,
+clocks, gateways. Randomness is passed in, so that the same seed makes the same meeting.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Protocol, TypeVar
 from gateway.text import units
 
 WORDS_A_MINUTE = 150.0
-"""The pace of a calm speaker, where a script has no times."""
+"""Pace of a calm speaker, for scripts without times."""
 
 CHARACTERS_A_SECOND = 5.0
-"""The same in scripts without spaces."""
+"""Pace of a calm speaker in scripts without spaces."""
 
 UPDATE_S = 0.3
-"""Seconds from one update of a recogniser to the next."""
+"""Seconds between two updates of a recogniser."""
 
 SPOILT = 0.15
-"""How often the last word of an update is another one or cut off; the next update corrects it."""
+"""Share of the updates in which the last word is wrong or cut off. The next update corrects it."""
 
 PAUSE_S = 0.6
-"""Seconds between one utterance and the next."""
+"""Seconds between two utterances."""
 
 Word = tuple[str, float]
 """A word, and the second at which it has been said."""
@@ -34,11 +34,11 @@ Word = tuple[str, float]
 T = TypeVar("T")
 
 _INNER = frozenset("'’-.,:/@_&")
-"""Marks that are part of a word where letters or digits stand on both sides."""
+"""Marks that are part of a word if letters or digits stand on both sides."""
 
 
 class RecogniserRandom(Protocol):
-    """Chance, as `random.Random` has it."""
+    """The part of `random.Random` that is used."""
 
     def random(self) -> float: ...
 
@@ -46,12 +46,15 @@ class RecogniserRandom(Protocol):
 
 
 def words(text: str, *, spaced: bool) -> list[str]:
-    """What is said one after the other: words, or characters (a figure or Latin word is one)."""
+    """Return the spoken units of a text: words, or characters in scripts without spaces.
+
+    A number or Latin word among such characters is one unit.
+    """
     return [word for unit in units.split(text, spaced) if (word := unit.strip())]
 
 
 def heard(text: str) -> str:
-    """``text`` as it is recognised before its end: in lower case and without punctuation."""
+    """Return a text as it is recognised before its end: in lower case, without punctuation."""
     kept = ""
     for before, char, after in zip(f" {text}", text, f"{text[1:]} ", strict=False):
         inner = char in _INNER and before.isalnum() and after.isalnum()
@@ -61,9 +64,12 @@ def heard(text: str) -> str:
 
 
 def timed(text: str, begin: float, end: float | None = None, *, spaced: bool) -> list[Word]:
-    """When each word of ``text`` has been said, at an even pace.
+    """Return when each word of a text has been said, at an even pace.
 
-    Without an ``end`` the pace is the usual one. Words without sound, such as a dash, take no time.
+    :param begin: second at which the utterance begins
+    :param end: second at which it ends; None: the usual pace
+
+    Words without sound, such as a dash, take no time.
     """
     said = words(text, spaced=spaced)
     lengths = [_length(heard(word), spaced) for word in said]
@@ -78,7 +84,7 @@ def timed(text: str, begin: float, end: float | None = None, *, spaced: bool) ->
 
 
 def _length(word: str, spaced: bool) -> int:
-    """How many words or characters it takes the time of."""
+    """Return the words or characters that a word counts for in the pace."""
     return min(len(word), 1) if spaced else len(word)
 
 
@@ -91,9 +97,9 @@ def updates(
     draw: RecogniserRandom,
     vocabulary: Sequence[str] = (),
 ) -> list[tuple[float, str]]:
-    """(second, text so far) of every update between ``begin`` and ``end``, when the text is final.
+    """Return (second, text so far) of every update between ``begin`` and ``end``.
 
-    A spoilt word is cut in half, or becomes one of the ``vocabulary``.
+    :param vocabulary: words of which a wrong word may be one; else it is cut in half
     """
     known = [(text, at) for word, at in said if (text := heard(word))]
     ends = [at for _, at in known]

@@ -1,4 +1,4 @@
-"""A meeting in a file: who says what and when, and perhaps what readers saw of it.
+"""A meeting in a file: who says what and when, and what readers saw of it.
 
 Owns: the formats of ``gateway replay`` and ``gateway record``, and filling in what a file leaves
 out. Must not know: disks, clocks, gateways.
@@ -12,15 +12,15 @@ out. Must not know: disks, clocks, gateways.
      "references": {"de": "Guten Morgen, Ben."},
      "shown": {"de": [[13.3, "", "Guten Morgen"], [14.3, "Guten Morgen, Ben.", "", true]]}}
 
-``lang`` is mandatory, and one of ``text`` and ``words``: the text as it is in the end, or each word
-with the second at which it has been said. ``updates`` are what the recogniser sent meanwhile, each
-the whole text so far; without them they are made by `recogniser`. ``t0`` and
-``t1`` are when the utterance began and when its final text was there; without them it begins a
-pause after the one before. ``references`` are translations by people. ``shown`` is what a recording
-has of its readers: from when on, stable text, draft, and whether the caption had ended.
+``lang`` is mandatory, and so is ``text`` or ``words``: the final text, or each word with the second
+at which it has been said. ``updates`` are what the recogniser sent meanwhile, each the whole text
+so far; without them `recogniser` makes them. ``t0`` and ``t1`` are when the utterance began and
+when its final text was there; without them it begins a pause after the one before. ``references``
+are human translations. ``shown`` is what readers saw in a recording: since when, stable text,
+draft, and whether the caption had ended.
 
-**Columns** separated by tabs, one utterance a line: the source and its translations. Everything
-else is made up.
+**Columns** separated by tabs, one utterance a line: the source and its translations. All times and
+updates are simulated.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from gateway.errors import ClientFault
 from gateway.text import languages, units
 
 USUAL = ("en", "de", "fr", "es", "ja", "zh")
-"""The columns of a file that has six and does not say which."""
+"""Languages of the columns of a file that has six and does not name them."""
 
 _NAMED = re.compile(r"\.([A-Za-z]{2,3})-([A-Za-z]{2,3})\.\w+$")
 
 
 class RecogniserUpdate(msgspec.Struct, frozen=True, array_like=True):
-    """What the recogniser had understood of an utterance at a time."""
+    """The text that a recogniser had understood at a time, in seconds."""
 
     at: float
     text: str
 
 
 class ShownCaption(msgspec.Struct, frozen=True, array_like=True):
-    """What stood on a reader's screen of one caption from a time on.
+    """The text of one caption on a reader's screen since a time, in seconds.
 
-    ``ended``: it will not change any more. Where an ended one is empty there is no caption.
+    ``ended``: it does not change any more. If an ended one is empty, there is no caption.
     """
 
     at: float
@@ -67,7 +67,7 @@ class ShownCaption(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ScriptUtterance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One utterance of a meeting, with nothing left out. See the head of this module."""
+    """One utterance of a meeting with all its fields; see the head of this module."""
 
     id: str
     lang: str
@@ -81,7 +81,7 @@ class ScriptUtterance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class _ScriptLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An utterance as a file may have it."""
+    """An utterance as a file has it, with fields missing."""
 
     lang: str
     text: str = ""
@@ -96,7 +96,7 @@ class _ScriptLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, draw: RecogniserRandom) -> list[ScriptUtterance]:
-    """The utterances of a file of JSON lines. Raises `ValueError` with the line that is wrong."""
+    """Return the utterances of a file of JSON lines. Raises `ValueError` that names the line."""
     lines: list[_ScriptLine] = []
     for number, row in _rows(text):
         try:
@@ -115,10 +115,12 @@ def columns(
     langs: Sequence[str] = (),
     source: str | None = None,
 ) -> list[ScriptUtterance]:
-    """The utterances of a file of columns.
+    """Return the utterances of a file of columns.
 
-    ``langs`` names the columns; without it the file's ``name`` does (``talk.en-de.tsv``), or they
-    are `USUAL`; further columns are ignored. ``source`` is the column that is said, else the first.
+    :param name: file name, which names the languages if ``langs`` does not: ``talk.en-de.tsv``;
+        else they are `USUAL`
+    :param langs: languages of the columns; further columns are ignored
+    :param source: language of the column that is said; None: the first
 
     Raises `ValueError`.
     """
@@ -142,7 +144,7 @@ def columns(
 
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that have something in them, by number."""
+    """Yield the lines of a file that are not blank, with their numbers."""
     for number, row in enumerate(text.split("\n"), 1):
         if row.strip():
             yield number, row.rstrip("\r")
@@ -158,7 +160,7 @@ def _named(name: str, count: int) -> Sequence[str]:
 
 
 def _checked(line: _ScriptLine) -> _ScriptLine:
-    """The line with canonical tags. Raises `ValueError`."""
+    """Return the line with canonical tags. Raises `ValueError`."""
     if not (line.text.strip() or line.words):
         raise ValueError("It has neither text nor words.")
     times = [update.at for update in line.updates] or [at for _, at in line.words]
@@ -174,7 +176,7 @@ def _checked(line: _ScriptLine) -> _ScriptLine:
 
 
 def _tag(text: str) -> str:
-    """A canonical tag. Raises `ValueError`."""
+    """Return a canonical tag. Raises `ValueError`."""
     try:
         return languages.normalise(text)
     except ClientFault as fault:
@@ -191,7 +193,7 @@ def _sentence(exc: ValueError) -> str:
 
 
 def _filled(lines: Sequence[_ScriptLine], draw: RecogniserRandom) -> list[ScriptUtterance]:
-    """The utterances in the order of their beginnings, with their times and updates."""
+    """Return the utterances by the order of their beginnings, with times and updates."""
     vocabularies: dict[str, set[str]] = {}
     for line in lines:
         found = vocabularies.setdefault(line.lang, set())
@@ -248,7 +250,7 @@ def _whole(
 
 
 def faster(utterances: Iterable[ScriptUtterance], speed: float) -> list[ScriptUtterance]:
-    """The same meeting with everything said ``speed`` times as fast; what was shown is left out."""
+    """Return the meeting with everything said ``speed`` times as fast, without ``shown``."""
     return [
         msgspec.structs.replace(
             one,

@@ -1,17 +1,9 @@
-"""The load that ``/metrics`` tells of over time: how much was said, how long it was, in how many
-languages.
+"""The load that a history of metrics shows: rate, lengths of texts, number of languages.
 
-Owns: reading scrapes, and what they tell of a load. Must not know: files, networks, steps.
+Owns: the growth of counters, and the load computed from it. Must not know: files, networks, steps.
 
-Two forms are read. Expositions one after the other, each behind a line with its time in seconds::
-
-    # at 1732250000
-    gateway_utterances_total 17.0
-    ...
-
-as ``(date +'# at %s'; curl -s HOST/metrics) >> history.txt`` writes them; and the answer of
-Prometheus to ``query_range``, with its matrix of series. Several processes are one load: their
-growth is added up, series by series, since a process that starts again cannot be seen in a sum.
+Several processes are one load. Their growth is added up series by series, since a restart of one
+process cannot be seen in a sum.
 """
 
 from __future__ import annotations
@@ -30,18 +22,20 @@ JOBS = "gateway_jobs_total"
 NAMES = (UTTERANCES, LENGTHS, CAPTIONS, JOBS)
 
 OWN = frozenset({"le", "priority", "outcome", "by"})
-"""Labels that the gateway gives to these. All others tell which process it was."""
+"""Labels that the gateway gives to these metrics. All others name the process."""
 
 BUSY = 0.95
-"""The rate that is tuned for: in this share of the time less was said. The mean of a day with a
-night in it would be the load of no moment."""
+"""Share of the time in which the rate was lower than the rate to tune for. The mean of a day and
+its night would be the load of no moment.
+"""
 
 BUSY_S = 30.0
-"""Seconds, at least, over which a rate is counted. In a single second there are often none or two
-utterances where the mean is one half, and the busiest second would be the load of no moment."""
+"""Least seconds over which a rate is counted. In a single second there are often none or two
+utterances if the mean is one half, so its rate would be that of no longer moment.
+"""
 
 Series = tuple[str, frozenset[tuple[str, str]]]
-"""A name and its labels."""
+"""A metric's name and its labels."""
 
 Values = dict[Series, float]
 
@@ -52,7 +46,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     :param seconds: from the first scrape to the last
     :param rate: utterances a second in the busiest twentieth of the time; see `BUSY`
     :param mean: utterances a second over all of it
-    :param lengths: (above, up to, how many): characters of an utterance
+    :param lengths: (above, up to, count): characters of an utterance
     :param languages: captions of an utterance, on average
     :param partials: jobs for texts that were still growing, for each caption
     """
@@ -66,7 +60,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded(scrapes: Sequence[tuple[float, Values]]) -> Recorded:
-    """Return the load that scrapes tell of. Raises `ValueError` where they do not tell it."""
+    """Return the load of a history. Raises `ValueError` if the history does not tell it."""
     if len(scrapes) < 2:
         raise ValueError(
             "A history needs two scrapes, of different times: one says nothing of the time between."
@@ -94,8 +88,8 @@ def recorded(scrapes: Sequence[tuple[float, Values]]) -> Recorded:
 def _grown(scrapes: Sequence[tuple[float, Values]]) -> Iterator[tuple[float, Values]]:
     """Yield (seconds, growth) between each two scrapes.
 
-    A counter that falls started again, so all of it is new. A process that comes when others are
-    known already may have counted for long before: its first values are no growth.
+    A counter that falls was restarted, so all of its value is growth. A process that appears later
+    may have counted long before, so its first values are no growth.
     """
     known = dict(scrapes[0][1])
     processes = {_process(series) for series in known}
@@ -122,9 +116,9 @@ def _sum(grown: Values, name: str, label: tuple[str, str] | None = None) -> floa
 
 
 def _busy(said: Sequence[tuple[float, float]]) -> float:
-    """Return the rate that is not exceeded in `BUSY` of the time, of (seconds, utterances).
+    """Return the rate that is not exceeded in `BUSY` of the time, from (seconds, utterances).
 
-    Rates are those of spans of `BUSY_S` or more; what is left over belongs to the last span.
+    Rates are those of spans of `BUSY_S` or more; the rest belongs to the last span.
     """
     spans: list[tuple[float, float]] = []
     left = sum(width for width, _ in said)
@@ -141,7 +135,7 @@ def _busy(said: Sequence[tuple[float, float]]) -> float:
 
 
 def _lengths(whole: Values) -> Iterator[tuple[float, float, float]]:
-    """Yield how many utterances were how long. Raises `ValueError` where that is not known."""
+    """Yield how many utterances had which length. Raises `ValueError` if that is unknown."""
     bounds: dict[float, float] = {}
     for (name, labels), grown in whole.items():
         if name == LENGTHS:

@@ -1,7 +1,7 @@
-"""The load to tune for, as a plan of `gateway bench load`, and how it is known.
+"""The load to tune for, as a plan of `gateway bench load`.
 
-Owns: making the plan of a history, of a recorded meeting or of a description, and the refusal of a
-load in which all texts are of one length. Must not know: clocks, files, engines.
+Owns: making the plan from a history, a recorded meeting or a description, and refusing a load whose
+texts are all of one length. Must not know: clocks, files, engines.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ from gateway.cli.tune.model.history import Recorded
 from gateway.text import units
 
 UNIFORM = 2.0
-"""A load is uniform where the longest tenth of its texts is less than so many times as long as the
-shortest tenth. In meetings it is ten times and more."""
+"""A load is uniform if the longest tenth of its texts is less than this many times as long as the
+shortest tenth. In meetings it is ten times and more.
+"""
 
 FEW = 20
-"""Different texts below which a load stands for nothing but itself, and nothing can be said of the
-spread of their lengths."""
+"""Number of different texts below which the spread of lengths is not known."""
 
 WORDS = (5, 40)
-"""Words of an utterance where a description does not say: from a short sentence to a long one."""
+"""Least and most words of an utterance if a description does not say."""
 
 LETTERS = 5.5
-"""Characters that a word takes with the space behind it, where a history counts characters."""
+"""Characters of a word and the space behind it, for histories that count characters."""
 
 PARTIALS = 0.05
-"""Jobs for growing text for each caption from which on a history is one of live speech."""
+"""Jobs for growing text for each caption from which a history counts as live speech."""
 
 ROOMS = 64
-"""Rooms, at most, each with one speaker. More people are put into these by their rate alone."""
+"""Rooms at most, each with one speaker. More speakers are simulated by the rate alone."""
 
 SAMPLE = 500
-"""Texts of a described load that are looked at for their lengths."""
+"""Texts of a described load whose lengths are examined."""
 
 MOST = 10_000
-"""Utterances of a step. More are refused, since no step could be measured in minutes."""
+"""Utterances of a step at most. More could not be measured within minutes."""
 
 
 class Uniform(ValueError):
-    """A load whose texts are all of one length, which is no evidence."""
+    """A load whose texts are all of one length, so that its results prove nothing."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A load in numbers.
 
-    :param streams: people who speak all the time, without a break
-    :param rate: instead of these: utterances a second
-    :param words: least and most in an utterance; short ones are more frequent
-    :param languages: that each utterance is translated into
-    :param partials: whether texts grow while they are spoken, or come whole
+    :param streams: people who speak without a break
+    :param rate: utterances a second; either this or ``streams``
+    :param words: least and most of an utterance; short ones are more frequent
+    :param languages: number that each utterance is translated into
+    :param partials: whether texts grow while they are spoken, or come complete
     """
 
     streams: int | None = None
@@ -73,12 +73,12 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """A load to tune for.
 
-    :param told: where it comes from, in words
-    :param plan: what `gateway bench load` does; without an address and languages
-    :param lines: what is said
-    :param languages: how many each utterance is translated into
+    :param told: its source, in words
+    :param plan: plan of `gateway bench load`, without address and languages
+    :param lines: texts to say
+    :param languages: number that each utterance is translated into
     :param lengths: characters of its texts
-    :param texts: how many different texts it is known from
+    :param texts: number of different texts that it is known from
     """
 
     told: str
@@ -90,12 +90,12 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Characters that one of ten texts does not exceed, and that nine of ten do not."""
+        """The 10th and the 90th percentile of the texts' characters."""
         return percentile(self.lengths, 0.1), percentile(self.lengths, 0.9)
 
     @property
     def few(self) -> str:
-        """A sentence about a load that is known from too few texts; empty for all others."""
+        """A warning if the load is known from too few texts; else empty."""
         if self.texts >= FEW:
             return ""
         return (
@@ -106,7 +106,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(load: Load) -> None:
-    """Raise `Uniform` where the lengths of a load are no evidence."""
+    """Raise `Uniform` if the lengths of a load prove nothing."""
     low, high = load.spread
     if high >= UNIFORM * low:
         return
@@ -138,7 +138,7 @@ _LANGUAGES = re.compile(r"(\d+)\s*languages?$")
 def described(words: str) -> Description:
     """Return the description in words such as ``16 streams, 10-60 words, 3 languages, partials``.
 
-    Raises `ValueError` with what is not understood.
+    Raises `ValueError` that names what is not understood.
     """
     given: dict[str, Any] = {}
     for part in re.split(r",|\band\b", words.lower()):
@@ -174,8 +174,8 @@ def imagined(
     """Return a load as it is described.
 
     :param seconds: of a step
-    :param lines: sentences that its texts are made of, in ``lang``, a canonical tag
-    :param draw: chance, for the lengths that are looked at
+    :param lines: sentences of its texts, in ``lang``, a canonical tag
+    :param draw: randomness for the lengths that are examined
     """
     texts = [text.mixed(lines, draw, *one.words, lang) for _ in range(SAMPLE)]
     low, high = one.words
@@ -231,7 +231,7 @@ def replayed(
     languages: int,
     partials: bool,
 ) -> Load:
-    """Return so many meetings like a recorded one at once, at the rate of its busiest time.
+    """Return a load of ``times`` copies of a recorded meeting, at the rate of its busiest time.
 
     :param seconds: of a step; the busiest time is as long
     """

@@ -1,6 +1,6 @@
-"""What a search found, for people and for a configuration: a table, reasons, TOML.
+"""The report of a search: a table, reasons, and TOML.
 
-Owns: how results are written. Must not know: how they came about, where they are written.
+Owns: how results are written. Must not know: how they were measured, where they are written.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from gateway.cli.tune.model.load import Load
 from gateway.cli.tune.model.steps import Figures, Tried, reason
 
 TAIL = 100
-"""Captions below which it is said how few the latest five of a hundred are."""
+"""Captions of a step below which the report says that its percentiles rest on few."""
 
 PLACES = ("max_num_seqs", "batch")
-"""Settings that are jobs at once."""
+"""Settings that limit jobs at once."""
 
 COMMENT = 80
-"""Letters of a line in a configuration."""
+"""Letters of a line in the configuration."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a search found.
+    """The result of a search.
 
-    :param characters: that one of ten texts does not exceed, and that nine of ten do not
+    :param characters: the 10th and the 90th percentile of the texts' characters
     :param toml: the recommended settings as a file for ``gateway serve``
     """
 
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = False) -> Found:
     """Return the report of a search.
 
-    :param forced: whether the load was uniform, and somebody said to go on
+    :param forced: whether the load was uniform and ``--force-uniform`` was given
     """
     recommended = {one.setting: one.best for one in tried}
     reasons = [told for one in tried for told in reason(one.setting, one.steps, one.best)]
@@ -65,7 +65,7 @@ def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = Fals
 
 
 def _tail(load: Load, tried: Sequence[Tried]) -> Iterable[str]:
-    """Say how far the tails that were compared can be believed."""
+    """Yield a sentence if the percentiles that were compared rest on few captions."""
     fewest = min(one.final.count for each in tried for one in each.steps.values())
     if fewest < TAIL:
         seconds = math.ceil(load.plan.seconds * TAIL / max(1, fewest) / 10) * 10
@@ -106,7 +106,7 @@ def _toml(engine: str, load: Load, tried: Sequence[Tried]) -> str:
 
 
 def text(found: Found, width: int | None = None) -> str:
-    """Return the report for a terminal with lines of ``width`` letters; None: of any length."""
+    """Return the report for a terminal with lines of ``width`` letters; None: any length."""
     parts = [table.prose(_head(found), width)]
     for one in found.tried:
         told = [f"{value}: {verdict}" for value, verdict in one.verdicts.items()]
@@ -127,7 +127,7 @@ def _head(found: Found) -> str:
 
 
 def _table(one: Tried) -> tuple[list[str], list[list[table.Cell]]]:
-    """Return heads and rows, without the columns that this engine has nothing for."""
+    """Return heads and rows, without columns for which this engine has no values."""
     heads = [one.setting, *_COLUMNS]
     rows: list[list[table.Cell]] = [
         [f"{value}{' <-' if value == one.best else ''}", *(of(step) for of in _COLUMNS.values())]

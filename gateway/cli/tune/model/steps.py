@@ -1,20 +1,20 @@
-"""Which value of a setting is best.
+"""The comparison of steps, and the choice of the best value of a setting.
 
 Owns: the figures of a step, when a step is better or worse than another, the reason in words. Must
 not know: engines, clocks, how anything is measured.
 
-A load comes at its own pace, so what a setting can change is how long captions take. Of all steps
+A load comes at its own pace, so a setting can only change how long captions take. Of all steps
 those are kept that are as good as the best of them, first by one figure, then by the next:
 
-1. whether it keeps up with the load; where none does, how many captions it makes a second;
-2. the time from said to finished that 95 of 100 captions keep;
-3. the same of the first text of an utterance;
-4. that no requests were thrown out of the KV cache, and that it is not nearly full;
+1. whether it keeps up with the load; if none does, how many captions it makes a second;
+2. the 95th percentile of the time from said to finished;
+3. the 95th percentile of the time to the first text of an utterance;
+4. that no requests were evicted from the KV cache, and that it is not nearly full;
 5. the time of each token.
 
-Figures differ where they are apart by more than `MARGIN` and `LEAST_MS`: the same setting differs
-by less when it is measured twice. Of what is left the smallest is the best: each place more is
-memory, and makes every stream slower when it is used.
+Figures differ if they are apart by more than `MARGIN` and `LEAST_MS`, because two measurements of
+one setting differ by less. Of the steps that are left the smallest value is best: more jobs at once
+take memory, and slow every stream down when they are used.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ import msgspec
 from gateway.cli.report.stats import Summary
 
 MARGIN = 0.10
-"""Share by which two figures have to differ."""
+"""Share by which two figures must differ."""
 
 LEAST_MS = 10.0
-"""Milliseconds by which two waits have to differ as well: nobody sees less."""
+"""Milliseconds by which two waits must differ as well, since nobody notices less."""
 
 LEAST_TOKEN_MS = 0.5
-"""The same for the time of one token."""
+"""Milliseconds by which the times of a token must differ."""
 
 LOST = 0.01
 """Share of captions that may be missing in a setting that keeps up."""
 
 FULL = 0.95
-"""Use of the KV cache from which on the next long text throws another one out."""
+"""Use of the KV cache from which the next long text evicts another request."""
 
 THROWN = 0.01
-"""Requests thrown out of the KV cache, for each caption, that count."""
+"""Evicted requests for each caption above which the KV cache is too small."""
 
 RISEN_MS = 250.0
-"""Milliseconds of waiting below which no wait is too long."""
+"""Milliseconds below which no wait counts as growing."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a load was like under one setting. Times are in milliseconds.
+    """The results of one step. Times are in milliseconds.
 
     :param final: from said to finished
     :param first: from said to the first text
     :param made: captions a second
-    :param asked: captions a second that were asked for
-    :param lost: share of the captions that were refused, failed or not there in time
+    :param asked: captions a second that were requested
+    :param lost: share of the captions that were refused, failed or late
     :param growing: captions waited longer and longer
-    :param token: of a job: each token, in the middle
+    :param token: median time of a token of one job
     :param tokens: a second
     :param running: most jobs that the engine had at once
-    :param waiting: most that waited at once
-    :param cache: largest share of the KV cache in use; 0 where there is none
-    :param preemptions: requests thrown out of the KV cache
-    :param doubts: why the figures may not be those of the gateway
+    :param waiting: most jobs that waited at once
+    :param cache: largest share of the KV cache in use; 0 if there is none
+    :param preemptions: requests evicted from the KV cache
+    :param doubts: reasons why the figures may not be those of the gateway
     """
 
     final: Summary
@@ -83,21 +83,21 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> bool:
-        """Whether it keeps up with the load."""
+        """True if it keeps up with the load."""
         return not self.growing and self.lost <= LOST
 
     @property
     def tight(self) -> bool:
-        """Whether the KV cache is too small for it."""
+        """True if the KV cache is too small for it."""
         return self.cache >= FULL or self.preemptions > THROWN * self.final.count
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that was tried.
+    """The result for one setting.
 
     :param usual: its value before
     :param steps: the figures by value
-    :param verdicts: of each step beside the best before it
+    :param verdicts: the comparison of each step with the best before it
     """
 
     setting: str
@@ -108,7 +108,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(enum.Enum):
-    """One setting beside another."""
+    """The result of a comparison."""
 
     BETTER = "better"
     SAME = "as good"
@@ -119,7 +119,7 @@ _TAILS: dict[str, Callable[[Figures], float]] = {
     "captions": lambda one: one.final.p95,
     "first texts": lambda one: one.first.p95,
 }
-"""The tails that decide, the first before the second."""
+"""The percentiles that decide, the first before the second."""
 
 
 def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
@@ -155,9 +155,9 @@ def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
 def best(steps: Mapping[int, Figures], usual: int | None = None) -> int:
     """Return the value to recommend; see the head of this module.
 
-    :param usual: kept instead of a smaller one where it is as good
+    :param usual: value before; kept if it is as good as the best
 
-    Raises `ValueError` where there are no steps.
+    Raises `ValueError` if there are no steps.
     """
     if not steps:
         raise ValueError("No step could be measured.")
@@ -175,13 +175,13 @@ def best(steps: Mapping[int, Figures], usual: int | None = None) -> int:
 def _least(
     steps: dict[int, Figures], of: Callable[[Figures], float], least: float
 ) -> dict[int, Figures]:
-    """Return the steps in which a figure is as small as anywhere."""
+    """Return the steps in which a figure is as small as in any step."""
     lowest = min(map(of, steps.values()))
     return {value: one for value, one in steps.items() if not _above(of(one), lowest, least)}
 
 
 def reason(name: str, steps: Mapping[int, Figures], value: int) -> list[str]:
-    """Return why this value of a setting, in sentences."""
+    """Return sentences that justify a value of a setting."""
     here = steps[value]
     told = []
     if not here.kept:
@@ -203,8 +203,11 @@ def reason(name: str, steps: Mapping[int, Figures], value: int) -> list[str]:
 
 
 def rises(waits: Sequence[float]) -> bool:
-    """Return whether waits (ms), in the order of their times, grow without an end in sight: in the
-    last third they are more than twice those of the first, and long at all."""
+    """Return whether waits (ms), in the order of time, keep growing.
+
+    They do if in the last third their median is more than twice that of the first third, and above
+    `RISEN_MS`.
+    """
     third = len(waits) // 3
     if third < 2:
         return False
@@ -212,7 +215,7 @@ def rises(waits: Sequence[float]) -> bool:
 
 
 def _above(one: float, other: float, least: float = 0.0) -> bool:
-    """Return whether a figure is larger by more than chance makes it."""
+    """Return whether a figure is larger by more than chance explains."""
     return one > other * (1 + MARGIN) + least
 
 
