@@ -18,6 +18,7 @@ import errno
 import json
 import logging
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ from gateway.auth.permissions import Role
 from gateway.cli import say
 from gateway.cli.chat import converse
 from gateway.cli.console.args import count, positive, rooms, tags
+from gateway.cli.console.files import check_outputs
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
@@ -42,6 +44,11 @@ from gateway.protocol import schema
 from gateway.settings import catalogue
 from gateway.settings.catalogue import LoadedSettings, Settings, SettingsError
 from gateway.text import languages
+
+URL = "ws://127.0.0.1:8000"
+"""Address of a gateway with its usual settings on this machine."""
+
+NEEDS_KEY = f"If the gateway requires an API key, set the variable {catalogue.KEY}."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = args.run(args)
     except SettingsError as exc:
-        return _complain(f"{exc}\nSee: {args.prog} --help", 2)
+        # The help of the command says nothing about a fault inside a file or a variable.
+        about_flags = re.search(r"(?<!Check )--\w", str(exc))
+        return _complain(f"{exc}\nSee: {args.prog} --help" if about_flags else str(exc), 2)
     except BrokenPipeError:  # e.g. `gateway languages | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -64,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = f"{exc.filename}: " if exc.filename is not None else ""
             return _complain(f"{where}{exc.strerror}", 1)
         if isinstance(exc, Refused) and exc.error.code == "unauthenticated":
-            return _complain(f"{exc.error.msg} Set {catalogue.KEY} to a key that is good.", 1)
+            return _complain(f"{exc.error.msg} Set {catalogue.KEY} to a valid API key.", 1)
         return _complain(f"{exc} {hint}" if hint else str(exc), 1)
     except KeyboardInterrupt:
         return 130
@@ -202,13 +211,15 @@ def _key(args: argparse.Namespace) -> int:
     try:
         key = msgspec.convert(fields, api_keys.ApiKey)
     except msgspec.ValidationError as exc:
-        raise SettingsError(f"There cannot be such a key: {exc}.") from exc
+        fault, _, field = str(exc).partition(" - at `$.")
+        raise SettingsError(f"The {field.rstrip('`')} of a key: {fault}.") from exc
+    check_outputs((str(file),))
     token, entry = api_keys.made(key, secrets.token_hex(api_keys.SECRET_BYTES))
     _add_key(file, args.name, entry)
     print(token)
     print(
-        f"# The key {args.name!r} is in {file}; it is not shown again. A gateway that runs with"
-        f" --keys {file} takes it within seconds.",
+        f"# The hash of key {args.name!r} was added to {file}. The key itself is not shown again."
+        f" A running gateway with --keys {file} accepts it within seconds.",
         file=sys.stderr,
     )
     return 0
@@ -228,12 +239,12 @@ def _add_key(file: Path, name: str, entry: str) -> None:
                 " Choose another name, or delete that key from the file first."
             )
         more = (b"\n" if before else b"") + entry.encode()
-        _ring(file, before + more)  # else a mistake would lock everybody out
+        _ring(file, before + more)  # a faulty file would lock out the holders of all keys
         try:
             if opened.write(more) < len(more):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as exc:
-            opened.truncate(len(before))  # half a key would lock everybody out
+            opened.truncate(len(before))  # half an entry would lock out the holders of all keys
             raise OSError(exc.errno, exc.strerror, str(file)) from exc
 
 
@@ -273,8 +284,10 @@ class _Parser(argparse.ArgumentParser):
         found, rest = super().parse_known_args(args, namespace)
         if rest:
             name = rest[0].partition("=")[0]
+            if not name.startswith("-"):
+                self.error(f"Unexpected argument: {rest[0]!r}.")
             near = catalogue.near(name, self._option_string_actions)
-            self.error(f"There is no {name} here.{near}")
+            self.error(f"Unknown option {name}.{near}")
         return found, rest
 
     def error(self, message: str) -> NoReturn:
@@ -282,7 +295,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="gateway", description="Typed or spoken lines in, live captions out.")
+    parser = _Parser(
+        prog="gateway", description="A real-time translation gateway: text in, live captions out."
+    )
     parser.add_argument("--version", action="version", version=f"gateway {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
@@ -298,61 +313,87 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_settings(command("serve", _serve, "Run the gateway."))
 
-    once = command("say", _say, "Translate one text, here or on a running gateway.")
-    once.add_argument("text", metavar="TEXT")
+    once = command("say", _say, "Translate one text, in this process or by a running gateway.")
+    once.add_argument("text", metavar="TEXT", help="text to translate")
     _add_languages(once, required=True)
-    once.add_argument("--url", help="a running gateway; else the engine is started here")
+    once.add_argument(
+        "--url", help="address of a running gateway; default: start the engine in this process"
+    )
     _add_settings(once)
 
-    chat = command("chat", _chat, "Type lines to a running gateway and read its captions.")
-    chat.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
+    chat = command("chat", _chat, "Type lines to a running gateway and read the captions.")
+    chat.add_argument("--url", default=URL, help="address of the gateway; default: %(default)s")
     _add_languages(chat, required=False)
-    chat.add_argument("--room", help="default: a room of your own")
-    chat.add_argument("--speaker", metavar="NAME", help="name shown to others in the room")
-    chat.epilog = f"Where the gateway asks for a key, it is the one in {catalogue.KEY}."
+    chat.add_argument("--room", help="room to join; default: a new private room")
+    chat.add_argument("--speaker", metavar="NAME", help="your name, shown to others in the room")
+    chat.epilog = NEEDS_KEY
 
-    played = "Play a timed meeting to a running gateway, and measure."
+    played = "Play a meeting from a file to a running gateway, and measure its captions."
     command("replay", _replay, played, _add_replay)
-    written = "Write down a live room, to be replayed. Ctrl-C ends."
+    written = "Record a live room to a file for gateway replay. Ctrl-C ends the recording."
     command("record", _record, written, _add_record)
-    takes = "Measure how much load a gateway can take."
+    takes = "Load-test a running gateway."
     bench = commands.add_parser("bench", help=takes, description=takes, allow_abbrev=False)
-    loaded = "Load a running gateway, and measure what its readers wait."
+    loaded = "Put a load on a running gateway, and measure latencies."
     bench.add_subparsers(dest="bench", metavar="load", required=True).add_parser(
         "load", help=loaded, description=loaded, allow_abbrev=False, fill=_add_bench_load
     ).set_defaults(run=_bench_load)
-    found = "Find the settings for the load that a gateway really has."
+    found = "Find the engine settings that fit the load of a gateway."
     command("tune", _tune, found, _add_tune)
 
-    langs = command("languages", _languages, "What the engine's model translates into what.")
-    langs.add_argument("--json", action="store_true")
+    langs = command("languages", _languages, "List the languages that the engine translates.")
+    langs.add_argument("--json", action="store_true", help="print JSON")
     _add_settings(langs)
 
-    show = command("settings", _settings, "Every setting, its value and where that came from.")
+    show = command(
+        "settings", _settings, "List all settings, their values and where each comes from."
+    )
     forms = show.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="value and origin of each, by its name")
-    forms.add_argument("--markdown", action="store_true", help="print docs/settings.md")
+    forms.add_argument("--json", action="store_true", help="print JSON: value and origin by name")
+    forms.add_argument("--markdown", action="store_true", help="print the page docs/settings.md")
     _add_settings(show)
 
-    key = command("key", _key, "Make an API key. It is printed once; the file has its hash.")
-    key.add_argument("name", metavar="NAME", help="for logs, and to find it in the file")
-    key.add_argument("--keys", metavar="FILE", required=True, help="made where there is none")
-    key.add_argument("--role", choices=[role.value for role in Role], default=Role.SPEAK.value,
-                     help="the most its bearer may be; default: %(default)s")  # fmt: skip
-    key.add_argument("--rooms", type=rooms, default=("*",), metavar="ROOM[,ROOM]",
-                     help="with * and ?; ~* are those without a name; default: all")  # fmt: skip
-    key.add_argument("--langs", type=tags, metavar="LANG[,LANG]", help="to read; default: all")
-    key.add_argument("--tenant", metavar="NAME", help="whose quota it uses; default: its own")
-    key.add_argument("--days", type=positive, metavar="N", help="until it expires; default: never")
+    key = command(
+        "key", _key, "Make an API key. The key is printed once; the file keeps only its hash."
+    )
+    key.add_argument("name", metavar="NAME", help="name of the key, in logs and in the file")
+    key.add_argument(
+        "--keys",
+        metavar="FILE",
+        required=True,
+        help="file of keys; it is created if it does not exist",
+    )
+    key.add_argument(
+        "--role",
+        choices=[role.value for role in Role],
+        default=Role.SPEAK.value,
+        help="highest role of its holder; default: %(default)s",
+    )
+    key.add_argument(
+        "--rooms",
+        type=rooms,
+        default=("*",),
+        metavar="ROOM[,ROOM]",
+        help="rooms it opens, with wildcards * and ?; ~* matches unnamed rooms; default: all",
+    )
+    key.add_argument(
+        "--langs", type=tags, metavar="LANG[,LANG]", help="languages it may read; default: all"
+    )
+    key.add_argument(
+        "--tenant", metavar="NAME", help="tenant whose quota it uses; default: a tenant of its own"
+    )
+    key.add_argument(
+        "--days", type=positive, metavar="N", help="days until it expires; default: never"
+    )
     for name, text in (
-        ("sessions", "open sockets of its tenant"),
-        ("inflight", "utterances of its tenant that have not ended"),
-        ("minute", "utterances of its tenant within a minute"),
+        ("sessions", "quota of its tenant: open sockets; default: no quota"),
+        ("inflight", "quota of its tenant: unfinished utterances; default: no quota"),
+        ("minute", "quota of its tenant: utterances per minute; default: no quota"),
     ):
         key.add_argument(f"--{name}", type=count, metavar="N", help=text)
 
-    wire = command("schema", _schema, "The protocol as JSON Schema.")
-    wire.add_argument("--asyncapi", action="store_true", help="as an AsyncAPI document")
+    wire = command("schema", _schema, "Print the protocol as JSON Schema.")
+    wire.add_argument("--asyncapi", action="store_true", help="print an AsyncAPI document instead")
     return parser
 
 
@@ -379,13 +420,22 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
 
     command.add(parser)
     _add_settings(parser)
+    load = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
+    parser.usage = f"%(prog)s [options] {load} [--SETTING VALUE ...]"
 
 
 def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument(
-        "--to", type=tags, default=(), required=required, metavar="LANG[,LANG]", help="e.g. de,fr"
+        "--to",
+        type=tags,
+        default=(),
+        required=required,
+        metavar="LANG[,LANG]",
+        help="languages to translate into, e.g. de,fr",
     )
-    parser.add_argument("--from", dest="source", metavar="LANG", help="language of what is said")
+    parser.add_argument(
+        "--from", dest="source", metavar="LANG", help="language of the text; default: detected"
+    )
 
 
 def _shown() -> str | None:
@@ -396,10 +446,15 @@ def _shown() -> str | None:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
+    # The usage lists the command's own arguments; those of settings would fill half a screen.
+    own = parser.format_usage().removeprefix(f"usage: {parser.prog} [-h]").split()
+    parser.usage = " ".join(["%(prog)s [-h] [--config FILE] [--SETTING VALUE ...]", *own])
     group = parser.add_argument_group(
-        "settings", "Each is also a variable GATEWAY_... and a key of the TOML file."
+        "settings", "Each is also an environment variable GATEWAY_... and a key of the TOML file."
     )
-    group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="a TOML file")
+    group.add_argument(
+        "--config", metavar="FILE", default=argparse.SUPPRESS, help="TOML file of settings"
+    )
     for row in catalogue.table().values():
         text = row.doc.replace("``", "").replace("%", "%%")
         common: dict[str, Any] = {"dest": row.name, "default": argparse.SUPPRESS, "help": text}
@@ -438,7 +493,7 @@ def _log(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each caption otherwise
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else it logs a line for each caption
 
 
 def _note(line: str) -> None:
@@ -452,6 +507,6 @@ def _fault(text: str) -> None:
 
 
 def _complain(text: str, status: int) -> int:
-    with contextlib.suppress(OSError):  # a disk that is full keeps nobody from serving
+    with contextlib.suppress(OSError):  # a full disk must not stop a gateway that serves
         print("gateway:", "\n".join(map(printable, text.split("\n"))), file=sys.stderr)
     return status

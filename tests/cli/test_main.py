@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,29 +84,53 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
     ("argv", "says"),
     [
         (["serve", "--host", "0.0.0.0"], "lets everybody in"),
-        (["serve", "--prot", "8"], "There is no --prot here. Did you mean --port?"),
+        (["serve", "--prot", "8"], "Unknown option --prot. Did you mean --port?"),
         (["settings", "--json", "--markdown"], "not allowed with argument"),
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
-        (["serve", "--config", "nowhere.toml"], "nowhere.toml cannot be read"),
         (["srve"], "invalid choice: 'srve'"),
-        (["--prot"], "There is no --prot here."),
+        (["--prot"], "Unknown option --prot."),
         (["bench"], "required: load"),
         (["bench", "lod"], "(choose from 'load')"),
-        (["bench", "load", "--rat=3", "ws://x"], "There is no --rat here. Did you mean --rate?"),
-        (["bench", "load", "ws://x", "more"], "There is no more here."),
+        (["bench", "load", "--rat=3", "ws://x"], "Unknown option --rat. Did you mean --rate?"),
+        (["bench", "load", "ws://x", "more"], "Unexpected argument: 'more'."),
         (["tune", "--descrbe", "4 a second"], "Did you mean --describe?"),
         (["say", "hello"], "--to"),
         (["say", "hello", "--to", ","], "it names no language"),
     ],
 )
-def test_a_command_line_that_cannot_be_understood_is_status_2_and_a_sentence(
+def test_a_wrong_command_line_is_status_2_with_a_sentence_and_a_way_to_help(
     capsys: pytest.CaptureFixture[str], argv: list[str], says: str
 ) -> None:
     status, err = fails(capsys, *argv)
     assert status == 2
     assert says in err
     assert "--help" in err
+
+
+@pytest.mark.parametrize("text", ["port = 'web'", "prot = 8", "port = ", None])
+def test_a_fault_in_the_file_of_settings_does_not_point_to_the_help_of_flags(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str | None
+) -> None:
+    path = tmp_path / "gateway.toml"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    status, err = fails(capsys, "serve", "--config", str(path))
+    assert status == 2
+    assert str(path) in err
+    assert "--help" not in err
+
+
+def test_the_usage_of_a_command_with_settings_fits_on_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["say", "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert usage == (
+        "usage: gateway say [-h] [--config FILE] [--SETTING VALUE ...] --to LANG[,LANG]"
+        " [--from LANG] [--url URL] TEXT"
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +159,8 @@ from gateway.server.cluster import supervisor as workers
 
 process.serve = lambda settings: 0
 assert cli.main(["serve", "--engine", "scripted"]) == 0
-tools = ("gateway.bench", "gateway.replay", "gateway.tune", "sacrebleu")
+names = ("loadtest", "replay", "report", "tune")
+tools = (*(f"gateway.cli.{name}" for name in names), "sacrebleu")
 print([name for name in sys.modules if name.startswith(tools)])
 """
     done = subprocess.run(

@@ -62,9 +62,9 @@ def test_keys_are_added_to_those_there_are_and_nobody_else_can_read_the_file(
     ("argv", "status", "says"),
     [
         (("a",), 1, "keys.toml already has a key named 'a'. Choose another name"),
-        (("b", "--rooms", "a/b"), 2, "at `$.rooms[0]`"),
+        (("b", "--rooms", "a/b"), 2, "The rooms[0] of a key"),
         (("b", "--langs", "klingonese"), 1, "is not a language tag"),
-        (("",), 2, "at `$.name`"),
+        (("",), 2, "The name of a key"),
     ],
 )
 def test_a_key_that_cannot_be_leaves_the_file_as_it_is(

@@ -16,7 +16,7 @@ def tags(text: str) -> tuple[str, ...]:
     """Parse language tags separated by commas; drop repeated ones."""
     tags = tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))
     if not tags:
-        raise argparse.ArgumentTypeError("it names no language; say e.g. --to de,fr")
+        raise argparse.ArgumentTypeError("it names no language; write e.g. de,fr")
     return tags
 
 
@@ -30,7 +30,7 @@ def views(text: str) -> tuple[View, ...]:
     known: tuple[View, ...] = get_args(View)
     found = tuple(view for view in known if view in text.split(","))
     if not found or set(text.split(",")) - set(known):
-        raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of {', '.join(known)}")
     return found
 
 
@@ -38,7 +38,7 @@ def positive(text: str) -> float:
     """Parse a number above 0."""
     value = _real(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("it has to be above 0")
+        raise argparse.ArgumentTypeError("it must be above 0")
     return value
 
 
@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
     """Parse a number of 0 or more."""
     value = _real(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError("it has to be 0 or more")
+        raise argparse.ArgumentTypeError("it must be 0 or more")
     return value
 
 
@@ -54,7 +54,7 @@ def share(text: str) -> float:
     """Parse a share, from 0 to 1."""
     value = _real(text)
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError("it has to be between 0 and 1")
+        raise argparse.ArgumentTypeError("it must be between 0 and 1")
     return value
 
 
@@ -72,9 +72,9 @@ def _whole(text: str, least: int) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if value < least:
-        raise argparse.ArgumentTypeError(f"it has to be {least} or more")
+        raise argparse.ArgumentTypeError(f"it must be {least} or more")
     return value
 
 
@@ -82,4 +82,4 @@ def _real(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None

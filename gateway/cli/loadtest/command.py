@@ -26,9 +26,9 @@ from gateway.text import languages
 MOST_PROCESSES = 4
 """Client processes by default, at most."""
 UNTIL = {
-    "ack": "until a text was taken",
+    "ack": "from a text to its acknowledgement",
     "first": "from an utterance to its first text",
-    "grown": "from the first partial of one that grows to its first text",
+    "grown": "from the first partial of a growing utterance to its first text",
     "final": "from the end of an utterance to its finished caption",
     "cancel": "from a cancel to its answer",
 }
@@ -37,7 +37,9 @@ UNTIL = {
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     default = Plan(url="", langs=())
-    parser.add_argument("url", metavar="URL", help="e.g. ws://127.0.0.1:8000")
+    parser.add_argument(
+        "url", metavar="URL", help="address of the gateway, e.g. ws://127.0.0.1:8000"
+    )
 
     def flag(name: str, kind: Callable[[str], object], value: object, text: str) -> None:
         word = name.rpartition("-")[2].upper()
@@ -46,57 +48,92 @@ def add(parser: argparse.ArgumentParser) -> None:
         )
 
     parser.add_argument(
-        "--to", type=tags, default=("de",), metavar="LANG[,LANG]",
-        help="speakers read all, a reader one of them in turn; default: de",
-    )  # fmt: skip
-    parser.add_argument("--from", dest="source", default="en", metavar="LANG", help="default: en")
-    flag("rooms", count, default.rooms, "rooms")
-    flag("speakers", count, default.speakers, "speakers in each room")
-    flag("readers", number, default.readers, "readers in each room, beside its speakers")
-    flag("slow", number, default.slow, "of the readers, how many in each room read slowly")
-    flag("slow-bytes", count, default.slow_bytes, "bytes a second that these read")
-    flag("rate", positive, default.rate, "utterances a second, of all speakers together")
-    parser.add_argument(
-        "--arrivals", choices=get_args(Arrivals), default="poisson",
-        help="independent speakers, or even steps; default: poisson",
-    )  # fmt: skip
-    flag("seconds", positive, default.seconds, "seconds within which utterances begin")
-    flag("warm", seconds, default.warm, "seconds at the beginning that are not counted")
-    flag("drain", seconds, default.drain, "seconds at the end for captions that are under way")
-    flag("partials", share, default.partials, "share of the utterances that grow as they are said")
-    flag("cancel", share, default.cancel, "share of the utterances that are cancelled")
-    flag("pace", positive, default.pace, "words a minute of a speaker")
-    parser.add_argument(
-        "--text", metavar="FILE", help="lines to say; default: a meeting in English"
+        "--to",
+        type=tags,
+        default=("de",),
+        metavar="LANG[,LANG]",
+        help="languages; a speaker reads all, each reader one in turn; default: de",
     )
     parser.add_argument(
-        "--words", type=_words, metavar="LOW-HIGH",
-        help="join lines to utterances of so many words; default: 2-40, and of a FILE as they are",
-    )  # fmt: skip
-    parser.add_argument("--wire", choices=get_args(Wire), default="json", help="default: json")
-    parser.add_argument("--view", choices=get_args(View), default="live", help="default: live")
+        "--from",
+        dest="source",
+        default="en",
+        metavar="LANG",
+        help="language of the text; default: en",
+    )
+    flag("rooms", count, default.rooms, "rooms")
+    flag("speakers", count, default.speakers, "speakers in each room")
+    flag("readers", number, default.readers, "readers in each room, besides its speakers")
+    flag("slow", number, default.slow, "slow readers among the readers of each room")
+    flag("slow-bytes", count, default.slow_bytes, "bytes a second that slow readers read")
+    flag("rate", positive, default.rate, "utterances a second of all speakers together")
+    parser.add_argument(
+        "--arrivals",
+        choices=get_args(Arrivals),
+        default="poisson",
+        help="random or evenly spaced utterances; default: poisson",
+    )
+    flag("seconds", positive, default.seconds, "seconds during which utterances begin")
+    flag("warm", seconds, default.warm, "warm-up seconds that are not counted")
+    flag("drain", seconds, default.drain, "seconds to wait at the end for unfinished captions")
+    flag(
+        "partials",
+        share,
+        default.partials,
+        "share of the utterances (0 to 1) that grow while they are spoken",
+    )
+    flag("cancel", share, default.cancel, "share of the utterances (0 to 1) that are cancelled")
+    flag("pace", positive, default.pace, "words a minute that a speaker says")
+    parser.add_argument(
+        "--text", metavar="FILE", help="file of texts, one a line; default: a meeting in English"
+    )
+    parser.add_argument(
+        "--words",
+        type=_words,
+        metavar="LOW-HIGH",
+        help="join lines to utterances of this many words; default: 2-40, or with --text each line"
+        " is an utterance",
+    )
+    parser.add_argument(
+        "--wire", choices=get_args(Wire), default="json", help="encoding of frames; default: json"
+    )
+    parser.add_argument(
+        "--view",
+        choices=get_args(View),
+        default="live",
+        help="view that all users read; default: live",
+    )
     cores = max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) // 2))
     flag("processes", count, cores, "client processes")
-    flag("ramp", positive, default.ramp, "sockets a second that are opened")
-    flag("late", positive, 1000 * default.late, "ms that one send in 100 may be late by, or the run"
-         " is invalid")  # fmt: skip
-    flag("seed", int, default.seed, "of chance")
-    flag("scrape", positive, 1.0, "seconds between two looks at /metrics")
-    parser.add_argument("--json", metavar="FILE", help="write all figures")
-    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
+    flag("ramp", positive, default.ramp, "sockets opened a second")
+    flag(
+        "late",
+        positive,
+        1000 * default.late,
+        "milliseconds; the run is invalid if more than one send in 100 is later than this",
+    )
+    flag("seed", int, default.seed, "seed of all random numbers")
+    flag("scrape", positive, 1.0, "seconds between two scrapes of /metrics")
+    parser.add_argument("--json", metavar="FILE", help="write all results as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write an HTML page with charts")
     goals = parser.add_argument_group(
-        "goals", "Where one is missed the exit status is 1, as where the run is not valid or whole."
+        "goals", "The exit status is 1 if a goal is missed, or if the run is invalid or incomplete."
     )
     for kind in KINDS:
         for part in SHARES:
             goals.add_argument(
-                f"--goal-{kind}-p{part}", type=positive, metavar="MS", help=UNTIL[kind]
+                f"--goal-{kind}-p{part}",
+                type=positive,
+                metavar="MS",
+                help=f"{part}th percentile, {UNTIL[kind]}",
             )
     goals.add_argument(
-        "--goal-errors", type=share, metavar="SHARE",
-        help="of the captions that should have come, those refused, failed or never ended",
-    )  # fmt: skip
-    parser.epilog = f"Where the gateway asks for a key, it is the one in {KEY}."
+        "--goal-errors",
+        type=share,
+        metavar="SHARE",
+        help="share (0 to 1) of the expected captions that were refused, failed or never ended",
+    )
+    parser.epilog = f"If the gateway requires an API key, set the variable {KEY}."
 
 
 def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[str], None]) -> int:
@@ -170,7 +207,7 @@ def _words(text: str) -> tuple[int, int]:
     try:
         found = int(low), int(high or low)
     except ValueError:
-        raise argparse.ArgumentTypeError("it has to be such as 2-40") from None
+        raise argparse.ArgumentTypeError("it must be a range such as 2-40") from None
     if not 1 <= found[0] <= found[1]:
-        raise argparse.ArgumentTypeError("it has to be such as 2-40")
+        raise argparse.ArgumentTypeError("it must be a range such as 2-40")
     return found

@@ -33,25 +33,56 @@ Line = Callable[[str], object]
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``gateway replay``."""
-    parser.add_argument("file", metavar="FILE", help="JSON lines, or columns; docs/captions.md")
-    parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    parser.add_argument("--room", help="default: a new one")
     parser.add_argument(
-        "--to", type=tags, default=(), metavar="LANG[,LANG]", help="default: those of the file"
+        "file", metavar="FILE", help="meeting as JSON lines or as columns; see docs/captions.md"
     )
-    parser.add_argument("--view", type=views, default=("live", "stable"), metavar="VIEW[,VIEW]",
-                        help="live, stable, final; default: live,stable")  # fmt: skip
-    parser.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
-                        help="the languages of the file's columns")  # fmt: skip
-    parser.add_argument("--from", dest="source", metavar="LANG", help="the column that is said")
-    parser.add_argument("--speed", type=positive, default=1.0, help="times as fast; default: 1")
-    parser.add_argument("--seed", type=int, default=0, help="of the recogniser's mistakes")
-    parser.add_argument("--limit", type=count, metavar="N", help="only the first N utterances")
-    parser.add_argument("--offline", action=argparse.BooleanOptionalAction, default=True,
-                        help="have the final texts alone translated too, to compare")  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", help="write all figures")
-    parser.add_argument("--simuleval", metavar="DIR", help="write logs for SimulEval, OmniSTEval")
-    parser.add_argument("--plot", metavar="FILE.svg", help="draw what happened when")
+    parser.add_argument(
+        "--url", default="ws://127.0.0.1:8000", help="address of the gateway; default: %(default)s"
+    )
+    parser.add_argument("--room", help="room to play in; default: a new room")
+    parser.add_argument(
+        "--to",
+        type=tags,
+        default=(),
+        metavar="LANG[,LANG]",
+        help="languages to read; default: those of the file",
+    )
+    parser.add_argument(
+        "--view",
+        type=views,
+        default=("live", "stable"),
+        metavar="VIEW[,VIEW]",
+        help="views to read: live, stable, final; default: live,stable",
+    )
+    parser.add_argument(
+        "--columns",
+        type=tags,
+        default=(),
+        metavar="LANG[,LANG]",
+        help="languages of the file's columns",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="LANG",
+        help="language of the column that is spoken; default: the first",
+    )
+    parser.add_argument("--speed", type=positive, default=1.0, help="speed factor; default: 1")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the simulated recogniser; default: 0"
+    )
+    parser.add_argument("--limit", type=count, metavar="N", help="play only the first N utterances")
+    parser.add_argument(
+        "--offline",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also translate the final texts alone, to compare; default: yes",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all results as JSON")
+    parser.add_argument(
+        "--simuleval", metavar="DIR", help="write logs for SimulEval and OmniSTEval"
+    )
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw a timeline of all utterances")
 
 
 def replay(
@@ -75,7 +106,7 @@ def replay(
     said = script.faster(whole[: args.limit], args.speed)
     to = args.to or tuple(dict.fromkeys(lang for one in said for lang in one.references))
     if not to:
-        raise SettingsError(f"{args.file} names no languages to read: say e.g. --to de,fr.")
+        raise SettingsError(f"{args.file} names no languages to read. Name some, e.g. --to de,fr.")
     to = tuple(languages.normalise(tag) for tag in to)
     player = play.Player(
         args.url, said, to=to, views=args.view, room=args.room, screen=Screen(sys.stdout), key=key
@@ -105,17 +136,24 @@ def replay(
 async def _perform(player: Player, offline: bool, note: Line) -> None:
     await player.play()
     if offline:
-        note("The final texts alone, to compare with ...")
+        note("Translating the final texts alone, to compare ...")
         await player.compare()
 
 
 def add_record(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``gateway record``."""
-    parser.add_argument("room", metavar="ROOM")
-    parser.add_argument("file", metavar="FILE", help="a new file of JSON lines")
-    parser.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    parser.add_argument("--to", type=tags, required=True, metavar="LANG[,LANG]",
-                        help="to read; with the spoken one, how the originals grew")  # fmt: skip
+    parser.add_argument("room", metavar="ROOM", help="room to record")
+    parser.add_argument("file", metavar="FILE", help="file of JSON lines; it must not exist yet")
+    parser.add_argument(
+        "--url", default="ws://127.0.0.1:8000", help="address of the gateway; default: %(default)s"
+    )
+    parser.add_argument(
+        "--to",
+        type=tags,
+        required=True,
+        metavar="LANG[,LANG]",
+        help="languages to record; the spoken one records how originals grew",
+    )
 
 
 def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:
@@ -137,11 +175,15 @@ def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:
         try:
             asyncio.run(recording.record(args.url, args.room, langs, recorder, said, key))
         except KeyboardInterrupt:
-            pass  # how a recording is ended
+            pass  # Ctrl-C is the usual end of a recording
         finally:
             signal.signal(signal.SIGTERM, was)
             recorder.end()
             if not recorder.written:
                 path.unlink()
-    out(f"# {recorder.written} utterances in {path}" if recorder.written else "# Nothing was said.")
+    if recorder.written:
+        what = "utterance" if recorder.written == 1 else "utterances"
+        out(f"# {recorder.written} {what} recorded in {path}")
+    else:
+        out("# Nothing was said, so no file was written.")
     return 0

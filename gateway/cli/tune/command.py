@@ -42,40 +42,88 @@ USUAL = ("de", "fr", "es", "ja", "zh")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command, except those of settings."""
-    load = parser.add_argument_group("load", "Where it is known from; one of them.")
-    load.add_argument("--metrics", metavar="FILE", help="scrapes of /metrics, each after `# at "
-                      "SECONDS`, or Prometheus' answer to query_range")  # fmt: skip
-    load.add_argument("--watch", type=positive, metavar="SECONDS",
-                      help="scrape the gateway at --url for so long")  # fmt: skip
-    load.add_argument("--replay", metavar="FILE", help="a recorded meeting, as of gateway record")
-    load.add_argument("--describe", metavar="TEXT", help="'16 streams, 5-40 words, 3 languages, "
-                      "partials', or '4 a second, ...'")  # fmt: skip
-    more = parser.add_argument_group("more about it")
-    more.add_argument("--url", default="ws://127.0.0.1:8000", help="default: %(default)s")
-    more.add_argument("--keep", metavar="FILE", help="write what --watch read, for --metrics")
-    more.add_argument("--times", type=count, default=1, metavar="N",
-                      help="parallel copies of the replayed meeting; default: 1")  # fmt: skip
-    more.add_argument("--columns", type=tags, default=(), metavar="LANG[,LANG]",
-                      help="the languages of the replayed file's columns")  # fmt: skip
-    more.add_argument("--whole", action="store_true",
-                      help="replayed texts come whole, and do not grow")  # fmt: skip
-    more.add_argument("--from", dest="source", metavar="LANG",
-                      help="spoken language; default: en, or that of the recording")  # fmt: skip
-    more.add_argument("--to", type=tags, default=(), metavar="LANG[,LANG]",
-                      help="languages read; default: as many as the load has")  # fmt: skip
-    more.add_argument("--text", metavar="FILE", help="sentences, one a line, that loads are made "
-                      "of; default: a meeting")  # fmt: skip
-    more.add_argument("--force-uniform", action="store_true",
-                      help="go on although all texts are of one length")  # fmt: skip
+    load = parser.add_argument_group("load", "Exactly one source of the load.")
+    load.add_argument(
+        "--metrics",
+        metavar="FILE",
+        help="scrapes of /metrics, each after a line "
+        "`# at SECONDS`, or Prometheus' answer to query_range",
+    )
+    load.add_argument(
+        "--watch",
+        type=positive,
+        metavar="SECONDS",
+        help="scrape the gateway at --url for this long",
+    )
+    load.add_argument("--replay", metavar="FILE", help="a meeting recorded by gateway record")
+    load.add_argument(
+        "--describe",
+        metavar="TEXT",
+        help="'16 streams, 5-40 words, 3 languages, partials', or '4 a second, ...'",
+    )
+    more = parser.add_argument_group("details of the load")
+    more.add_argument(
+        "--url", default="ws://127.0.0.1:8000", help="address for --watch; default: %(default)s"
+    )
+    more.add_argument("--keep", metavar="FILE", help="write the scrapes to a file for --metrics")
+    more.add_argument(
+        "--times",
+        type=count,
+        default=1,
+        metavar="N",
+        help="parallel copies of the replayed meeting; default: 1",
+    )
+    more.add_argument(
+        "--columns",
+        type=tags,
+        default=(),
+        metavar="LANG[,LANG]",
+        help="languages of the columns of the --replay file",
+    )
+    more.add_argument(
+        "--whole", action="store_true", help="texts of --replay do not grow while they are spoken"
+    )
+    more.add_argument(
+        "--from",
+        dest="source",
+        metavar="LANG",
+        help="spoken language; default: en, or that of the recording",
+    )
+    more.add_argument(
+        "--to",
+        type=tags,
+        default=(),
+        metavar="LANG[,LANG]",
+        help="languages read; default: as many as the load has",
+    )
+    more.add_argument(
+        "--text", metavar="FILE", help="file of sentences to say, one a line; default: a meeting"
+    )
+    more.add_argument(
+        "--force-uniform",
+        action="store_true",
+        help="accept a load whose texts are all of one length",
+    )
     steps = parser.add_argument_group("steps")
-    steps.add_argument("--seconds", type=_seconds, default=20.0, help="of each; default: 20")
-    steps.add_argument("--try", dest="values", type=_values, action="append", default=[],
-                       metavar="SETTING=N[,N]", help="only these settings, and these values of "
-                       "them; default: max_num_seqs=1,2,4,8,16,32,64 and "
-                       "max_num_batched_tokens=512,2048,8192,16384; of the embedded engine "
-                       "batch and inter_threads")  # fmt: skip
-    steps.add_argument("--json", metavar="FILE", help="write all figures")
-    steps.add_argument("--toml", metavar="FILE", help="write the settings, for gateway serve")
+    steps.add_argument(
+        "--seconds", type=_seconds, default=20.0, help="seconds of each step; default: 20"
+    )
+    steps.add_argument(
+        "--try",
+        dest="values",
+        type=_values,
+        action="append",
+        default=[],
+        metavar="SETTING=N[,N]",
+        help="try only these settings and values; "
+        "default: max_num_seqs=1,2,4,8,16,32,64 and "
+        "max_num_batched_tokens=512,2048,8192,16384; for the embedded engine "
+        "batch and inter_threads",
+    )
+    steps.add_argument("--json", metavar="FILE", help="write all results as JSON")
+    steps.add_argument(
+        "--toml", metavar="FILE", help="write the settings found, for gateway serve --config"
+    )
 
 
 def run(
@@ -123,7 +171,7 @@ def run(
     except (EngineFault, OSError) as fault:
         if not sweep.tried:
             raise
-        note(f"It ends here: {fault}")
+        note(f"The search ends early: {fault}")
         status = 1
     if not sweep.tried:
         return status
@@ -163,7 +211,7 @@ def _load(
     given = [name for name in ("metrics", "watch", "replay", "describe") if getattr(args, name)]
     if len(given) != 1:
         raise SettingsError(
-            "Which load? Name one of --metrics FILE, --watch SECONDS, --replay FILE and --describe"
+            "Name one load: --metrics FILE, --watch SECONDS, --replay FILE or --describe"
             " '16 streams, 5-40 words, 3 languages, partials'."
         )
     if args.replay:
@@ -179,7 +227,7 @@ def _load(
     lang = languages.normalise(args.source or "en")
     if not any(profile.supports(lang, target) for target in profile.targets):
         raise ValueError(
-            f"This model translates nothing from {lang}; say what is spoken with --from LANG."
+            f"This model does not translate from {lang}. Name the spoken language with --from LANG."
         )
     lines = _lines(args.text, lang)
     if args.describe:
@@ -205,7 +253,9 @@ def _lines(name: str | None, lang: str) -> list[str]:
     meetings = (folder / "meeting" / f"{lang}.txt" for folder in FOLDERS)
     path = Path(name) if name else next((one for one in meetings if one.is_file()), None)
     if path is None:
-        raise ValueError(f"There are no sentences in {lang} here; name a file of some with --text.")
+        raise ValueError(
+            f"There is no built-in text in {lang}. Name a file of sentences with --text."
+        )
     return text.lines(path)
 
 
@@ -223,7 +273,7 @@ def _targets(asked: Sequence[str], load: Load, profile: Profile) -> tuple[str, .
     if len(able) < load.languages:
         raise ValueError(
             f"This load has {load.languages} languages, and the model has {len(able)} to translate"
-            f" {source} into: say --to {','.join(able[:3])}"
+            f" {source} into. Name fewer, e.g. --to {','.join(able[:3])}."
         )
     return tuple(able[: load.languages])
 
@@ -237,11 +287,11 @@ def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], No
 
     found: list[str] = []
     scraper = Scraper(url, key)
-    note(f"{url} is watched for {seconds:g} s; Ctrl-C ends it early")
+    note(f"Watching {url} for {seconds:g} s; Ctrl-C ends it early")
     try:
         asyncio.run(_watch(scraper, url, seconds, note, found))
     except KeyboardInterrupt:
-        note("ended early")
+        note("Ended early.")
     return "\n".join(found) + "\n"
 
 
@@ -258,13 +308,13 @@ async def _watch(
             if not found:
                 raise OSError(f"{url}: {exc}") from exc
             if not gone:  # it may be starting again
-                note(f"{exc} It is tried again")
+                note(f"{exc} Trying again.")
             gone = True
         else:
             gone = False
             kept = [line for line in text.splitlines() if line.startswith("gateway_")]
             if not kept:
-                raise ValueError(f"{url} is not of a gateway: its /metrics has no gateway_...")
+                raise ValueError(f"{url} is not a gateway: its /metrics has no metric gateway_...")
             found += (f"# at {time.time():.3f}", *kept)
         if time.monotonic() >= until:
             return
@@ -274,7 +324,7 @@ async def _watch(
 def _seconds(text: str) -> float:
     value = positive(text)
     if value < LEAST_S:
-        raise argparse.ArgumentTypeError(f"a step takes {LEAST_S:g} s or more")
+        raise argparse.ArgumentTypeError(f"it must be {LEAST_S:g} or more")
     return value
 
 
@@ -285,5 +335,5 @@ def _values(text: str) -> tuple[str, tuple[int, ...]]:
     except ValueError:
         found = ()
     if not found or not name.strip():
-        raise argparse.ArgumentTypeError("it is SETTING=N,N,...: say e.g. max_num_seqs=8,16,32")
+        raise argparse.ArgumentTypeError("it must be SETTING=N,N,..., e.g. max_num_seqs=8,16,32")
     return name.strip().replace("-", "_"), found

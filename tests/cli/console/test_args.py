@@ -47,11 +47,11 @@ def test_what_cannot_be_is_refused(kind: Callable[[str], object], text: str) -> 
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (args.positive, "'many' is no number"),
-        (args.seconds, "'many' is no number"),
-        (args.share, "'many' is no number"),
-        (args.count, "'many' is no whole number"),
-        (args.number, "'many' is no whole number"),
+        (args.positive, "'many' is not a number"),
+        (args.seconds, "'many' is not a number"),
+        (args.share, "'many' is not a number"),
+        (args.count, "'many' is not a whole number"),
+        (args.number, "'many' is not a whole number"),
     ],
 )
 def test_what_is_no_number_is_said_in_words(kind: Callable[[str], object], says: str) -> None:

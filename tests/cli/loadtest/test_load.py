@@ -255,13 +255,13 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["--slow", "1"], "Of 0 readers 1 cannot be slow"),
-        (["--seconds", "1"], "would be the first 2 s"),
+        (["--slow", "1"], "--slow (1) exceeds --readers (0)"),
+        (["--seconds", "1"], "--warm (2 s) must be less than --seconds (1 s)"),
         (["--text", "nowhere.txt"], "nowhere.txt"),
         (["--json", "nowhere/a.json"], "There is no directory nowhere"),
         (["--html", "."], ". is a directory"),
         (["--rate", "1e300"], "a smaller --rate"),
-        (["--processes", "500"], "fewer --processes"),
+        (["--processes", "500"], "--processes (500) exceeds"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_opened(

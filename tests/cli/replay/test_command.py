@@ -64,11 +64,11 @@ def test_the_languages_of_the_file_are_read_where_none_are_named(
         (["TALK", "--to", "german"], 1, "is not a language"),
         (["TALK", "--columns", "en,de,fr"], 1, "Line 1: it has 2 columns, not 3"),
         (["TALK", "--json", "nowhere/r.json"], 1, "There is no directory nowhere"),
-        (["TALK", "--view", "live,dead"], 2, "'live,dead' is not made of live, stable, final"),
+        (["TALK", "--view", "live,dead"], 2, "'live,dead' is not a list of live, stable, final"),
         (["TALK", "--speed", "0"], 2, "above 0"),
-        (["TALK", "--speed", "fast"], 2, "--speed: 'fast' is no number"),
+        (["TALK", "--speed", "fast"], 2, "--speed: 'fast' is not a number"),
         (["TALK", "--limit", "0"], 2, "1 or more"),
-        (["TALK", "--sped", "2"], 2, "There is no --sped here"),
+        (["TALK", "--sped", "2"], 2, "Unknown option --sped"),
     ],
 )
 def test_what_cannot_be_replayed_is_a_sentence(
@@ -90,7 +90,7 @@ def test_a_file_without_translations_needs_languages(
     (tmp_path / "a.jsonl").write_text('{"lang":"en","text":"Hi."}')
     status, err = fails(capsys, "replay", tmp_path / "a.jsonl")
     assert status == 2
-    assert "names no languages to read: say e.g. --to de,fr" in err
+    assert "names no languages to read. Name some, e.g. --to de,fr" in err
 
 
 def test_a_gateway_that_is_not_there_is_a_sentence(
@@ -174,7 +174,7 @@ def test_a_recording_ends_with_a_signal_and_can_be_replayed(
         thread.start()
         assert main(["record", "demo", str(made), "--to", "en,de", "--url", live.ws]) == 0
         thread.join()
-    assert f"# 2 utterances in {made}" in capsys.readouterr().out
+    assert f"# 2 utterances recorded in {made}" in capsys.readouterr().out
     lines = [json.loads(line) for line in made.read_bytes().splitlines()]
     assert [line["text"] for line in lines] == ["One two three.", "Four."]
     assert lines[0]["shown"]["de"][-1][1:] == ["[de] One two three.", "", True]

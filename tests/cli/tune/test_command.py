@@ -221,7 +221,7 @@ def test_watching_can_be_ended_early(live: Live, monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     text = command._watched(live.http, 60.0, "secret", said.append)
     assert text.count("# at ") == 1
-    assert said[-1] == "ended early"
+    assert said[-1] == "Ended early."
 
 
 def test_a_gateway_that_cannot_be_watched_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +250,7 @@ def answering(answer: bytes) -> Iterator[str]:
     ("answer", "why"),
     [
         (b"220 mail.example\r\n", "/metrics could not be read: "),
-        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not of a gateway"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not a gateway"),
     ],
 )
 def test_what_is_no_gateway_is_told_at_once(
@@ -279,7 +279,7 @@ def test_a_gateway_that_starts_again_is_watched_on(
     said: list[str] = []
     text = command._watched(live.http, 600.0, "secret", said.append)
     assert text.count("# at ") == 2
-    assert said[1:] == ["It is gone. It is tried again", "ended early"]
+    assert said[1:] == ["It is gone. Trying again.", "Ended early."]
 
 
 def test_what_was_found_before_an_engine_failed_is_told(
@@ -295,7 +295,7 @@ def test_what_was_found_before_an_engine_failed_is_told(
     assert tune("--describe", MEETING, *QUICK) == 1
     out, err = capsys.readouterr()
     assert "max_num_seqs = " in out
-    assert "# It ends here: no memory" in err
+    assert "# The search ends early: no memory" in err
 
 
 def test_a_gateway_that_asks_for_a_key_is_shown_one(
@@ -339,23 +339,23 @@ def test_other_languages_are_spoken_too(
 @pytest.mark.parametrize(
     ("argv", "status", "why"),
     [
-        ([], 2, "Which load?"),
-        (["--describe", "1 a second", "--watch", "5"], 2, "Which load?"),
+        ([], 2, "Name one load:"),
+        (["--describe", "1 a second", "--watch", "5"], 2, "Name one load:"),
         (["--describe", "16 horses"], 1, "'16 horses' is not understood"),
         (["--describe", MEETING, "--from", "xx-klingon"], 1, "not"),
-        (["--describe", MEETING, "--from", "it"], 1, "no sentences in it here"),
+        (["--describe", MEETING, "--from", "it"], 1, "no built-in text in it"),
         (["--describe", MEETING + ", 99 languages"], 1, "This load has 99 languages"),
         (["--describe", MEETING, "--to", "sv"], 1, "sv"),
         (["--metrics", "/nowhere/history.txt"], 1, "history.txt"),
         (["--describe", MEETING, "--toml", "/"], 1, "/ is a directory"),
         (["--watch", "1", "--url", "ftp://127.0.0.1:9"], 1, "is not the address of a gateway"),
-        (["--describe", MEETING, "--seconds", "1"], 2, "a step takes 2 s or more"),
+        (["--describe", MEETING, "--seconds", "1"], 2, "it must be 2 or more"),
         (["--describe", MEETING, "--json", "/nowhere/x.json"], 1, "There is no directory"),
         (["--describe", MEETING, "--try", "batch=1"], 2, "not tuned by batch, but by max_num_seqs"),
-        (["--describe", MEETING, "--try", "max_num_seqs="], 2, "say e.g. max_num_seqs=8,16,32"),
-        (["--describe", MEETING, "--try", "=3"], 2, "say e.g. max_num_seqs=8,16,32"),
+        (["--describe", MEETING, "--try", "max_num_seqs="], 2, "e.g. max_num_seqs=8,16,32"),
+        (["--describe", MEETING, "--try", "=3"], 2, "e.g. max_num_seqs=8,16,32"),
         (["--describe", MEETING, "--try", "max_num_seqs=0"], 2, "1 or more"),
-        (["--describe", MEETING, "--try", "max_num_seqs=x"], 2, "'x' is no whole number"),
+        (["--describe", MEETING, "--try", "max_num_seqs=x"], 2, "'x' is not a whole number"),
         (["--watch", "1", "--url", "http://127.0.0.1:port"], 1, "is not the address of a gateway"),
     ],
 )  # fmt: skip

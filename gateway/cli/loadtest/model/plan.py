@@ -92,33 +92,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> Plan:
         """Return the plan. Raises `ValueError` with a sentence for impossible values."""
         if self.slow > self.readers:
-            raise ValueError(f"Of {self.readers} readers {self.slow} cannot be slow.")
+            raise ValueError(f"--slow ({self.slow}) exceeds --readers ({self.readers}).")
         if self.rate > MOST_RATE:
             raise ValueError(
-                f"{self.rate:g} utterances a second are more than the {MOST_RATE:,.0f} that can be"
-                " made here: a smaller --rate."
+                f"--rate {self.rate:g} exceeds the {MOST_RATE:,.0f} utterances a second that this"
+                " client can make."
             )
         if self.pace < LEAST_PACE:
             raise ValueError(
-                f"Nobody speaks {self.pace:g} words a minute: --pace {LEAST_PACE:g} or more."
+                f"--pace {self.pace:g} is too slow; the least is {LEAST_PACE:g} words a minute."
             )
         if self.processes > self.sockets:
             raise ValueError(
-                f"Of {self.processes} client processes only {self.sockets} would have a socket:"
-                " fewer --processes."
+                f"--processes ({self.processes}) exceeds the number of sockets ({self.sockets})."
             )
         if self.warm >= self.seconds:
             raise ValueError(
-                f"All {self.seconds:g} s would be the first {self.warm:g} s, which do not count:"
-                " more --seconds, or a smaller --warm."
+                f"--warm ({self.warm:g} s) must be less than --seconds ({self.seconds:g} s), since"
+                " nothing is counted during the warm-up."
             )
         if int(self.seconds) <= math.ceil(self.warm):
             raise ValueError(
-                f"Rates are those of whole seconds, and there is none from {self.warm:g} to"
-                f" {self.seconds:g} s: more --seconds, or a smaller --warm."
+                f"Rates need a whole second between --warm ({self.warm:g} s) and --seconds"
+                f" ({self.seconds:g} s)."
             )
         if self.words is not None and not 1 <= self.words[0] <= self.words[1]:
-            raise ValueError(f"No utterance has {self.words[0]} to {self.words[1]} words.")
+            raise ValueError(f"--words {self.words[0]}-{self.words[1]} is not a range from 1 on.")
         return self
 
 

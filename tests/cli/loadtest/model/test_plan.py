@@ -40,18 +40,20 @@ def test_every_virtual_user_is_in_one_process(processes: int) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"slow": 4}, "Of 3 readers 4 cannot be slow"),
-        ({"seconds": 0.5, "warm": 0.0}, "none from 0 to 0.5 s"),
-        ({"seconds": 2.9, "warm": 1.5}, "none from 1.5 to 2.9 s"),
-        ({"warm": 30.0}, "All 30 s would be the first 30 s"),
-        ({"words": (3, 2)}, "No utterance has 3 to 2 words"),
-        ({"rate": 1e300}, "more than the 10,000"),
-        ({"pace": 0.001}, "Nobody speaks 0.001 words a minute: --pace 10 or more"),
-        ({"processes": 500}, "Of 500 client processes only"),
-        ({"words": (0, 2)}, "No utterance has 0 to 2 words"),
+        ({"slow": 4}, r"--slow \(4\) exceeds --readers \(3\)"),
+        ({"seconds": 0.5, "warm": 0.0}, r"between --warm \(0 s\) and --seconds \(0.5 s\)"),
+        ({"seconds": 2.9, "warm": 1.5}, r"between --warm \(1.5 s\) and --seconds \(2.9 s\)"),
+        ({"warm": 30.0}, r"--warm \(30 s\) must be less than --seconds \(30 s\)"),
+        ({"words": (3, 2)}, "--words 3-2 is not a range"),
+        ({"rate": 1e300}, "exceeds the 10,000 utterances"),
+        ({"pace": 0.001}, "--pace 0.001 is too slow; the least is 10"),
+        ({"processes": 500}, r"--processes \(500\) exceeds the number of sockets"),
+        ({"words": (0, 2)}, "--words 0-2 is not a range"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(change: dict[str, object], says: str) -> None:
+def test_an_impossible_plan_is_refused_with_a_sentence(
+    change: dict[str, object], says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         msgspec.structs.replace(PLAN, **change).checked()
 
