@@ -238,7 +238,11 @@ def run(path: str, streams: list[int], tokens: int) -> bool:
                 taken[name].append(asyncio.run(way(load)))
                 texts[name] = {key: "".join(parts) for key, parts in front.text.items()}
         same = same and texts["vllm"] == texts["fed"]
-        line = {"streams": count, "tokens": load.tokens, "requests": load.requests}
+        line: dict[str, float] = {
+            "streams": count,
+            "tokens": load.tokens,
+            "requests": load.requests,
+        }
         line |= {f"{name}_us": round(1e6 * min(s) / load.tokens, 2) for name, s in taken.items()}
         ratio = sorted(b / a for a, b in zip(taken["vllm"], taken["fed"], strict=True))
         print(json.dumps(line | {"ratio": round(ratio[len(ratio) // 2], 3)}), flush=True)

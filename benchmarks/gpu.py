@@ -150,11 +150,13 @@ class Arm:
             return self._remote(options)
         if self.name == "gateway":
             command = [*self._gateway("vllm"), "--model", self.path]
-            given = ("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len")
-            given = (*given, "gpu_memory_utilization", "load_format")
+            given = [
+                *("max_num_seqs", "max_num_batched_tokens", "dtype", "max_model_len"),
+                *("gpu_memory_utilization", "load_format"),
+            ]
         else:
             command = [*_serve(), self.path]
-            given = tuple(options)
+            given = list(options)
         return [*command, *_flags(options, given), *_at(self.port)]
 
     def _gateway(self, engine: str, profile: str = "profile.toml") -> list[str]:
@@ -281,7 +283,7 @@ class Device:
     def __init__(self) -> None:
         query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
         try:
-            self._smi = subprocess.Popen(
+            self._smi: subprocess.Popen[str] | None = subprocess.Popen(
                 ["nvidia-smi", *query, "-i", "0", "-lms", str(SAMPLE_MS)],
                 stdout=subprocess.PIPE,
                 text=True,

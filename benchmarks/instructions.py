@@ -35,7 +35,7 @@ from collections.abc import Iterable, Sequence
 from fcntl import ioctl
 from pathlib import Path
 from termios import FIONREAD
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -172,7 +172,7 @@ def inside(told: Path) -> None:
 
     assert benchmarks.servers  # so that no child has to import it
     hub.HOUSEKEEPING_S = 1e6  # else how often there is any would be chance
-    runs = {}
+    runs: dict[str, Any] = {}
     for name, scenario in SCENARIOS.items():
         part = told.with_name(f"part{len(runs)}.json")
         pid = os.fork()

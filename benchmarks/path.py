@@ -188,7 +188,7 @@ async def run(streams: int, rounds: int) -> dict[str, float]:
     rows[WHOLE] = (say, 0)
     rows["pulled: the engine"] = (pull(drum), 1)
     rows["pulled: pieces"] = (pull(outermost), 1)
-    least = {name: (float("inf"),) * 4 for name in rows}
+    least: dict[str, tuple[float, ...]] = {name: (float("inf"),) * 4 for name in rows}
     for _ in range(rounds):
         for name, (submit, turns) in rows.items():
             found = await drive(drum, submit, streams, turns=turns)

@@ -67,8 +67,10 @@ async def measure(server: host.Host, options: argparse.Namespace) -> tuple[float
         f" {end.total - begun.total:.0f} ms in all, at most {steady:.1f} ms",
         flush=True,
     )
-    for socket in (*crowd, *speakers):
+    for socket in crowd:
         socket.close()
+    for speaker in speakers:
+        speaker.close()
     return ramp, steady
 
 

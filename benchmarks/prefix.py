@@ -217,9 +217,9 @@ class Prefilling(VllmEngine):
 
     async def read(self, job: Job) -> None:
         assert self._loaded is not None, "it has been started"
-        prompt, _, _ = await self._loaded.request(job)
+        ids, _, _ = self._loaded._tokenise(job, self._loaded.profile.prompt(job))
         for blocks in self._blocks.values():
-            blocks.read(prompt["prompt_token_ids"])
+            blocks.read(ids)
         async with aclosing(self.translate(job)) as chunks:
             async for _ in chunks:
                 pass

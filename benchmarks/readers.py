@@ -42,7 +42,7 @@ SETTLE_S = 2.0
 """Seconds for what is said to everybody who comes, before it is measured."""
 
 
-class Stamping(PullEngine, ScriptedEngine):
+class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
     """Its words are the times at which it says them."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:

@@ -59,7 +59,7 @@ NEVER = 1e6
 """Seconds: for bounds that are not what is measured, such as when an engine counts as late."""
 
 
-class Stamping(PullEngine, ScriptedEngine):
+class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
     """Its words are the times at which it says them."""
 
     pace = LIVELY
@@ -347,7 +347,7 @@ async def crowd(
         found = [await stack.enter_async_context(reader(gateway, query)) for _ in range(readers)]
         for _ in range(more):
             kind = stalled if stall else reader
-            await stack.enter_async_context(kind(gateway, query))  # type: ignore[operator]
+            await stack.enter_async_context(kind(gateway, query))
         yield found
 
 

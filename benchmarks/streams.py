@@ -142,7 +142,7 @@ async def sse(port: int, name: str, streams: int, count: int, seed: int, **_: An
 def main() -> None:
     for line in sys.stdin:
         command = json.loads(line)
-        load = {"socket": socket, "sse": sse}[command.pop("how")]
+        load = socket if command.pop("how") == "socket" else sse
         print(json.dumps(vars(asyncio.run(load(**command)))), flush=True)
 
 

@@ -60,7 +60,7 @@ def frame(tape: Tape) -> str | bytes:
         return tape.chunk()
     if kind == 1:
         return tape.text()
-    whole = (msgspec.json if kind % 2 else msgspec.msgpack).encode(message(tape))
+    whole: bytes = (msgspec.json if kind % 2 else msgspec.msgpack).encode(message(tape))
     if tape.byte() % 4 == 3:
         at = tape.byte() % len(whole)
         whole = whole[:at] + tape.take(1) + whole[at + 1 + tape.byte() % 2 :]
