@@ -1,1 +1,1 @@
-"""What the gateway costs, as ratios measured in one run. Not tests: nothing here fails a build."""
+"""Benchmarks of the gateway: ratios measured within one run. None of them fails a build."""

@@ -1,12 +1,11 @@
-"""What a thousand speaking sessions cost one core.
+"""CPU load of a thousand speaking sessions on one core.
 
     python -m benchmarks.active [--sessions 1000] [--pace 0.02] [--seconds 10]
 
-A gateway with the scripted engine, pinned to one core; each session sits in a room of its own and
+A gateway with the scripted engine is pinned to one core. Each session is in a room of its own and
 says its next utterance when the caption of the last has ended, so that it reads one delta in every
-``pace``: fifty a second. CPU is the server's own, from the scheduler, over all that it does: the
-engine, captions, frames, sockets. It keeps up where it uses less than its core and as many deltas
-arrive as there should. Ends with status 1 where it does not.
+``pace`` seconds. CPU time is that of the whole server, from the scheduler. The server keeps up if
+it uses less than its core and as many deltas arrive as should. Otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from benchmarks.speakers import WORDS, begin, invite
 
 WARM_S = 3.0
 KEEPS_UP = 0.98
-"""Share of the deltas due that have to arrive: every utterance begins with a wait for its `say`."""
+"""Share of the due deltas that must arrive. Every utterance begins with a wait for its `say`."""
 
 
 async def measure(server: host.Host, sessions: int, pace: float, seconds: float) -> bool:
-    """Print what it took; whether the server kept up."""
+    """Print the results, and return whether the server kept up."""
     speakers = await invite(server.port, sessions)
     await begin(speakers, pace * WORDS)  # not all at once
     await asyncio.sleep(WARM_S)

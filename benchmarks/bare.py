@@ -1,4 +1,4 @@
-"""The bare handler of `benchmarks.servers` on a port: what one would write first.
+"""The minimal handler of `benchmarks.servers` on a port, for comparison.
 
 python -m benchmarks.bare PORT
 """

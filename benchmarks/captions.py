@@ -1,23 +1,22 @@
-"""Which numbers make the best captions: meetings through the core, on a clock that is not real.
+r"""Caption quality for different numbers: meetings played through the core on a simulated clock.
 
-    python -m benchmarks.captions tests/quality/meeting100.tsv --model DIR \\
+    python -m benchmarks.captions tests/quality/meeting100.tsv --model DIR \
         --vary hold=0,1,2,3 --vary mask=0,1,2,3 [--product] [--to de,zh] [--json FILE]
 
-What a recogniser would send goes into the real room, gate and captions, and the jobs these decide
-on into the real engine with its guards. Only time is made up: a job's first token comes
-`--first-ms` after its start and each further one `--token-ms` later, so that a setting is neither
-helped nor hurt by what else the machine does. The same command twice differs in the last digit.
+A simulated recogniser feeds the real room, policy and captions, and their jobs go to the real
+engine with its guards. Only time is simulated: a job's first token comes `--first-ms` after its
+start and each further one `--token-ms` later, so that other load on the machine does not matter.
+Two runs of one command differ in the last digit.
 
 Each utterance is alone in a room of its own: no queue, no context. `--vary` takes the fields of
-`PartialTiming`, `StabilityRules` and `SegmentLengths` by name; one at a time, the others at their
-defaults, unless `--product` asks for all combinations. A job that comes again, in any setting, is
-not translated again.
+`PartialTiming`, `StabilityRules` and `SegmentLengths` by name. They vary one at a time, the others
+at their defaults, unless `--product` asks for all combinations. Equal jobs are translated once.
 
 Prints a line for each setting: means over the languages, and the ``worst`` or ``least`` of them.
-``erasure`` is that of the live view, ``stable`` that of the stable one; ``offline`` is how much
-higher the chrF of the finals is than that of the final texts translated alone; ``first`` goes from
-the update that confirmed the second word to the first text, ``final`` from the final text to its
-caption; ``tokens`` are those of the engine for each that the final texts take alone.
+``erasure`` is that of the live view, ``stable`` that of the stable view; ``offline`` is the chrF of
+the finals minus that of the final texts translated alone; ``first`` goes from the update that
+confirmed the second word to the first text, ``final`` from the final text to its caption;
+``tokens`` are those of the engine for each token that the final texts take alone.
 """
 
 from __future__ import annotations
@@ -63,20 +62,20 @@ from gateway.text import units
 
 VIEWS: tuple[View, ...] = ("live", "stable")
 ID = "u1"
-"""Of the one utterance in each room."""
+"""Id of the one utterance in each room."""
 
 _event = msgspec.json.Decoder(ServerMessage).decode
 
 
 class Costs(NamedTuple):
-    """What the engine's time is taken to be, in seconds."""
+    """Simulated times of the engine, in seconds."""
 
     first: float
     token: float
 
 
 class Output(NamedTuple):
-    """What the engine made of a job: chunks, and why they ended if it was a fault."""
+    """Output of the engine for a job: chunks, and the fault that ended them, if any."""
 
     chunks: tuple[Chunk, ...]
     fault: ErrorCode | None
@@ -85,8 +84,8 @@ class Output(NamedTuple):
 class Translator:
     """The real engine, asked once for each job.
 
-    As many at once as it likes, and the next when all of them are there: what is decoded together
-    changes the last bits of a score, and so now and then a word.
+    All jobs run at once, and the next ones when all have ended: which texts are decoded together
+    changes the last bits of a score, and sometimes a word.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -121,7 +120,7 @@ class Translator:
 
 
 class Clock:
-    """What happens when, of all rooms together."""
+    """The simulated clock of all rooms."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -132,7 +131,7 @@ class Clock:
         heapq.heappush(self._events, (max(when, self.now), next(self._count), action))
 
     def turn(self) -> bool:
-        """Do what comes next, and everything else at that moment; False where nothing does."""
+        """Run everything that is due next. Return False if nothing is."""
         if not self._events:
             return False
         self.now = self._events[0][0]
@@ -192,7 +191,7 @@ class Stage:
         self.room.say(self._speaker, say, text, self._said.lang, self._clock.now)
 
     def act(self) -> Iterator[Job]:
-        """Do what the dispatcher says; the jobs that begin."""
+        """Carry out the dispatcher's decisions, and return the jobs that begin."""
         while actions := self.dispatch.actions():
             for action in actions:
                 match action:
@@ -204,7 +203,7 @@ class Stage:
                         self.dispatch.done(job_id)
 
     def schedule(self, job: Job, output: Output, costs: Costs) -> None:
-        """Have the engine's output come when it would."""
+        """Schedule the engine's output."""
         begin = self._clock.now
         tokens = 0
         for chunk in output.chunks:
@@ -230,7 +229,7 @@ class Stage:
             self.dispatch.done(job_id)
 
     def read(self) -> None:
-        """The readers read what has come."""
+        """Let the readers read what has come."""
         for member, watch in self._readers.values():
             for frame in member.outbox.take():
                 watch.note(_event(frame), self._clock.now)
@@ -248,7 +247,7 @@ async def played(
     translator: Translator,
     costs: Costs,
 ) -> list[Stage]:
-    """Every utterance, from its first update to its last caption."""
+    """Play every utterance, from its first update to its last caption."""
     clock = Clock()
     stages = [Stage(one, to, translator.profile, flow, clock) for one in said]
     while clock.turn():
@@ -294,7 +293,7 @@ async def alone(
 
 
 def varied(flow: StreamingOptions, name: str, text: str) -> StreamingOptions:
-    """``flow`` with one number changed. Raises `ValueError`."""
+    """Return ``flow`` with one number changed. Raises `ValueError`."""
     for stage in ("pace", "stability", "lengths"):
         numbers = getattr(flow, stage)
         for field in fields(numbers):
@@ -305,7 +304,7 @@ def varied(flow: StreamingOptions, name: str, text: str) -> StreamingOptions:
 
 
 def settings(vary: Sequence[str], *, product: bool) -> dict[str, StreamingOptions]:
-    """What is to be compared, by name; the first are the defaults."""
+    """Return the settings to compare, by name; the first are the defaults."""
     axes = []
     for one in vary:
         name, _, values = one.partition("=")
@@ -342,11 +341,11 @@ COLUMNS = {
     "tokens": 2,
     "lost": 0,
 }
-"""Digits behind the point."""
+"""Digits behind the point, by column."""
 
 
 def figures(stages: Sequence[Stage], to: Sequence[str], offline: Offline) -> Figures:
-    """One setting: means over the languages, and where it says so the worst of them."""
+    """Return the figures of one setting: means over the languages, or the worst of them."""
     live, stable, chrf, cost = [], [], [], []
     for lang in to:
         readings = [stage.reading(lang, "live") for stage in stages]

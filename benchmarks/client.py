@@ -1,7 +1,7 @@
-"""A WebSocket client that does nothing but count, so that the server is what is measured.
+"""A WebSocket client that only counts, so that the server is what is measured.
 
 Owns: the handshake and the frames of RFC 6455, as far as the benchmark needs them. Must not know:
-what is measured. It is no client to learn from: it masks with zeros and checks nothing.
+what is measured. It is no example to follow: it masks with zeros and checks nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ _PING, _CLOSE = 0x89, 0x88
 
 
 class Socket(asyncio.Protocol):
-    """One session. Every time is of `time.monotonic_ns`."""
+    """One session. All times are of `time.monotonic_ns`."""
 
     def __init__(self) -> None:
         self.deltas = 0
         self.lag = 0
-        """From the engine's first token of the last utterance to its frame being here, where the
-        token is the time."""
+        """Time from the engine's first token of the last utterance to the arrival of its frame, if
+        the token is a time.
+        """
         self.stamp = 0
-        """That time."""
+        """Time of that first token."""
         self.times: list[int] = []
-        """When each delta of the last utterance was here."""
+        """Arrival times of the deltas of the last utterance."""
         self._transport: asyncio.Transport
         self._rest = b""
         self._open = False
@@ -50,7 +51,7 @@ class Socket(asyncio.Protocol):
         return socket
 
     def send(self, text: str) -> None:
-        """One text frame. What is said next is a new utterance."""
+        """Send one text frame. The next one is a new utterance."""
         self._write(0x81, text.encode())
         self._first = True
 
@@ -59,13 +60,13 @@ class Socket(asyncio.Protocol):
         self._write(0x81, b'{"type":"cancel","id":"%b"}' % id.encode())
 
     def wait(self, kind: str) -> asyncio.Future[int]:
-        """When the next frame came whose type begins with this letter (``!``: the handshake)."""
+        """Return when the next frame came whose type begins with this letter (``!``: handshake)."""
         future = asyncio.get_running_loop().create_future()
         self._waiters[ord(kind)] = future
         return future
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -1,7 +1,7 @@
-"""The command line of a benchmark that is a package: its parser, its errors, its exit status.
+"""The command line of a benchmark that is a package: parser, errors, exit status.
 
-Owns: exit statuses: 0, 1 for a failure, 2 for a command line that cannot be understood, 130 after
-Ctrl-C. Must not know: what is measured.
+Owns: exit statuses: 0, 1 for a failure, 2 for a wrong command line, 130 after Ctrl-C. Must not
+know: what is measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gateway.errors import GatewayError
 from gateway.settings.catalogue import SettingsError
 
 Line = Callable[[str], None]
-"""Takes one line of text."""
+"""A function that prints one line."""
 
 
 def main(

@@ -1,12 +1,12 @@
-"""What several worker processes bring, and what handing connections between them costs.
+"""Throughput of several worker processes, and the cost of handing connections between them.
 
 ``python -m benchmarks.cores`` prints a row for each number of workers: CPU of the gateway per
-delta, deltas a second, and how long a handshake takes. Owns: the load, the table. Must not know:
-how a server or a client works.
+delta, deltas a second, and the time of a handshake. Owns: the load, the table. Must not know: how a
+server or a client works.
 
-Each session says lines in a room of its own and reads them. Clients are processes, too, on the same
-machine: where it has not more cores than workers and clients together, deltas a second say nothing
-about scaling. CPU per delta does not depend on that.
+Each session says lines in a room of its own and reads them. Clients are processes on the same
+machine: if it has fewer cores than workers and clients together, deltas a second say nothing about
+scaling. CPU per delta does not depend on that.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ QUERY = "room={}&from=en&to=de"
 
 
 class Row(NamedTuple):
-    """Of one number of workers. Times are microseconds; ``given`` is the share of sockets that were
-    handed over, ``spread`` the CPU of the busiest worker over the mean."""
+    """The results for one number of workers.
+
+    Times are microseconds; ``given`` is the share of sockets that were handed over, ``spread`` the
+    CPU of the busiest worker over the mean.
+    """
 
     workers: int
     deltas: int
@@ -51,7 +54,7 @@ class Row(NamedTuple):
 
 
 async def load(port: int, name: str, sessions: int, seconds: float) -> int:
-    """Deltas that came to so many sessions."""
+    """Return the deltas that came to the sessions."""
     sockets = [await Socket.connect(port, QUERY.format(f"{name}-{n}")) for n in range(sessions)]
     until = time.monotonic() + seconds
 
@@ -68,13 +71,13 @@ async def load(port: int, name: str, sessions: int, seconds: float) -> int:
 
 
 def client(port: int, name: str, sessions: int, seconds: float, pipe: Connection) -> None:
-    """A process of clients."""
+    """Run a process of clients."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         pipe.send(runner.run(load(port, name, sessions, seconds)))
 
 
 async def opening(port: int, count: int) -> list[float]:
-    """Microseconds of a connection and its handshake, one socket after the other."""
+    """Return the microseconds of a connection and its handshake, one socket after the other."""
     times = []
     for n in range(count):
         begun = time.monotonic_ns()
@@ -85,13 +88,13 @@ async def opening(port: int, count: int) -> list[float]:
 
 
 def used(host: Host) -> list[float]:
-    """CPU seconds of each worker."""
+    """Return the CPU seconds of each worker."""
     found = host.metrics().items()
     return [value for name, value in found if name.startswith("process_cpu_seconds_total")]
 
 
 def handed(host: Host) -> float:
-    """Connections that went to another worker."""
+    """Return the number of connections that went to another worker."""
     return sum(
         value
         for name, value in host.metrics().items()
@@ -100,13 +103,13 @@ def handed(host: Host) -> float:
 
 
 def up(host: Host) -> float:
-    """Workers that answer."""
+    """Return the number of workers that answer."""
     found = host.metrics().items()
     return sum(value for name, value in found if name.startswith("gateway_up"))
 
 
 def measure(workers: int, clients: int, sessions: int, seconds: float, pace: float) -> Row:
-    """One row."""
+    """Return one row."""
     with gateway("--workers", str(workers), "--scripted-pace", str(pace), *ROOMY) as host:
         while workers > 1 and up(host) < workers:  # one is ready before the others
             time.sleep(0.1)
@@ -139,8 +142,10 @@ def measure(workers: int, clients: int, sessions: int, seconds: float, pace: flo
 
 
 async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, float]:
-    """CPU microseconds of pinning a request, sending a connection and taking it: least of all
-    rounds, in one process, without what HTTP makes of the connection."""
+    """Return the CPU microseconds of routing a request, sending a connection and receiving it.
+
+    It is the least of all rounds, in one process, without the HTTP handling of the connection.
+    """
     head = [(b"host", b"x"), (b"sec-websocket-protocol", b"gw.v1.json")]
     found = []
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:

@@ -1,26 +1,26 @@
-"""What a delta costs when many read it, and when many speak.
+"""The cost of a delta with many readers, and with many speakers.
 
     python -m benchmarks.crowd [--cycles 20] [--readers 1000] [--sessions 10,100,500,2000]
 
 Owns: two experiments, their statistics, their goals. Must not know: how a server or client works.
 
-**Readers.** One speaker, and a room full of readers of one language. Beside the gateway stand the
-raw server, which writes the same bytes, made beforehand, to as many sockets by `transport.write`,
-and the same server by `os.write`: that is the kernel, and some 0.2 us of calling it. What the
-gateway takes above that is its own, uvloop's, and the engine's step divided by the readers.
+**Readers.** One speaker, and a room full of readers of one language. For comparison, the raw server
+writes the same prepared bytes to as many sockets by `transport.write`, and by `os.write`: that is
+the kernel, and some 0.2 us of calling it. The rest is the gateway's own, uvloop's, and the engine's
+step divided by the readers.
 
-**Sessions.** So many private sessions, each with a stream, and 10,000 deltas a second over all of
-them, in two shapes. `turns`: each millisecond ten streams have a token, so that a turn of the loop
-is the same however many sessions there are, and only their number differs. `bursts`: all
-streams have a token at once, as a batch steps in a model: more sessions share the costs of a turn.
-Each number of sessions has a process of its own, which has no others, not even idle ones.
+**Sessions.** Many private sessions, each with a stream, and 10,000 deltas a second over all of
+them, in two patterns. `turns`: each millisecond ten streams have a token, so that a turn of the
+loop is the same for any number of sessions. `bursts`: all streams have a token at once, as a batch
+in a model: more sessions share the costs of a turn. Each number of sessions has a process of its
+own.
 
-A machine that others share changes its speed from one second to the next. So all that is compared
-takes turns in windows of half a second or less, forward in one cycle and backward in the next,
-while the streams of the others stand still. Each is compared with its neighbours of the same cycle.
-Of these ratios and differences the median is told, and the interval that has the true median in
-95 % of such runs; a goal is met where the whole interval meets it, missed where none of it does,
-and else the run has not told. Ends with status 1 where a goal is not met.
+A shared machine changes its speed from one second to the next. So everything that is compared takes
+turns in windows of half a second or less, forward in one cycle and backward in the next, while the
+other streams stand still. Each is compared with its neighbours of the same cycle. The result is the
+median of these ratios, with the interval that holds the true median in 95 % of such runs. A goal is
+met if the whole interval meets it and missed if none of it does; else the run is undecided. The
+exit status is 1 if a goal is not met.
 """
 
 from __future__ import annotations
@@ -46,41 +46,45 @@ from benchmarks.delta import TRIES, Child, _range, children, say, sessions
 from benchmarks.stepper import Plan
 
 GOAL_READER_US = 1.5
-"""Most CPU for a reader and delta above the kernel's write."""
+"""Most CPU for a reader and delta above the kernel's write, in microseconds."""
 GOAL_SESSIONS = 1.15
-"""Most CPU per delta at any number of sessions, in times that at the smallest; where turns of the
-event loop are alike."""
+"""Most CPU per delta at any number of sessions, relative to the smallest number, for the pattern
+`turns`.
+"""
 RATE = 10_000
 """Deltas a second over all sessions."""
 BATCH = 10
 STEP_S = 0.02
 """Seconds between two deltas for all readers."""
 READERS_S = 0.1
-"""Seconds of a window: the shorter, the more alike are neighbours, and three times as many told
-twice as much as windows of 0.3 s."""
+"""Seconds of a window. Short windows make neighbours alike: three times as many told twice as much
+as windows of 0.3 s.
+"""
 SESSIONS_S = 0.5
-"""Seconds of a window. The gateway looks after its sessions once a second: every other has that."""
+"""Seconds of a window. The gateway checks its sessions once a second, so every other window has a
+check.
+"""
 MORE_READERS = 8
 """Cycles of the first experiment, whose windows are short, for each of the second."""
 BURSTS = 4
-"""Cycles of turns for each of bursts, from which no goal is read."""
+"""Cycles of `turns` for each of `bursts`, which has no goal."""
 SETTLE_S = 2.0
-"""Seconds for what is said of who has come."""
+"""Seconds in which presence messages of new sockets pass."""
 
 
 LAST = 20
-"""Looks, 10 ms apart, for what is still on its way at the end of a window."""
+"""Checks, 10 ms apart, for frames that still arrive at the end of a window."""
 USABLE = 0.95
-"""Share of a window's deltas that have to arrive each in a frame of its own."""
+"""Share of a window's deltas that must arrive in a frame of their own."""
 STEADY = 0.25
-"""Share of a window's tokens that have to come in steps in which all streams run."""
+"""Share of a window's tokens that must come in steps in which all streams run."""
 
 
 class Scene:
-    """A server, who speaks there and who reads.
+    """A server with its speakers and readers.
 
     Each speaker says its next utterance when the caption of the last is there: at its own socket,
-    or with a ``crowd`` of readers for every delta at the last of them.
+    or, with a ``crowd`` of readers for every delta, at the last of them.
     """
 
     def __init__(
@@ -91,9 +95,9 @@ class Scene:
         self.readers = readers
         self.crowd = crowd
         self.us: list[float] = []
-        """CPU for a delta and reader in each window, microseconds."""
+        """CPU microseconds for a delta and reader in each window."""
         self.user_us: list[float] = []
-        """Of that outside the kernel, as the kernel's ticks tell it."""
+        """The part of `us` outside the kernel, by the kernel's ticks."""
         self.busy: list[float] = []
         """Share of its core that the client used."""
         self.lost = 0
@@ -101,10 +105,10 @@ class Scene:
         self._talk: asyncio.Future[Any] | None = None
 
     async def window(self, plan: Plan, seconds: float) -> None:
-        """Measure so many seconds. A window in which deltas merged, or in which some stream was
-        nearly always missing, is begun again.
+        """Measure for some seconds.
 
-        Raises `RuntimeError` after `TRIES` of them, `ConnectionError` where a speaker failed.
+        A window is begun again if deltas merged in it, or if a stream was missing nearly always.
+        Raises `RuntimeError` after `TRIES` of them, `ConnectionError` if a speaker failed.
         """
         for _ in range(TRIES):
             before = sum(reader.deltas for reader in self.readers)
@@ -137,11 +141,11 @@ class Scene:
         )
 
     def forget(self) -> None:
-        """What was measured so far was to warm up."""
+        """Drop the results so far, which were the warm-up."""
         self.us, self.user_us, self.busy, self.lost = [], [], [], 0
 
     async def aclose(self) -> None:
-        """Nobody speaks any more."""
+        """Stop all speakers."""
         if self._talk is not None:
             self._talk.cancel()
             await asyncio.gather(self._talk, return_exceptions=True)
@@ -155,7 +159,7 @@ async def _talk(speaker: Socket, ear: Socket) -> None:
 
 
 async def readers(cycles: int, count: int) -> dict[str, Any]:
-    """CPU per delta and reader in microseconds, of the kernel, the raw server and the gateway."""
+    """Return the CPU microseconds per delta and reader of kernel, raw server and gateway."""
     plan = Plan(step_s=STEP_S, hold=True)
     scenes: dict[str, Scene] = {}
     async with contextlib.AsyncExitStack() as stack:
@@ -178,7 +182,7 @@ async def readers(cycles: int, count: int) -> dict[str, Any]:
 
 
 async def crowds(cycles: int, counts: Sequence[int]) -> dict[str, Any]:
-    """CPU per delta at so many sessions, as a ratio to the first number of them."""
+    """Return the CPU per delta for each number of sessions, relative to the first number."""
     result: dict[str, Any] = {}
     kinds = ("raw", "served")
     async with contextlib.AsyncExitStack() as stack:
@@ -221,7 +225,7 @@ async def crowds(cycles: int, counts: Sequence[int]) -> dict[str, Any]:
 
 
 async def _turns(scenes: Sequence[tuple[Scene, Plan]], seconds: float, cycles: int) -> None:
-    """A window of each scene in every cycle, forward and backward in turn."""
+    """Run a window of each scene in every cycle, forward and backward in turn."""
     for cycle in range(cycles + 1):
         for scene, plan in scenes if cycle % 2 else reversed(scenes):
             await scene.window(plan, seconds)
@@ -233,9 +237,9 @@ async def _turns(scenes: Sequence[tuple[Scene, Plan]], seconds: float, cycles: i
 
 
 def interval(values: Sequence[float]) -> list[float]:
-    """[median, from, to]: where the true median is, in 95 % of such samples or more.
+    """Return [median, from, to]: the interval holds the true median in 95 % of samples or more.
 
-    Below six values no interval is as sure as that, and it is from the least to the most.
+    Below six values no interval is that sure, and it goes from the least to the most.
     """
     ordered = sorted(values)
     n = len(ordered)
@@ -246,7 +250,7 @@ def interval(values: Sequence[float]) -> list[float]:
 
 
 def verdict(values: Sequence[float], most: float) -> str:
-    """Whether an interval is within a goal."""
+    """Return whether an interval meets a goal."""
     _, low, high = values
     return "met" if high <= most else "NOT MET" if low > most else "not told"
 
@@ -270,7 +274,7 @@ def _told(scene: Scene) -> dict[str, Any]:
 
 
 def _report(result: dict[str, Any]) -> bool:
-    """Print it; whether the goals are met."""
+    """Print the results, and return whether the goals are met."""
     rows = result["readers"]
     print(f"{result['count']} readers of one room: us of CPU for a reader and delta,")
     print("median [95 % interval of it]")
@@ -325,7 +329,7 @@ def _report(result: dict[str, Any]) -> bool:
 
 
 async def run(cycles: int, count: int, counts: Sequence[int]) -> dict[str, Any]:
-    """Both experiments."""
+    """Run both experiments."""
     gc.freeze()
     return {
         "count": count,

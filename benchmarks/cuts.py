@@ -1,13 +1,13 @@
-"""What a thousand cuts cost the readers of a meeting, and how soon they are back.
+"""Losses and delays of readers whose connections are cut a thousand times.
 
     python -m benchmarks.cuts [--cuts 1000] [--readers 20] [--rate 10] [--speed 2] [--meeting FILE]
 
-A meeting of a file is replayed, again and again, with the updates of a recogniser, into a gateway
-in a process of its own on the scripted engine. The speaker and all readers but one come through a
+A meeting from a file is replayed, again and again, with simulated recogniser updates, to a gateway
+in its own process on the scripted engine. The speaker and all readers but one connect through a
 proxy that cuts one of them at a time: by RST, by FIN, in the middle of a frame, or so that only the
-client learns of it. Everybody resumes by the protocol. A cut counts when its client has come back.
-In the end every durable event that anybody was told is compared with what each reader was told:
-lost, told twice, or told differently.
+client notices. All resume by the protocol. A cut counts when its client has come back. In the end
+every durable event that any reader got is compared with what each reader got: lost, duplicated, or
+different.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from gateway.cli.replay.meeting import script
 LANGS = ("de", "fr", "es")
 MEETING = Path(__file__).resolve().parent.parent / "tests" / "quality" / "meeting100.tsv"
 QUIET_S = 30.0
-"""Seconds, after the last cut, in which everybody has to be told everything."""
+"""Seconds after the last cut in which all readers must get everything."""
 TARGET_MS = 300.0
-"""From the beginning of a new connection to the last event that is replayed."""
+"""Milliseconds from the beginning of a new connection to the last event that is replayed."""
 
 
 def reset(wire: Wire, chance: Random) -> None:
@@ -47,12 +47,12 @@ def end(wire: Wire, chance: Random) -> None:
 
 
 def lift(wire: Wire, chance: Random) -> None:
-    """The server is not told."""
+    """Drop the connection without telling the server."""
     wire.cut(end=End.CLIENT)
 
 
 def inside(wire: Wire, chance: Random) -> None:
-    """After some bytes more, wherever frames begin and end."""
+    """Cut after some more bytes, regardless of frame boundaries."""
     wire.down.faults = Network(cut_at=wire.down.passed + chance.randint(1, 500))
 
 
@@ -60,7 +60,7 @@ KINDS = (reset, end, lift, inside)
 
 
 async def until(condition: Callable[[], bool]) -> bool:
-    """Wait for it, `QUIET_S` at most; whether it came."""
+    """Wait for a condition, at most `QUIET_S`. Return whether it came true."""
     try:
         async with asyncio.timeout(QUIET_S):
             while not condition():  # noqa: ASYNC110  # what is waited for knows no event
@@ -71,7 +71,7 @@ async def until(condition: Callable[[], bool]) -> bool:
 
 
 async def speak(user: VirtualUser, said: list[script.ScriptUtterance], over: asyncio.Event) -> int:
-    """Replay the meeting until it is over; how many utterances were said."""
+    """Replay the meeting until it is over. Return the number of utterances."""
     loop = asyncio.get_running_loop()
     count = 0
     while True:

@@ -1,4 +1,4 @@
-"""What one delta costs in the gateway, against the same bytes written by a bare `asyncio.Protocol`.
+"""The cost of a delta in the gateway, relative to a bare `asyncio.Protocol`.
 
 ``python -m benchmarks.delta`` prints ratios measured in one run; ``docs/benchmarks.md`` explains
 them. Owns: the experiments, the statistics, the goals. Must not know: how a server or client works.
@@ -35,21 +35,25 @@ from benchmarks.stepper import SOURCE, TOKENS, Plan, Tally
 
 QUERY = "from=en&to=de"
 PATIENCE_S = 60.0
-"""Seconds a round may take before something is broken."""
+"""Seconds a round may take before it counts as broken."""
 TRIES = 10
-"""Rounds that are begun for one that counts: where others hold the core, deltas wait and merge."""
+"""Attempts at a round. If other processes hold the core, deltas wait and merge, and the round is
+repeated.
+"""
 PACKAGES = ("uvicorn", "starlette", "websockets", "uvloop", "msgspec")
 
 GOAL_CPU = 1.5
-"""Most CPU per delta, in times the raw server's; and so for its latency."""
+"""Most CPU per delta relative to the raw server's; the same holds for its latency."""
 GOAL_STOCK = 1.15
-"""On uvicorn as it is, in times a minimal Starlette handler's."""
+"""Most CPU per delta on unchanged uvicorn, relative to a minimal Starlette handler's."""
 GOAL_FIRST_MS = 5.0
 GOAL_CANCEL_MS = 50.0
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured. ``sessions``: streams at once, and utterances of each in one round."""
+    """The size of the measurement. ``sessions``: streams at once, and utterances of each in one
+    round.
+    """
 
     pairs: int = 7
     sessions: tuple[tuple[int, int], ...] = ((16, 2), (64, 1), (200, 1))
@@ -81,7 +85,7 @@ class Child:
         self._pipe.recv()
 
     def end(self) -> Tally:
-        """What the round took."""
+        """Return the counts of the round."""
         self._pipe.send("end")
         tally = self._pipe.recv()
         assert isinstance(tally, Tally)
@@ -96,7 +100,7 @@ class Child:
 
 @contextlib.contextmanager
 def children(*kinds: str) -> Iterator[list[Child]]:
-    """Servers on the first core, this process on the last, where there are two."""
+    """Start servers on the first core, with this process on the last, if there are two."""
     cores: list[int | None] = [None]
     if hasattr(os, "sched_getaffinity"):
         cores = [*sorted(os.sched_getaffinity(0))]
@@ -115,7 +119,7 @@ def children(*kinds: str) -> Iterator[list[Child]]:
 
 @contextlib.asynccontextmanager
 async def sessions(server: Child, count: int, query: str = QUERY) -> AsyncIterator[list[Socket]]:
-    """So many open sockets."""
+    """Open the sockets."""
     sockets = [await Socket.connect(server.port, query) for _ in range(count)]
     try:
         yield sockets
@@ -128,13 +132,13 @@ _numbers = itertools.count(1)
 
 
 def say() -> tuple[str, str]:
-    """An utterance under a new id; (id, frame)."""
+    """Return the id and the frame of a new utterance."""
     id = ID.format(next(_numbers))
     return id, json.dumps({"type": "say", "id": id, "text": SOURCE})
 
 
 async def volley(speakers: Sequence[Socket], readers: Sequence[Socket]) -> None:
-    """All speakers say something at once; ends when all readers have the caption."""
+    """Let all speakers say something at once; return when all readers have the caption."""
     ends = [reader.wait("f") for reader in readers]
     for speaker in speakers:
         speaker.send(say()[1])
@@ -145,7 +149,7 @@ async def volley(speakers: Sequence[Socket], readers: Sequence[Socket]) -> None:
 async def measure(
     server: Child, speakers: Sequence[Socket], readers: Sequence[Socket], plan: Plan, volleys: int
 ) -> Tally:
-    """One round in which every token arrived in a frame of its own; one that had less is repeated.
+    """Measure one round in which every token arrived in its own frame; other rounds are repeated.
 
     Raises `RuntimeError` after `TRIES` of them.
     """
@@ -167,8 +171,10 @@ async def measure(
 
 
 def lags(steps: Sequence[int], readers: Sequence[Socket]) -> list[float]:
-    """Milliseconds from the engine's step to the client, of the deltas of the last utterances
-    while all of them run."""
+    """Return the milliseconds from the engine's step to the client.
+
+    They are those of the last utterances' deltas while all of them run.
+    """
     at = {step: n for n, step in enumerate(steps)}
     whole = [reader for reader in readers if len(reader.times) == TOKENS and reader.stamp in at]
     begun = [at[reader.stamp] for reader in whole]
@@ -183,7 +189,7 @@ def lags(steps: Sequence[int], readers: Sequence[Socket]) -> list[float]:
 
 
 async def cpu(size: Size) -> dict[str, Any]:
-    """CPU per delta, and how late a delta is, of all servers at several numbers of streams."""
+    """Return CPU and lag per delta, of all servers at several numbers of streams."""
     most = max(streams for streams, _ in size.sessions)
     rows: dict[str, Any] = {}
     with children(*KINDS) as servers:
@@ -230,7 +236,7 @@ async def cpu(size: Size) -> dict[str, Any]:
 
 
 async def first(size: Size, streams: int = 16) -> dict[str, Any]:
-    """From the engine's first token to the client having it, when all streams begin at once."""
+    """Return the time from the engine's first token to the client, when all streams begin at once."""
     plan = Plan(streams=streams, step_s=0.005)
     bursts: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     with children(*KINDS) as servers:
@@ -255,7 +261,7 @@ async def first(size: Size, streams: int = 16) -> dict[str, Any]:
 
 
 async def cancel(size: Size, streams: int = 200, cancellers: int = 4) -> dict[str, Any]:
-    """From sending ``cancel`` to having ``cancelled``, alone and beside so many streams."""
+    """Return the time from ``cancel`` to ``cancelled``, alone and beside other streams."""
     result: dict[str, Any] = {"streams": streams}
     with children("served") as (server,):
         async with sessions(server, streams) as crowd, sessions(server, cancellers) as few:
@@ -284,7 +290,7 @@ async def _chatter(sockets: Sequence[Socket]) -> None:
 
 
 async def _change_mind(socket: Socket, times: int) -> list[float]:
-    """Milliseconds that each of so many cancels took."""
+    """Return the milliseconds that each cancel took."""
     taken = []
     for _ in range(times):
         id, frame = say()
@@ -303,12 +309,12 @@ async def _change_mind(socket: Socket, times: int) -> list[float]:
 
 
 def _spread(values: Sequence[float]) -> list[float]:
-    """[median, least, most]"""
+    """Return [median, least, most]."""
     return [statistics.median(values), min(values), max(values)]
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """[median, least, most] of the ratios of neighbours."""
+    """Return [median, least, most] of the ratios of neighbours."""
     return _spread([a / b for a, b in zip(ours, theirs, strict=True)])
 
 
@@ -320,7 +326,7 @@ def _quantile(values: Sequence[float], at: float) -> float:
 
 
 def _verdicts(result: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """(goal, measured, met)"""
+    """Yield (goal, measured, met)."""
     rows = result["cpu"].values()
 
     def worst(kind: str, name: str) -> float:
@@ -408,7 +414,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 async def run(size: Size) -> dict[str, Any]:
-    """All experiments, one after the other."""
+    """Run all experiments, one after the other."""
     gc.freeze()
     return {
         "about": {
@@ -425,7 +431,7 @@ async def run(size: Size) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write what was measured where asked to."""
+    """Measure, print, and write the results to a file if one is named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.delta", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller rounds")
     parser.add_argument("--json", metavar="FILE", help="write all numbers there too")

@@ -1,8 +1,8 @@
-"""How often the detector tells the language of a text, tells a wrong one, or leaves it open.
+"""Accuracy of language detection on lines of meetings.
 
 ``python -m benchmarks.detection`` prints a table for ``docs/design/server.md``: the lines of the
 demo's meetings in six languages, whole and their first words, as written and as a recogniser writes
-them. Owns: the texts and the count. Must not know: how a language is told.
+them. Owns: the texts and the count. Must not know: how a language is detected.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def lines() -> list[tuple[str, str]]:
 
 
 def recognised(text: str) -> str:
-    """Return the text in small letters and without punctuation."""
+    """Return the text in lower case and without punctuation."""
     return "".join(c for c in text.lower() if c.isalnum() or c in " '’")
 
 
 def beginning(lang: str, text: str, words: int) -> str:
-    """Return the first words of a text, of which two characters count as one in dense scripts."""
+    """Return the first words of a text; in scripts without spaces two characters count as one."""
     return text[: 2 * words] if lang in ("ja", "zh") else " ".join(text.split()[:words])
 
 
 def count(detect: Detector, texts: list[tuple[str, str]]) -> Counter[str]:
-    """Count the texts whose language is told right or wrong, or is left open."""
+    """Count the texts whose language is detected right, wrong, or not at all."""
     counts: Counter[str] = Counter()
     for lang, text in texts:
         told = detect(text)

@@ -1,11 +1,11 @@
-"""How fast embedded models are on this machine's CPUs, as the gateway runs them.
+"""Speed of embedded models on this machine's CPUs, as the gateway runs them.
 
     python -m benchmarks.embedded BASELINE [MODEL ...] [--rounds 5]
 
-Each is a Hugging Face directory of the embedded layout. Models take turns in a round, so that what
-else the machine does falls on all; a ratio is the median of the ratios to the first model
-in the same round. First token and caption go through `CTranslate2Engine`, one at a time; batches
-go to CTranslate2 directly: they show what the CPUs can do rather than what the engine does.
+Each is a Hugging Face directory of the embedded layout. Models take turns in a round, so that other
+load on the machine affects all; a ratio is the median of the ratios to the first model in the same
+round. First token and caption go through `CTranslate2Engine`, one at a time. Batches go to
+CTranslate2 directly: they show the capacity of the CPUs, not of the engine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CAPTIONS = (
     "Nobody has answered my question about the cost of the server yet.",
     "If there are no objections, I will write to the supplier today.",
 )
-"""Twelve words each."""
+"""Captions of twelve words each."""
 
 TARGETS = ("de", "fr", "es")
 BATCH = 16
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def measured(model: Path) -> Figures:
-    """One round of one model, converted anew."""
+    """Measure one round of one model, converted anew."""
     with tempfile.TemporaryDirectory() as dir:
         start = time.perf_counter()
         path = model_files.converted(model, Path(dir))
@@ -98,7 +98,7 @@ def measured(model: Path) -> Figures:
 
 
 def in_batches(generator: ctranslate2.Generator, vocabulary: Vocabulary) -> float:
-    """Captions a second in batches, each of the CPU's threads at one of them."""
+    """Return captions a second in batches, one on each CPU thread."""
     profile = profiles.load("embedded")
     prompts = [
         [vocabulary.token(id) for id in vocabulary.encode(profile.prompt(job), prefix_ids=[])]
@@ -121,7 +121,7 @@ def in_batches(generator: ctranslate2.Generator, vocabulary: Vocabulary) -> floa
 
 
 async def streamed(model: Path, cache: Path) -> Figures:
-    """Medians of captions alone, and captions a second when the engine is busy."""
+    """Return medians of single captions, and captions a second of the busy engine."""
     engine = CTranslate2Engine(model, profiles.load("embedded"), cache_dir=cache)
     await engine.start()
     try:
@@ -146,7 +146,7 @@ async def streamed(model: Path, cache: Path) -> Figures:
 
 
 async def _caption(engine: CTranslate2Engine, job: Job) -> tuple[float, float]:
-    """Seconds until the first text and until the end."""
+    """Return the seconds until the first text and until the end."""
     start = time.perf_counter()
     first = 0.0
     async with aclosing(engine.translate(job)) as chunks:

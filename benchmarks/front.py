@@ -1,17 +1,17 @@
-"""What vLLM's front half costs the gateway's process for each token, without a model behind it.
+"""CPU cost for each token of vLLM's front half in the gateway's process, without a model.
 
     .venv-vllm/bin/python -m benchmarks.front --streams 16,64,256
 
-EngineCore's messages are made beforehand, encoded as it encodes them: one token for each of so
-many requests a step, prompts of 50 to 240 tokens, outputs of 10 to 199, a new request for each that
-ends. Both ways decode them and keep vLLM's books:
+EngineCore's messages are prepared and encoded as it encodes them: one token for each request of a
+step, prompts of 50 to 240 tokens, outputs of 10 to 199, a new request for each that ends. Both ways
+decode them and keep vLLM's books:
 
     vllm    vLLM's `process_outputs`, its collectors, its Prometheus logger, and a task for each
             request that waits as `AsyncLLM.generate` does and counts what comes
     fed     `gateway.engines.vllm.outputs`, the same logger, and a receiver that makes chunks of it
 
-Prints one JSON line per point: CPU microseconds a token of both ways and their ratio. It ends with
-status 1 if both have not seen the same text.
+Prints one JSON line per point: CPU microseconds a token of both ways and their ratio. The exit
+status is 1 if the two have not produced the same text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROUNDS = 5
 
 
 class Load:
-    """What EngineCore would say, step for step, and what it is told before each of them."""
+    """The messages of EngineCore, step by step, and the requests before each of them."""
 
     def __init__(self, streams: int, tokens: int, seed: int = 1) -> None:
         from vllm.v1.engine import (
@@ -126,7 +126,7 @@ class Front:
     async def drive(
         self, load: Load, begin: Callable[[Any, Any, str], None], processor: Any
     ) -> float:
-        """CPU seconds for all of ``load``, as vLLM's output task goes about it."""
+        """Return the CPU seconds for all of ``load``, handled as by vLLM's output task."""
         from vllm.v1.metrics.stats import IterationStats
 
         requests = {
@@ -157,7 +157,7 @@ class Front:
         return OutputProcessor(self.tokenizer, log_stats=True)
 
     async def vllm(self, load: Load) -> float:
-        """The way of `AsyncLLM.generate`."""
+        """Handle the load by the way of `AsyncLLM.generate`."""
         from vllm.v1.engine.output_processor import RequestOutputCollector
 
         text: dict[str, list[str]] = defaultdict(list)
@@ -191,7 +191,7 @@ class Front:
         return taken
 
     async def fed(self, load: Load) -> float:
-        """The way of the gateway's engine."""
+        """Handle the load by the way of the gateway's engine."""
         from types import SimpleNamespace
 
         from vllm.v1.engine.output_processor import RequestOutputCollector

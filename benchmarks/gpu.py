@@ -1,19 +1,19 @@
-"""The gateway beside its peers on one GPU: the raw engine, vLLM's own servers, a prototype.
+"""The gateway and its peers on one GPU: the raw engine, vLLM's own servers, a prototype.
 
     python -m benchmarks.gpu MODEL --streams 16,64,256 --arms raw,engine,bare,gateway,serve,rust
 
-Arms: ``raw`` AsyncLLM with its output thrown away, ``engine`` the gateway's engine with its output
-thrown away, ``bare`` an afternoon's prototype (`benchmarks.prototype`), ``gateway`` this one,
-``serve`` and ``rust`` vLLM's own servers, ``remote`` gateway processes before such a server
-(``--workers``), whose CPU time counts with theirs. All are started first, one GPU's memory among
-them, and then loaded in turn, round after round: a machine is faster now and slower then, and only
-what was measured within the same minute is compared. While one is loaded the others sleep.
+Arms: ``raw`` AsyncLLM with its output discarded, ``engine`` the gateway's engine with its output
+discarded, ``bare`` a prototype (`benchmarks.prototype`), ``gateway`` this gateway, ``serve`` and
+``rust`` vLLM's own servers, ``remote`` gateway processes before such a server (``--workers``),
+whose CPU time counts with theirs. All are started first, share the GPU's memory, and are then
+loaded in turn, round after round. The speed of a machine varies, so only results of the same minute
+are compared. While one is loaded the others sleep.
 
 Every arm gets the same pairs of lengths (prompts of 50 to 240 tokens, outputs of 10 to 199, as
 variable as real meetings) in closed loop, from client processes of its own. Weights may be dummies:
-this measures speed. `model()` writes a configuration and a tokenizer to measure with; its every
-ASCII character is one token, so that text and token counts agree. Prints one JSON line per point,
-at the end one for each arm and number of streams with the medians of its rounds, and ratios.
+this measures speed. `model()` writes a configuration and a tokenizer for that; each ASCII character
+is one token, so that text and token counts agree. Prints one JSON line per point, and at the end
+one for each arm and number of streams with the medians of its rounds, and ratios.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from gateway.cli.report import chart
 
 CLIENTS = 8
 LEAST = 192
-"""Utterances of a point: four for each stream, and at least so many."""
+"""Utterances of a point at least; otherwise four for each stream."""
 ARMS = ("raw", "engine", "bare", "gateway", "serve", "rust")
-"""Those that are compared unless others are asked for."""
+"""Arms that are compared by default."""
 PLOTTED = {
     "tokens_s": "tokens/s",
     "first_p50_ms": "first text p50",
     "first_p99_ms": "first text p99",
     "cpu_us_token": "CPU a token",
 }
-"""What is plotted of a summary line, as a ratio to ``rust``."""
+"""Values of a summary line that are plotted, as ratios to ``rust``."""
 SAMPLE_MS = 100
 BUSY = 90
-"""Per cent at which the device counts as used, and idle below a ninth of that."""
+"""Per cent at which the device counts as used; below a ninth of that it counts as idle."""
 START_S = 400.0
 SHAPES: dict[str, dict[str, int]] = {
     "0.6b": {"layers": 28, "hidden": 1024, "inner": 3072, "heads": 16},
     "4b": {"layers": 36, "hidden": 2560, "inner": 9728, "heads": 32},
     "tiny": {"layers": 2, "hidden": 64, "inner": 128, "heads": 2, "size": 2048},
 }
-"""Of Qwen3, without weights; ``tiny`` to try this program on a CPU."""
+"""Shapes of Qwen3 models without weights; ``tiny`` to try this program on a CPU."""
 
 
 def model(
@@ -70,7 +70,7 @@ def model(
     heads: int = 16,
     size: int = 151_936,
 ) -> Path:
-    """A Qwen3-shaped model without weights (0.6B by default) and a one-character tokenizer."""
+    """Write a Qwen3-shaped model without weights (default: 0.6B) and a one-character tokenizer."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     vocab = {"<pad>": 0, "<s>": 1, "</s>": 2}
@@ -114,9 +114,9 @@ def model(
 
 
 class Arm:
-    """A process of its own that was started and can be loaded.
+    """A process that was started and can be loaded.
 
-    :param options: vLLM's, the same for all
+    :param options: vLLM's options, the same for all arms
     :param workers: gateway processes of ``remote``
     """
 
@@ -130,7 +130,7 @@ class Arm:
         self.begun = time.monotonic()
         self._log = (logs / f"{name}.log").open("wb")
         self.inside = name in ("raw", "engine")
-        """Whether its load is inside it too."""
+        """True if its load runs inside its process."""
         env = os.environ | {"VLLM_USE_RUST_FRONTEND": "1" if name == "rust" else "0"}
         self.process = subprocess.Popen(
             [sys.executable, *self._command(options)],
@@ -183,7 +183,7 @@ class Arm:
         return ["-m", "benchmarks.remote", *words]
 
     def wait(self) -> bool:
-        """Whether it is ready."""
+        """Return whether it is ready."""
         if self.inside:
             assert self.process.stdout is not None
             ready = any(line == "READY\n" for line in self.process.stdout)
@@ -217,8 +217,11 @@ class Arm:
 
 
 def _serve() -> list[str]:
-    """vLLM's own server. Its command line asks for the version of a package ``vllm`` and ends where
-    a build has another name, as that for CPUs has; the module behind it asks for none."""
+    """Return the command of vLLM's own server.
+
+    vLLM's command line asks for the version of a package ``vllm`` and fails if a build has another
+    name, as that for CPUs has. The module behind it does not ask.
+    """
     try:
         metadata.version("vllm")
     except metadata.PackageNotFoundError:
@@ -227,7 +230,7 @@ def _serve() -> list[str]:
 
 
 def _flags(options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """vLLM's options; those that the command does not know by name are passed on by the gateway."""
+    """Return vLLM's options as flags. The gateway passes on those that it does not know by name."""
     words: list[str] = []
     for key, value in options.items():
         if key not in given:
@@ -244,7 +247,7 @@ def _at(port: int) -> list[str]:
 
 
 class Clients:
-    """Processes that make the load."""
+    """The processes that produce the load."""
 
     def __init__(self, count: int) -> None:
         command = [sys.executable, "-m", "benchmarks.streams"]
@@ -278,7 +281,7 @@ class Clients:
 
 
 class Device:
-    """How much of the GPU is used meanwhile, by NVML's count, as `nvidia-smi` tells it."""
+    """Use of the GPU during a point, by NVML's count, as `nvidia-smi` tells it."""
 
     def __init__(self) -> None:
         query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
@@ -292,7 +295,10 @@ class Device:
             self._smi = None
 
     def stop(self) -> dict[str, Any]:
-        """Mean and 5th percentile in per cent, and shares of the samples; {} without a GPU."""
+        """Return mean and 5th percentile in per cent, and shares of the samples.
+
+        Return {} if there is no GPU.
+        """
         if self._smi is None:
             return {}
         self._smi.terminate()
@@ -309,7 +315,7 @@ class Device:
 
 
 def point(arm: Arm, clients: Clients, streams: int, number: int) -> dict[str, Any]:
-    """Throughput, first text, gaps, and front-end CPU for each token of one round."""
+    """Return throughput, first text, gaps, and front-end CPU for each token of one round."""
     device = Device()
     before = _cpu(arm.process.pid)
     tallies = clients.load(arm, streams, max(4 * streams, LEAST), number)
@@ -340,7 +346,7 @@ def point(arm: Arm, clients: Clients, streams: int, number: int) -> dict[str, An
 
 
 def summary(points: list[dict[str, Any]], streams: list[int]) -> list[dict[str, Any]]:
-    """Medians over the rounds; and of the ratios within a round, to ``raw`` and to ``rust``."""
+    """Return medians over the rounds, and of the ratios within a round to ``raw`` and ``rust``."""
     lines = []
     for count in streams:
         rounds: dict[str, list[dict[str, Any]]] = {}
@@ -386,7 +392,7 @@ def _ms(values: list[float], share: float) -> float | None:
 
 
 def _cpu(pid: int) -> float:
-    """CPU seconds of a server's front end: its processes, without those that run the model."""
+    """Return the CPU seconds of a server's front end: its processes, without those of the model."""
     total = 0.0
     family = {pid}
     for path in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
@@ -410,7 +416,7 @@ def _free_port() -> int:
 
 
 def plot(lines: Sequence[Mapping[str, Any]], streams: int) -> str:
-    """The arms at so many streams as times the Rust front end, from the lines of `summary`."""
+    """Plot the arms relative to the Rust front end, from the lines of `summary`."""
     rows: dict[str, dict[str, float | None]] = {}
     for name, title in PLOTTED.items():
         rows[title] = {

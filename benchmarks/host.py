@@ -1,7 +1,7 @@
-"""A server in a process of its own, and what the machine says about it from outside.
+"""A server in its own process, and measurements of it from outside.
 
-Owns: starting `gateway serve` (or the bare handler) on one core, its memory, CPU time and metrics.
-Must not know: what is measured. Nothing is added to the gateway: it runs as anybody runs it.
+Owns: starting `gateway serve` (or the minimal handler) on one core, its memory, CPU time and
+metrics. Must not know: what is measured. Nothing is added to the gateway.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from pathlib import Path
 START_S = 60.0
 """Seconds a server may take until it is ready."""
 ROOMY = ("--limit-sessions", "30000", "--limit-rooms", "30000", "--max-num-seqs", "4000")
-"""Settings of a gateway that takes more sockets than one usually lets in, and whose engine is never
-the one that is waited for."""
+"""Settings of a gateway that takes more sockets than by default, and whose engine is never the
+bottleneck.
+"""
 
 
 class Host:
-    """A server that runs. Sizes are bytes, times seconds."""
+    """A running server. Sizes are bytes, times seconds."""
 
     def __init__(self, pid: int, port: int) -> None:
         self.pid = pid
         self.port = port
 
     def memory(self) -> int:
-        """What of its memory is resident."""
+        """Return the resident memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu(self) -> float:
-        """CPU time so far, of all its threads."""
+        """Return the CPU time so far, of all its threads."""
         threads = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(int((t / "schedstat").read_text().split()[0]) for t in threads) / 1e9
 
     def metrics(self) -> dict[str, float]:
-        """Every sample of ``/metrics``, by its name and labels as they stand there."""
+        """Return every sample of ``/metrics``, by name and labels as they stand there."""
         text = _get(f"http://127.0.0.1:{self.port}/metrics")
         rows = re.findall(r"^([a-z]\S*(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
         return {name: float(value) for name, value in rows}
@@ -52,7 +53,7 @@ class Host:
 
 @contextlib.contextmanager
 def gateway(*options: str, core: int | None = None, plain: bool = False) -> Iterator[Host]:
-    """``gateway serve --engine scripted`` with more options, ready.
+    """Return a ready ``gateway serve --engine scripted`` with more options.
 
     :param plain: with the garbage collector as CPython has it, see `benchmarks.plain`
     """
@@ -67,7 +68,7 @@ def gateway(*options: str, core: int | None = None, plain: bool = False) -> Iter
 
 @contextlib.contextmanager
 def bare(core: int | None = None) -> Iterator[Host]:
-    """A minimal Starlette handler on the same uvicorn, see `benchmarks.servers.bare`."""
+    """Return a minimal Starlette handler on the same uvicorn, see `benchmarks.servers.bare`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -76,9 +77,9 @@ def bare(core: int | None = None) -> Iterator[Host]:
 
 
 def settle(sockets: int) -> int | None:
-    """Let this process open so many sockets, and keep it to the last core; the core for a server.
+    """Let this process open many sockets, pin it to the last core, and return the server's core.
 
-    None where there is but one. Raises `OSError` if so many may not be opened.
+    Return None if there is only one core. Raises `OSError` if so many sockets may not be opened.
     """
     files(sockets + 500)
     cores = sorted(os.sched_getaffinity(0))
@@ -89,12 +90,12 @@ def settle(sockets: int) -> int | None:
 
 
 def paced(seconds: float) -> tuple[str, ...]:
-    """Options of a gateway whose scripted engine says a word in every so many seconds."""
+    """Return options of a gateway whose scripted engine says a word in every ``pace`` seconds."""
     return "--scripted-pace", str(seconds), "--scripted-delay", str(seconds)
 
 
 def files(wanted: int) -> None:
-    """Let this process and its children open so many files. Raises `OSError` if it may not."""
+    """Let this process and its children open many files. Raises `OSError` if it may not."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY and most < wanted:
         raise OSError(f"{wanted} open files are needed, and {most} are allowed: see ulimit -Hn.")
@@ -141,7 +142,7 @@ def _get(url: str) -> str:
 
 
 def answers(url: str) -> bool:
-    """Whether a server says 200 there."""
+    """Return whether a server answers 200 there."""
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return bool(answer.status == 200)

@@ -1,12 +1,12 @@
-"""What an idle session costs in memory: the process's resident size, divided by its sockets.
+"""Memory of an idle session: the process's resident size divided by its sockets.
 
     python -m benchmarks.idle [--sessions 10000] [--rooms 100]
 
-Rows: a bare Starlette socket; a gateway whose sockets sit in so many rooms; one in which each has a
-room of its own. For each: bytes a socket when all are connected and still; after each has read a
-caption; and after all have gone and as many others have come, who in the last row pay for the rooms
-of the first too: what was said there can be come back to for two hours. The kernel's
-own some 9 KB a socket are in none of it. Ends with status 1 where the goal is missed.
+Rows: a bare Starlette socket; a gateway whose sockets share rooms; one in which each socket has a
+room of its own. For each: bytes a socket when all are connected and silent; after each has read a
+caption; and after all have left and as many others have come. In the last row the new sockets also
+carry the rooms of the old ones, which can be resumed for two hours. The kernel's own 9 KB a socket
+are not counted. The exit status is 1 if the goal is missed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from benchmarks import host
 from benchmarks.client import Socket
 
 GOAL = 32_000
-"""Bytes of a session (issue 5)."""
+"""Bytes of a session."""
 AT_ONCE = 50
 """Sockets that connect, or speak, at the same time."""
 SETTLE_S = 3.0
-"""Seconds after which what comes after a connect has come: presence, what is collected."""
+"""Seconds after which the work that follows a connect is done: presence, collected garbage."""
 
 
 async def connect(port: int, queries: list[str]) -> list[Socket]:
@@ -41,7 +41,7 @@ async def connect(port: int, queries: list[str]) -> list[Socket]:
 
 
 async def speak(sockets: list[Socket], rooms: int) -> None:
-    """Somebody says something in each room, and everybody there has its caption."""
+    """Have one speaker in each room say something that all its readers read."""
     for at in range(0, rooms, AT_ONCE):
         some = range(at, min(at + AT_ONCE, rooms))
         ends = [socket.wait("f") for room in some for socket in sockets[room::rooms]]
@@ -54,7 +54,7 @@ async def speak(sockets: list[Socket], rooms: int) -> None:
 async def measure(
     server: AbstractContextManager[host.Host], queries: list[str], rooms: int
 ) -> dict[str, float]:
-    """Bytes for each socket: idle, after traffic, and after others have taken their places."""
+    """Return the bytes of a socket: idle, after traffic, and after all sockets were replaced."""
     with server as running:
         warm = await connect(running.port, queries[:AT_ONCE])
         await speak(warm, min(AT_ONCE, rooms))

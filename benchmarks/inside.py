@@ -1,10 +1,10 @@
-"""The engine with no server around it: its output counted and thrown away.
+"""The engine without a server around it: its output is counted and discarded.
 
     python -m benchmarks.inside raw|engine MODEL '{"max_num_seqs": 256, ...}'
 
 A child of `benchmarks.gpu`: says READY, then reads one command a line, `{"streams", "count",
-"seed"}`, and answers with one line, a `benchmarks.streams.Tally`. ``raw`` is `AsyncLLM.generate` as
-anybody calls it, ``engine`` the gateway's engine up to its sinks.
+"seed"}`, and answers with one line, a `benchmarks.streams.Tally`. ``raw`` is `AsyncLLM.generate` in
+its usual form, ``engine`` the gateway's engine up to its sinks.
 """
 
 from __future__ import annotations

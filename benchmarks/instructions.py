@@ -1,18 +1,16 @@
-"""What a delta costs in instructions, which no other load on the machine changes.
+"""Instructions that a delta costs, which other load on the machine does not change.
 
     python -m benchmarks.instructions [--json FILE]
 
 Valgrind counts every instruction outside the kernel. A process in which all sockets are open forks
-for each number of steps; the difference of two such numbers is what the deltas between them cost,
-and imports, start and handshakes fall out. Ends with status 1 where a ratio exceeds its
-ceiling by more than `SLACK`. Owns: the scenarios and the ceilings. Must not know: how a server
-works.
+for each number of steps. The difference of two such numbers is the cost of the deltas between them,
+without imports, start and handshakes. The exit status is 1 if a ratio exceeds its ceiling by more
+than `SLACK`. Owns: the scenarios and the ceilings. Must not know: how a server works.
 
 The server, its clients' sockets and the engine are in one process, and the engine steps when it is
-told to: no timer decides anything. What the clients do is to empty their sockets, which is the same
-for all. What the kernel does is not counted, and that is most of what a frame costs (see
-``docs/benchmarks.md``): so these are ratios of another kind than those of `benchmarks.delta`, and
-they are there to be compared with themselves.
+told to: no timer decides anything. Clients only empty their sockets, which costs the same for all.
+Most of a frame's cost is in the kernel and not counted (see ``docs/benchmarks.md``), so these
+ratios differ from those of `benchmarks.delta` and should only be compared with themselves.
 """
 
 from __future__ import annotations
@@ -48,17 +46,18 @@ SLACK = 1.05
 STEPS = (16, 46)
 """Steps of the shorter and the longer run; an utterance has some tokens more."""
 SETTLE_S = 1.5
-"""Seconds for what is said of who has come."""
+"""Seconds in which presence messages of new sockets pass."""
 EMPTY = 20
 """Steps after which clients empty their sockets."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """``turns`` of the event loop are what it takes until every delta of a step is written.
+    """A kind of load. ``turns`` of the event loop are needed until all deltas of a step are
+    written.
 
-    With a ``batch`` a step is for so many streams, those that have waited longest. What a token
-    costs depends a little on which of its utterance it is. So those whose turn comes later are
-    further ahead from the beginning, and every step writes the same however many streams there are.
+    With a ``batch`` a step is for some streams, those that have waited longest. The cost of a token
+    depends a little on its place in the utterance. So streams whose turn comes later are further
+    ahead from the beginning, and every step writes the same for any number of streams.
     """
 
     kind: str
@@ -69,7 +68,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deltas(self) -> int:
-        """That all clients together are sent in one step."""
+        """Deltas that all clients together get in one step."""
         return self.batch or self.readers or self.streams
 
 
@@ -89,7 +88,7 @@ SCENARIOS = {
 
 
 class Ceiling(msgspec.Struct, frozen=True):
-    """The most that one scenario may cost, in times another one."""
+    """The most that one scenario may cost, relative to another one."""
 
     ours: str
     theirs: str
@@ -107,8 +106,9 @@ CEILINGS = (
     Ceiling("served, 500 sessions", "served, 10 sessions", 1.05, "ten of them have a token"),
     Ceiling("served, 2000 sessions", "served, 10 sessions", 1.05, "ten of them have a token"),
 )
-"""As measured on 2026-11-22 with CPython 3.11.7, rounded up; runs differed by less than 0.5 %,
-those with many sessions by 3 %. Whoever makes something cheaper lowers them."""
+"""Measured with CPython 3.11.7 and rounded up; runs differed by less than 0.5 %, those with many
+sessions by 3 %. A change that makes something cheaper lowers them.
+"""
 
 
 def main() -> None:
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def count() -> dict[str, float]:
-    """Instructions for each delta and reader of every scenario."""
+    """Return instructions for each delta and reader of every scenario."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise SystemExit("valgrind is not installed: apt install valgrind.")
@@ -166,7 +166,7 @@ def _total(folder: str, pid: int) -> int:
 
 
 def inside(told: Path) -> None:
-    """Run every scenario in a process of its own; tell their ids and deltas."""
+    """Run every scenario in its own process, and report their process ids and deltas."""
     import benchmarks.servers
     from gateway.server.runtime import hub
 
@@ -199,7 +199,7 @@ def _run(scenario: Scenario, told: Path) -> NoReturn:
 
 
 async def scene(scenario: Scenario) -> list[tuple[int, int]]:
-    """Serve so many streams, and take so many steps in one child each: its id, and the deltas."""
+    """Serve the streams, and run each number of steps in a child. Return process ids and deltas."""
     from benchmarks.client import HANDSHAKE
     from benchmarks.delta import say
     from benchmarks.raw import Floor
@@ -274,7 +274,7 @@ async def _take(
     scenario: Scenario,
     readers: Sequence[socket.socket],
 ) -> NoReturn:
-    """Take so many steps, and end the process."""
+    """Run some steps, and end the process."""
     status = 1
     try:
         from benchmarks.servers import FRAME_BYTES
@@ -300,7 +300,7 @@ async def _take(
 
 
 def _empty(clients: Iterable[socket.socket]) -> int:
-    """Read what there is; how many bytes it was."""
+    """Read everything, and return the number of bytes."""
     found = 0
     for client in clients:
         try:
@@ -311,7 +311,7 @@ def _empty(clients: Iterable[socket.socket]) -> int:
 
 
 def _waiting(clients: Iterable[socket.socket]) -> int:
-    """How many bytes are there. To ask costs the same whether there are any."""
+    """Return the number of bytes to read. Asking costs the same whether there are any."""
     count = array("i", [0])
     found = 0
     for client in clients:

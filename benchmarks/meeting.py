@@ -1,4 +1,4 @@
-"""A meeting on a running gateway: lines are said, and the wait for their captions is measured.
+"""A meeting on a running gateway, with the latencies of its captions.
 
     python -m benchmarks.meeting ws://127.0.0.1:8000 --sockets 16 --to de,fr [--lines FILE]
 
@@ -36,7 +36,7 @@ LINES = (
 
 
 async def sit(url: str, langs: list[str], lines: list[str], waits: dict[str, list[float]]) -> None:
-    """One socket of the meeting."""
+    """Run one socket of the meeting."""
     async with connect(url, compression=None) as ws:
         for line in lines:
             begun = time.perf_counter()

@@ -1,16 +1,16 @@
-"""What becomes of captions when there is more to translate than the engine can.
+"""Captions under more load than the engine can translate.
 
     python -m benchmarks.overload [--engine scripted|embedded] [--seconds 30] [--loads 0.5 1 3]
 
-Rooms in which one speaks, and reads two languages, say a sentence every few seconds, bit by bit as
-a recogniser would. They do not wait for the captions (an open loop) and say nothing twice: what
-is refused is lost for them, and counted. A load of 1 is as many rooms as keep the engine busy with
-their finals alone. Times are from the end of the sentence to its final, of all that were accepted.
+Each room has one speaker, who reads two languages and says a sentence every few seconds in growing
+pieces, as a recogniser sends them. They do not wait for captions (an open loop) and repeat nothing:
+refused sentences are lost and counted. A load of 1 is as many rooms as keep the engine busy with
+their finals alone. Times are from the end of a sentence to its final, of all accepted sentences.
 
-A room is served where 90 % of its sentences were taken, and in part where 10 % were.
+A room counts as served if 90 % of its sentences were accepted, and as partly served from 10 % on.
 
 Owns: the rooms, the statistics. Must not know: how the gateway decides. The hub runs in this
-process without sockets: they are not what is measured here.
+process without sockets, which are not what is measured here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ EVERY_S = 4.0
 STEP_S = 0.3
 """Seconds between two revisions of a sentence, of two words each."""
 RAMP_S, WARM_S = 10.0, 20.0
-"""Seconds in which the rooms begin, one after the other, and seconds that are not counted: what was
-taken before it showed that it was too much is made to its end."""
+"""Seconds in which the rooms begin, one after the other, and seconds that are not counted, since
+sentences that were accepted before the overload showed are still finished.
+"""
 SLOTS = 16
 SENTENCES = (
     *CAPTIONS,
@@ -58,7 +59,7 @@ _decode = msgspec.json.Decoder(ServerMessage).decode
 
 
 class Speaker:
-    """One room: what it says, and what became of it."""
+    """The speaker of one room, and the results of its sentences."""
 
     def __init__(self, hub: Hub, name: str, chance: random.Random) -> None:
         self.hub = hub
@@ -75,7 +76,7 @@ class Speaker:
         self.listen()
 
     async def talk(self, first: float, seconds: float) -> None:
-        """Say sentences for so long, the first one after ``first`` seconds."""
+        """Say sentences for some time, the first one after ``first`` seconds."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         begin = loop.time() + first
@@ -86,7 +87,7 @@ class Speaker:
                 begin += 2 * EVERY_S * self.chance.random()
 
     async def sentence(self, words: list[str]) -> None:
-        """Say one sentence, as it is recognised, unless the first words of it are refused."""
+        """Say one sentence in growing pieces, unless its first words are refused."""
         id = f"u{len(self.said) + 1}"
         self.said[id] = (time.monotonic(), False)
         for end in range(2, len(words), 2):
@@ -126,7 +127,7 @@ class Speaker:
 
 
 class Figures(msgspec.Struct):
-    """One load, measured."""
+    """The results of one load."""
 
     load: str
     rooms: int
@@ -148,7 +149,7 @@ class Figures(msgspec.Struct):
 
 @contextlib.asynccontextmanager
 async def gateway(kind: str) -> AsyncIterator[Hub]:
-    """A gateway without sockets, with guards and supervisor as `gateway serve` has them."""
+    """Return a gateway without sockets, with guards and supervisor as `gateway serve` has them."""
     if kind == "scripted":
         settings = Settings(
             engine="scripted", scripted_delay=0.2, scripted_pace=0.05, max_num_seqs=SLOTS
@@ -171,7 +172,7 @@ async def gateway(kind: str) -> AsyncIterator[Hub]:
 
 
 async def bearable(engine: Engine, seconds: float) -> float:
-    """Finals a second of the engine, kept as busy as it wants to be."""
+    """Return the finals a second of the engine when it is kept busy."""
     made = 0
     until = time.monotonic() + seconds
 
@@ -191,7 +192,7 @@ async def bearable(engine: Engine, seconds: float) -> float:
 
 
 async def measure(kind: str, rooms: int, seconds: float, label: str, seed: int = 1) -> Figures:
-    """A gateway under the load of so many rooms."""
+    """Measure a gateway under the load of some rooms."""
     async with gateway(kind) as hub:
         chance = random.Random(seed)
         speakers = [Speaker(hub, f"r{n}", random.Random(chance.random())) for n in range(rooms)]
@@ -243,7 +244,7 @@ async def measure(kind: str, rooms: int, seconds: float, label: str, seed: int =
 
 
 async def run(kind: str, loads: list[float], seconds: float) -> list[Figures]:
-    """All loads, one after the other."""
+    """Run all loads, one after the other."""
     async with gateway(kind) as hub:
         rate = await bearable(hub.engine, min(seconds, 10.0))
     room = len(LANGS) / EVERY_S

@@ -1,13 +1,12 @@
-"""What a token costs between the engine and the socket, without either: Python's own work alone.
+"""The cost of a token between engine and socket: Python's own work alone.
 
     python -m benchmarks.path
 
-So many streams, a token each in turn, as an engine that batches gives them out. Each row goes one
-layer further than the one above it; what is left out is writing to a socket, and waking up for it.
-Two rows pull what the others push: a task and `Engine.translate`. The last three are what an
-utterance costs however long it is: to be said and given to the engine, its first token, its end.
-CPU time of the thread, the least of several rounds, since everything else on the machine can only
-add to it.
+Streams get a token each in turn, as from an engine that batches. Each row goes one layer further
+than the one above; writing to a socket and waking up for it are left out. Two rows pull what the
+others push: a task and `Engine.translate`. The last three are the costs of an utterance of any
+length: saying it and giving it to the engine, its first token, its end. CPU time of the thread, the
+least of several rounds, since other load on the machine can only add to it.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from gateway.server.runtime.hub import Hub
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
 WHOLE = "rooms, encoded"
-"""The row that goes all the way."""
+"""The row that goes through all layers."""
 WORDS = (
     "Wir sehen uns die Zahlen des letzten Quartals noch einmal an, sobald nächste Woche alle wieder"
     " zurück sind, und dann legen wir gemeinsam fest, wie es damit weitergehen soll."
 ).split(" ")
-"""A translation no guard finds fault with, a word for a token."""
+"""A translation that no guard rejects, one word for each token."""
 CHUNKS = [Chunk(word if n == 0 else f" {word}", ids=(n,)) for n, word in enumerate(WORDS)]
 
 
 class Drum(PushEngine):
-    """An `Engine` that gives each of its jobs a token when it is beaten."""
+    """An `Engine` that gives each of its jobs a token on demand."""
 
     name = "drum"
     capacity = 100_000
@@ -94,7 +93,7 @@ class Nowhere:
 
 
 def layers(drum: Drum) -> dict[str, Engine]:
-    """The engine alone, and in ever more of what is around it."""
+    """Return the engine alone, and the engine in more and more of its wrappers."""
     supervised = Supervisor(lambda: drum)
     guarded = GuardedEngine(supervised, Counter())
     return {
@@ -108,10 +107,11 @@ def layers(drum: Drum) -> dict[str, Engine]:
 async def drive(
     drum: Drum, submit: Callable[[int], None], streams: int, *, turns: int
 ) -> tuple[float, ...]:
-    """Microseconds a token of one utterance on every stream, its first one and its end left out;
-    and for an utterance: to be begun, its first token, its end.
+    """Return the microseconds of a token of one utterance on every stream, without first and last.
 
-    ``turns``: turns of the event loop after every token, for who pulls.
+    The other values are those of an utterance: its beginning, its first token, its end.
+
+    :param turns: turns of the event loop after every token, for engines that are pulled
     """
     times = [time.thread_time()]
     for n in range(streams):
@@ -139,7 +139,7 @@ async def drive(
 
 
 async def run(streams: int, rounds: int) -> dict[str, float]:
-    """Microseconds a token, by how far it went."""
+    """Return the microseconds of a token, by layer."""
     drum = Drum("ids")
     engines = layers(drum)
     outermost = engines["pieces"]

@@ -1,11 +1,11 @@
-"""How long the garbage collector stops everything.
+"""Pauses of the garbage collector.
 
     python -m benchmarks.pauses [--sessions 5000] [--speaking 200] [--seconds 20]
 
-Two gateways with the scripted engine: one as it is, one whose collector is CPython's own. To each
-so many clients connect, and stay; then some of them speak, and read fifty deltas a second each. A
-pause is what the gateway itself tells in ``gateway_gc_pause_seconds``, of its CPU time. Ends with
-status 1 where a goal is missed.
+Two gateways with the scripted engine: one as it is, one with CPython's own collector settings. Many
+clients connect to each and stay; then some of them speak, and read fifty deltas a second each.
+Pauses are those of ``gateway_gc_pause_seconds``, in CPU time. The exit status is 1 if a goal is
+missed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BUCKET = re.compile(r'gateway_gc_pause_seconds_bucket\{le="(.+)"\}')
 
 
 class Pauses:
-    """What the metrics say, and what they say more than before."""
+    """The pauses in the metrics at one moment."""
 
     def __init__(self, samples: dict[str, float]) -> None:
         self.longest = 1000 * samples["gateway_gc_pause_longest_seconds"]
@@ -38,7 +38,7 @@ class Pauses:
         self.upto = {1000 * float(match[1]): count for match, count in found if match}
 
     def most(self, before: Pauses) -> float:
-        """The longest since ``before``, or the next step of the histogram above it."""
+        """Return the longest since ``before``, or the next bound of the histogram above it."""
         if self.longest > before.longest:
             return self.longest
         steps = sorted(self.upto)
@@ -50,7 +50,7 @@ class Pauses:
 
 
 async def measure(server: host.Host, options: argparse.Namespace) -> tuple[float, float]:
-    """Print a line; the longest pause in milliseconds while clients connect, and afterwards."""
+    """Print a line. Return the longest pauses in ms, while clients connect and afterwards."""
     start = Pauses(server.metrics())
     crowd = await connect(server.port, ["from=en&to=de"] * (options.sessions - options.speaking))
     speakers = await invite(server.port, options.speaking)

@@ -1,8 +1,8 @@
-"""`gateway` with the garbage collector as CPython has it, to compare with.
+"""`gateway` with the garbage collector as CPython has it, for comparison.
 
     python -m benchmarks.plain serve ...
 
-It still looks at the clock, and leaves out what there is when the engine is ready.
+It still times pauses, and freezes the objects that exist when the engine is ready.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEFAULT = gc.get_threshold()
 
 
 class Plain(gc_tuning.GarbageCollector):
-    """Looks on."""
+    """A garbage collector with CPython's own thresholds."""
 
     def start(self) -> None:
         super().start()

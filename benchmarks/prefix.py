@@ -1,22 +1,22 @@
-"""How much of a meeting's prompts vLLM finds in its prefix cache.
+r"""Hit rate of vLLM's prefix cache for the prompts of a meeting.
 
-    .venv-vllm/bin/python -m benchmarks.prefix tests/quality/meeting100.tsv \\
+    .venv-vllm/bin/python -m benchmarks.prefix tests/quality/meeting100.tsv \
         [--profiles qwen3-instruct,eurollm] [--to de,fr,zh] [--block 32] [--json FILE]
 
-A meeting goes through one real room, with a topic, a glossary of five terms and what was said
-before as context. Every job that the room decides on is a request to a real `VllmEngine`, which
-counts the tokens of the prompts and those that were in its cache. Each row begins with an empty
-cache. `make test-vllm` makes the environment.
+A meeting goes through one real room, with a topic, a glossary of five terms and earlier utterances
+as context. Every job of the room is a request to a real `VllmEngine`, which counts the tokens of
+the prompts and those that were in its cache. Each row begins with an empty cache. `make test-vllm`
+makes the environment.
 
-The model has no trained weights: what is in the cache does not depend on them, and it makes one
-token of noise for each job. The captions, which later prompts have as context and as forced prefix,
-are those of the embedded model and its guards. vLLM gets its tokenizer too, and the control tokens
-of the profiles with it. The clock is that of `benchmarks.captions`, so that jobs follow each other
+The model has no trained weights, since the cache does not depend on them, and makes one token of
+noise for each job. The captions, which later prompts have as context and as forced prefix, are
+those of the embedded model and its guards. vLLM gets its tokenizer too, and with it the control
+tokens of the profiles. The clock is that of `benchmarks.captions`, so that jobs follow each other
 alike on every machine.
 
-vLLM's CPU build has no blocks below 32 tokens, a GPU has 16. So what vLLM does is done once more in
-`Blocks`: a run in which the two do not count the same with blocks of 32 ends with an error, and
-what `Blocks` counts with 16 is printed beside.
+vLLM's CPU build has no blocks below 32 tokens, a GPU has 16. So `Blocks` repeats vLLM's count: a
+run in which the two differ with blocks of 32 ends with an error, and the count of `Blocks` with 16
+is printed beside it.
 
 Prints a line for each arm: jobs, prompt tokens, those taken from the cache with their share (the
 hit rate) for both sizes of block, and those computed for each caption with blocks of 16.
@@ -74,7 +74,7 @@ GLOSSARY = {
     "action item": "Action Item",
     "support team": "Support Team",
 }
-"""As in any room one for all its languages, so these are terms that stay."""
+"""Terms that stay, since a room has one glossary for all its languages."""
 
 COSTS = Costs(first=0.04, token=0.008)
 """The defaults of `benchmarks.captions`."""
@@ -89,19 +89,19 @@ SLOTS = 16
 """Jobs at once, as by default."""
 
 CACHE_BYTES = 256 * 2**20
-"""For a million tokens of so small a model: nothing is forgotten for lack of room."""
+"""Enough for a million tokens of so small a model, so that nothing is evicted."""
 
 
 # --- prompts --------------------------------------------------------------------------------------
 
 
 def stated(profile: Profile) -> Profile:
-    """The prompt as it is."""
+    """Return the prompt unchanged."""
     return profile
 
 
 def backwards(profile: Profile) -> Profile:
-    """What changes most first: the source, then the context, and the instructions at the end."""
+    """Return the prompt with what changes most first: source, context, instructions."""
     blocks = profile.template[::-1] + tuple(
         TemplateBlock("\n" + block.text, block.when) for block in profile.system
     )
@@ -112,7 +112,7 @@ def backwards(profile: Profile) -> Profile:
 
 
 def terms_last(profile: Profile) -> Profile:
-    """The glossary behind the context: a caption's context stays, its terms are added."""
+    """Return the prompt with the glossary behind the context."""
     terms = [block for block in profile.template if "{glossary}" in block.text]
     others = [block for block in profile.template if block not in terms]
     place = max((n for n, block in enumerate(others, 1) if "{context}" in block.text), default=0)
@@ -141,7 +141,7 @@ ARMS = (
 
 
 def model(path: Path, controls: Iterable[str]) -> Path:
-    """A tiny model without weights, with the embedded tokenizer, which is taught ``controls``."""
+    """Write a tiny model without weights, with the embedded tokenizer extended by ``controls``."""
     gpu.model(path, layers=1, hidden=64, inner=128)
     words = Tokenizer.from_file(str(EMBEDDED / FILE))
     words.add_special_tokens(sorted(set(controls)))
@@ -166,7 +166,7 @@ class Counts(NamedTuple):
 
 
 class Blocks:
-    """What vLLM's cache does, for a cache that is never full: whole blocks, found from the front.
+    """A prefix cache like vLLM's that is never full: whole blocks, found from the front.
 
     :param size: tokens of a block
     """
@@ -177,7 +177,7 @@ class Blocks:
         self._known: set[tuple[int, ...]] = set()
 
     def read(self, ids: Sequence[int]) -> None:
-        """Take a prompt. Its last token is always computed, since the answer comes of it."""
+        """Count a prompt. Its last token is always computed, since the answer follows from it."""
         ends = range(self._size, len(ids) + 1, self._size)
         heads = [tuple(ids[:end]) for end in ends]
         found = sum(1 for _ in itertools.takewhile(self._known.__contains__, heads))
@@ -186,7 +186,7 @@ class Blocks:
 
 
 class Prefilling(VllmEngine):
-    """Reads prompts and counts."""
+    """An engine that reads prompts and counts."""
 
     def __init__(self, path: Path, profile: Profile, block: int) -> None:
         super().__init__(
@@ -208,7 +208,7 @@ class Prefilling(VllmEngine):
         return config
 
     async def begin(self, profile: Profile) -> None:
-        """Forget everything; the next prompts are those of ``profile``."""
+        """Empty the cache; the next prompts are those of ``profile``."""
         assert self._loaded is not None, "it has been started"
         await self._loaded.engine.reset_prefix_cache()
         self._profile = self._loaded.profile = replace(profile, output=ONE)
@@ -225,7 +225,7 @@ class Prefilling(VllmEngine):
                 pass
 
     def counts(self) -> Counts:
-        """Since `begin`. Raises `RuntimeError` where vLLM did something else than `Blocks`."""
+        """Return the counts since `begin`. Raises `RuntimeError` if vLLM and `Blocks` differ."""
         prompt, cached = (
             int(self.stats()[key] - self._before[key]) for key in ("prefix_queries", "prefix_hits")
         )
@@ -238,7 +238,7 @@ class Prefilling(VllmEngine):
 
 
 class Meeting:
-    """All of it in one room, with a reader of each language."""
+    """The whole meeting in one room, with a reader of each language."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class Meeting:
         self.captions += isinstance(event, Final)
 
     def begun(self) -> Iterator[Job]:
-        """The jobs that begin now."""
+        """Return the jobs that begin now."""
         while actions := self._dispatch.actions():
             for action in actions:
                 match action:
@@ -300,7 +300,7 @@ class Meeting:
             member.outbox.take()
 
     def schedule(self, job: Job, output: Output) -> None:
-        """Have the output come, in one piece, when its last token would."""
+        """Schedule the output, in one piece, for the time of its last token."""
         chunk = whole(output.chunks)
         when = self._clock.now + COSTS.first + chunk.tokens * COSTS.token
         self._clock.at(when, partial(self._end, job.id, chunk, output.fault))
@@ -319,7 +319,7 @@ class Meeting:
 
 
 def whole(chunks: Iterable[Chunk]) -> Chunk:
-    """All of an output as one chunk; of a second attempt the first is not in it."""
+    """Return an output as one chunk, without the first attempt if there were two."""
     text, tokens = "", 0
     ids: tuple[int, ...] = ()
     for chunk in chunks:
@@ -330,12 +330,12 @@ def whole(chunks: Iterable[Chunk]) -> Chunk:
 
 
 def bare(job: Job) -> Job:
-    """What the embedded model is told of a job, and so the same in every row."""
+    """Return the job as the embedded model gets it, so that it is the same in every row."""
     return replace(job, topic="", context=(), glossary=(), style=None)
 
 
 class Row(NamedTuple):
-    """What was measured of one arm."""
+    """The results of one arm."""
 
     profile: str
     languages: int
@@ -360,7 +360,7 @@ async def held(
     translator: Translator,
     vllm: Prefilling,
 ) -> Row:
-    """The meeting from its first word to its last caption."""
+    """Run the meeting from its first word to its last caption."""
     await vllm.begin(arm.order(profile))
     clock = Clock()
     meeting = Meeting(said, to, profile, arm, clock)

@@ -1,4 +1,4 @@
-"""What one would write first: Starlette, uvicorn and AsyncLLM, a task an utterance, a send a token.
+"""A minimal prototype: Starlette, uvicorn and AsyncLLM, a task an utterance, a send a token.
 
     python -m benchmarks.prototype MODEL PORT '{"max_num_seqs": 256, ...}'
 

@@ -1,10 +1,10 @@
-"""The floor: the same frames, made beforehand, written by an `asyncio.Protocol`.
+"""The lower bound: the same frames, prepared, written by an `asyncio.Protocol`.
 
 Owns: a server that does nothing but the handshake and `transport.write`. Must not know: what is
 measured. No gateway in Python can cost less: there is no HTTP server, no room, no id, no text.
 
-With ``kernel=1`` in the query a reader is written to by `os.write` instead: what the kernel itself
-takes for a frame, and some 0.2 us of calling it.
+With ``kernel=1`` in the query a reader is written to by `os.write` instead: the kernel's cost of a
+frame, and some 0.2 us of calling it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Write = Callable[[bytes], object]
 
 
 class Frames:
-    """What every stream is sent. ``first`` has the engine's stamp in the place of ``stamp``."""
+    """The frames of every stream. ``first`` has the engine's time in the place of ``stamp``."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Frames:
 
 
 class Floor:
-    """The server: its streams, and who reads which room."""
+    """The server: its streams, and the readers of each room."""
 
     def __init__(self, stepper: Stepper, frames: Frames) -> None:
         self.stepper = stepper
@@ -58,7 +58,7 @@ class Floor:
 
 
 class Stream:
-    """The `Sink` of one stream: frame after frame to all who read it."""
+    """The `Sink` of one stream: frame after frame to all its readers."""
 
     __slots__ = ("_frames", "_n", "_writes")
 

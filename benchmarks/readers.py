@@ -1,12 +1,11 @@
-"""How far behind the engine the readers of one large room are.
+"""The lag of the readers of one large room behind the engine.
 
     python -m benchmarks.readers [--readers 1000] [--languages 5] [--utterances 10] [--processes 1]
 
-One speaker, one gateway process, and readers in processes of their own. The engine writes the time
-of the machine's clock into each piece of text as it gives it out; a reader compares it with its own
-when the text is there. So the lag is all that the gateway, the kernel and the reader's process cost
-together. Beside it stands the lag of one reader alone in a room of the same gateway, in the same
-minute; the ratio of the two is what the crowd costs.
+One speaker, one gateway process, and readers in processes of their own. The engine writes the
+machine's time into each piece of text, and a reader compares it with the time of arrival. So the
+lag is that of gateway, kernel and the reader's process together. It is compared with the lag of one
+reader alone in a room of the same gateway, in the same minute.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from gateway.settings.catalogue import Settings
 LANGUAGES = ("de", "fr", "es", "ja", "zh", "it", "pl", "pt")
 WORDS = 12
 PACE = 0.2
-"""Seconds between the words of a caption: five a second, which is a fast speaker twice."""
+"""Seconds between the words of a caption: five a second, twice a fast speaker."""
 
 GATHER_S = 120.0
 SETTLE_S = 2.0
-"""Seconds for what is said to everybody who comes, before it is measured."""
+"""Seconds in which presence messages of new sockets pass, before the measurement."""
 
 
 class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
-    """Its words are the times at which it says them."""
+    """An engine whose words are the times at which it says them."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         for _ in range(WORDS):
@@ -52,7 +51,7 @@ class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` i
 
 
 def serve(pipe: Connection) -> None:
-    """A gateway around the stamping engine. Sends the port, later how often it encoded."""
+    """Run a gateway around the stamping engine. Send the port, later the number of encodings."""
     engine = Stamping()
     limits = Limits(sessions=20_000)
     encoded = [0]
@@ -88,7 +87,7 @@ def serve(pipe: Connection) -> None:
 
 
 def read(pipe: Connection, port: int, room: str, langs: Sequence[str]) -> None:
-    """Readers of one process; sends the lags in milliseconds and how many finals they had."""
+    """Run the readers of one process; send the lags in milliseconds and the number of finals."""
     lags: list[float] = []
     finals = 0
 
@@ -154,7 +153,7 @@ def meet(
     processes: int,
     utterances: int,
 ) -> tuple[list[float], int]:
-    """The lags of one meeting, and how many frames the gateway encoded during it."""
+    """Return the lags of one meeting, and the number of frames that the gateway encoded for it."""
     pipes = []
     for n in range(processes):
         ours, theirs = spawn.Pipe()

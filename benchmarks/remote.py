@@ -3,8 +3,9 @@
     python -m benchmarks.remote URL SERVER GATEWAY
 
 ``SERVER`` and ``GATEWAY`` are the words after ``python`` of both commands, as JSON, and ``URL`` is
-where the first answers once it can work. Both are children of this process, so that its family's
-CPU time is that of all front ends: the HTTP server's too. SIGTERM ends both, the gateway first.
+an address at which the first answers once it is ready. Both are children of this process, so that
+their CPU time is that of all front ends, including the HTTP server. SIGTERM ends both, the gateway
+first.
 """
 
 from __future__ import annotations

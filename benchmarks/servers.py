@@ -1,10 +1,10 @@
-"""The servers that are compared, each in a process of its own on the same uvicorn.
+"""The servers that are compared, each in its own process on the same uvicorn.
 
-Owns: the bare handler, the gateway around the same engine, the pipe by which rounds are counted.
-Must not know: clients, statistics.
+Owns: the minimal handler, the gateway around the same engine, the pipe that counts rounds. Must not
+know: clients, statistics.
 
-``raw``      pre-framed bytes written by an `asyncio.Protocol`, see `benchmarks.raw`
-``bare``     a minimal Starlette handler on uvicorn as it is: one constant frame for each token
+``raw``      prepared bytes written by an `asyncio.Protocol`, see `benchmarks.raw`
+``bare``     a minimal Starlette handler on unchanged uvicorn: one constant frame for each token
 ``gateway``  the gateway
 ``served``   the gateway with guards and supervisor around the engine, as `gateway serve` has them
 ``stock``    the same on uvicorn's own protocol class, where everything goes through ASGI's ``send``
@@ -43,7 +43,7 @@ from gateway.settings.catalogue import Settings
 
 KINDS = ("raw", "bare", "gateway", "served", "stock")
 PATIENCE_S = 3_600.0
-"""Streams stand still while another server is measured."""
+"""Seconds that streams may stand still while another server is measured."""
 LIMITS = Limits(
     rate=10_000,
     burst=10_000,
@@ -55,13 +55,13 @@ LIMITS = Limits(
     address_sockets=10_000,
     address_rate=10_000,
 )
-"""A client of the benchmark says more than a person, and is many."""
+"""Limits for a benchmark client, which says more than a person and opens many sockets."""
 ID = "u-{:016d}"
 """Ids of the clients' utterances: of one length, so that both servers send the same bytes."""
 
 
 def serve(kind: str, pipe: Connection) -> None:
-    """Run one server until the pipe says stop. Sends the port first."""
+    """Run one server until the pipe says stop. Send the port first."""
     logging.basicConfig(level=logging.WARNING)
     stepper = Stepper()
     engine: Engine = stepper
@@ -101,7 +101,7 @@ def serve(kind: str, pipe: Connection) -> None:
 
 
 def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uvicorn.Server:
-    """A server on uvicorn."""
+    """Return a server on uvicorn."""
     if kind == "bare":
         config = configure(bare(stepper), settings)
         server = uvicorn.Server(config)
@@ -116,7 +116,7 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
 
 
 def frames() -> Frames:
-    """What the gateway sends for one stream of the stepper, ready to be written."""
+    """Return the frames that the gateway sends for one stream of the stepper."""
     return Frames(
         welcome=framing.text(b'{"type":"welcome"}'),
         before=[framing.frame(_text(one)) for one in (Ack(id=_ID, rev=1, ord=1), _source())],
@@ -127,7 +127,7 @@ def frames() -> Frames:
 
 
 def bare(stepper: Stepper) -> Starlette:
-    """What one would write first: no ids, no cancellation, no room, no limits."""
+    """Return a minimal handler: no ids, no cancellation, no room, no limits."""
     frames = tuple(map(_text, _deltas()))
     before = (_text(Ack(id=_ID, rev=1, ord=1)), _text(_source()))
     after = _text(_final())
@@ -162,7 +162,7 @@ _STAMP = STAMP.format(0)
 
 
 def _deltas() -> list[Delta]:
-    """What the gateway sends for one stream of the stepper."""
+    """Return the deltas that the gateway sends for one stream of the stepper."""
     deltas = []
     length = 0
     for piece in (_STAMP, *PIECES):

@@ -1,19 +1,18 @@
-"""What a client that stops reading costs, whom it delays, and what becomes of it.
+"""Effects of a client that stops reading: its memory, other readers' delay, and its own end.
 
     python -m benchmarks.slow [RUN ...] [--seconds 20] [--rounds 3] [--readers 20] [--slow 2]
                               [--stall 60] [--ping 2]
 
-Three runs, each against a gateway process of its own, over loopback; the clients are another.
+Three runs, each with a gateway in its own process, over loopback; the clients are another process.
 
-others      prompt readers of a lively room: alone, with some more of their kind, and with as many
-            that read nothing, in turn. The engine writes the time into each piece of text, and a
-            reader compares it with its own when the text is there. Then the most that one client
-            that reads nothing held meanwhile: what waits for it, its transport's buffer, and what
-            the kernel counts (SO_MEMINFO; Linux).
-reaped      one that never reads again: seconds from the last ping that it could answer.
-text        one that reads nothing for ``--stall`` seconds (600 is the ten minutes of the target) at
-            the pace of a meeting, then reads on; and one in a room so lively that it is closed with
-            4008, and resumes. Both must have every final of a prompt reader, once.
+others      prompt readers of a busy room: alone, with more of their kind, and with as many that
+            read nothing, in turn. The engine writes the time into each piece of text, and a reader
+            compares it with the time of arrival. Then the most memory that one client that reads
+            nothing held: its outbox, its transport's buffer, and the kernel's (SO_MEMINFO; Linux).
+reaped      a client that never reads again: seconds from the last ping that it could answer.
+text        a client that reads nothing for ``--stall`` seconds (the target is ten minutes, 600) at
+            the pace of a meeting, then reads on; and one in a room so busy that it is closed with
+            4008, and resumes. Both must get every final of a prompt reader, once.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ from gateway.settings.catalogue import Settings
 
 WORDS = 12
 LIVELY, MEETING = 0.02, 0.2
-"""Seconds between two words of a caption: of many engines' speed, and of a fast speaker."""
+"""Seconds between two words of a caption: of many fast engines, and of a fast speaker."""
 SPEAKERS = 8
-"""In a lively room, each with a caption under way: 400 deltas a second for every reader."""
+"""Speakers of a busy room, each with a running caption: 400 deltas a second for every reader."""
 RECEIVE = 8_192
-"""SO_RCVBUF of a client that stalls: what its own kernel takes is not what the gateway bears."""
+"""SO_RCVBUF of a client that stalls: bytes in its own kernel do not count against the gateway."""
 SAMPLE_S = 0.05
 SETTLE_S = 1.0
 DEADLINE_S = 60.0
 NEVER = 1e6
-"""Seconds: for bounds that are not what is measured, such as when an engine counts as late."""
+"""Seconds: for limits that are not measured, such as when an engine counts as late."""
 
 
 class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
-    """Its words are the times at which it says them."""
+    """An engine whose words are the times at which it says them."""
 
     pace = LIVELY
 
@@ -74,7 +73,7 @@ class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` i
 
 
 def serve(pipe: Connection, settings: Settings, pace: float) -> None:
-    """A gateway that tells how many sockets it has and the most that one of them held."""
+    """Run a gateway that reports its number of sockets and the most that one of them held."""
     engine = Stamping()
     engine.pace = pace
     listener = listen("127.0.0.1", 0, settings=settings)
@@ -120,7 +119,7 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
 
 
 def held(transport: asyncio.Transport) -> int:
-    """Bytes of memory that Linux counts for a connection, in both directions; else 0."""
+    """Return the bytes of memory that Linux counts for a connection, in both directions; else 0."""
     peer = transport.get_extra_info("socket")
     try:
         found = peer.getsockopt(socket.SOL_SOCKET, 55, 36)  # SO_MEMINFO
@@ -131,7 +130,7 @@ def held(transport: asyncio.Transport) -> int:
 
 
 def rss() -> int:
-    """Bytes of this process in memory, on Linux."""
+    """Return the resident bytes of this process, on Linux."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
     except OSError:
@@ -139,7 +138,7 @@ def rss() -> int:
 
 
 class Gateway:
-    """The process, as the clients' side sees it."""
+    """The gateway process, from the clients' side."""
 
     def __init__(self, settings: Settings, pace: float) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -154,7 +153,7 @@ class Gateway:
         return answer
 
     async def until(self, enough: Callable[[int], bool]) -> None:
-        """Wait until it has so many sockets."""
+        """Wait until it has this number of sockets."""
         while not enough((await self.ask())["sockets"]):  # noqa: ASYNC110  # another process
             await asyncio.sleep(0.01)
 
@@ -190,7 +189,7 @@ class Reader:
 
 
 class Stalled:
-    """A client that reads only when it is told to, and then all there is."""
+    """A client that reads only when it is told to, and then everything."""
 
     def __init__(self, peer: socket.socket) -> None:
         self._peer = peer
@@ -341,7 +340,7 @@ async def others(options: argparse.Namespace) -> None:
 async def crowd(
     gateway: Gateway, room: str, readers: int, more: int, stall: bool
 ) -> AsyncIterator[list[Reader]]:
-    """So many prompt readers, and some more, which are not measured."""
+    """Yield prompt readers, with some more sockets that are not measured."""
     query = f"room={room}&role=view&to=de"
     async with AsyncExitStack() as stack:
         found = [await stack.enter_async_context(reader(gateway, query)) for _ in range(readers)]

@@ -1,7 +1,7 @@
 """Speakers of a benchmark: each says something, reads it, and says the next.
 
-Owns: the sockets, and what is counted of them. Must not know: what is measured. They look for types
-in what they are sent and read nothing else, so that a thousand of them cost a core little.
+Owns: the sockets, and their counts. Must not know: what is measured. They only look for the types
+of frames, so that a thousand of them cost a core little.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import cast
 from benchmarks.client import HANDSHAKE
 
 WORDS = 50
-"""Of an utterance. The scripted engine answers with one delta more."""
+"""Words of an utterance. The scripted engine answers with one delta more."""
 SAY = b" ".join(b"word%02d" % n for n in range(WORDS))
 AT_ONCE = 50
 START_S = 60.0
-"""Seconds in which all of those that connect together have to be let in."""
+"""Seconds within which all sockets that connect together must be accepted."""
 
 
 class Speaker(asyncio.Protocol):
@@ -62,13 +62,15 @@ class Speaker(asyncio.Protocol):
         self._transport.write(self._say)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self._transport.abort()
 
 
 async def invite(port: int, count: int) -> list[Speaker]:
-    """So many who are connected and say nothing yet. Raises `TimeoutError` where they are not let
-    in."""
+    """Return connected speakers that have not begun.
+
+    Raises `TimeoutError` if not all are accepted.
+    """
     loop = asyncio.get_running_loop()
     speakers: list[Speaker] = []
     async with asyncio.timeout(START_S):
@@ -83,7 +85,7 @@ async def invite(port: int, count: int) -> list[Speaker]:
 
 
 async def begin(speakers: Sequence[Speaker], seconds: float) -> None:
-    """All begin to speak, one after the other within these seconds."""
+    """Let all speakers begin, one after the other within these seconds."""
     for speaker in speakers:
         speaker.begin()
         await asyncio.sleep(seconds / len(speakers))

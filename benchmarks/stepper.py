@@ -1,8 +1,8 @@
-"""An engine that costs next to nothing and has the rhythm of continuous batching.
+"""An engine with almost no cost of its own and the rhythm of continuous batching.
 
-Owns: one timer that gives every running stream one token at once, or so many of them in turn, and
-the counts of a round (CPU time of the process, tokens, the times of the steps). Must not know: what
-reads the streams.
+Owns: one timer that gives every running stream one token at once, or some of them in turn, and the
+counts of a round (CPU time of the process, tokens, the times of the steps). Must not know: the
+readers of the streams.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOURCE = (
     "Good morning everybody, and welcome to our meeting: today we would like to talk about how long"
     " a listener has to wait for the translation of what was said."
 )
-"""What a client says: 156 bytes of text."""
+"""Text of a client's utterance: 156 bytes."""
 
 TARGET = (
     "Guten Morgen zusammen und herz lich willkommen zu unserer Besprechung: heute möchten wir uns"
@@ -42,10 +42,10 @@ _PROFILE = Profile(name="stepper", kind="raw", languages=("en", "de"))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next round looks like.
+    """The form of the next round.
 
-    ``streams`` at once, and ``step_s`` seconds between steps, or 0 for steps by hand. Every step
-    gives a token to all of them; or to ``batch`` of them, those that have waited longest. With
+    ``streams`` at once, and ``step_s`` seconds between steps, or 0 for steps on demand. Every step
+    gives a token to all of them, or to ``batch`` of them, those that have waited longest. With
     ``hold`` streams stand still when the round ends, and go on in the next one.
     """
 
@@ -56,13 +56,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """What a round took. CPU times are nanoseconds of this process.
+    """The counts of a round. CPU times are nanoseconds of this process.
 
     ``steady`` covers only whole steps in which all streams of the plan were running: from the
     engine's output to the sockets, without the beginning and the end of any utterance; ``user`` is
-    the part of that outside the kernel, as the kernel's ticks tell it. ``steps`` are the times of
-    all steps. ``stolen`` is the longest time that a step came late although this process did not
-    use the CPU: others did.
+    the part of that outside the kernel, by the kernel's ticks. ``steps`` are the times of all
+    steps. ``stolen`` is the longest delay of a step while this process did not use the CPU: other
+    processes did.
     """
 
     cpu: int = 0
@@ -77,7 +77,7 @@ class Tally(msgspec.Struct, kw_only=True):
 
 
 class Stream:
-    """One job at work: the tokens it has given out, and where they go."""
+    """One running job: its tokens so far, and their sink."""
 
     __slots__ = ("end", "job_id", "n", "token")
 
@@ -96,8 +96,8 @@ class Stream:
 class Stepper:
     """An `Engine` whose streams advance at the same time.
 
-    It can be pushed and pulled, each in the cheapest way: a gateway has sinks, and what one would
-    write first pulls.
+    It can be pushed and pulled, each in the cheapest way: a gateway has sinks, a minimal handler
+    pulls.
     """
 
     name = "stepper"
@@ -224,11 +224,11 @@ class Stepper:
 
     @property
     def running(self) -> list[Stream]:
-        """The streams, beginning with the one that has waited longest."""
+        """Return the streams, beginning with the one that has waited longest."""
         return list(self._running.values())
 
     def step(self, due: Sequence[Stream] | None = None) -> None:
-        """Give a token to those whose turn it is, or to these."""
+        """Give a token to the streams whose turn it is, or to these."""
         turn = due is None and self._plan.batch is not None
         if due is None:
             due = list(islice(self._running.values(), self._plan.batch))

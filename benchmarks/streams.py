@@ -1,4 +1,4 @@
-"""Load for servers on a GPU: so many streams at once from one process, in closed loop.
+"""A load for servers on a GPU: many streams at once from one process, in closed loop.
 
     python -m benchmarks.streams
 
@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 BUSY_S = 0.05
-"""Seconds after which what was refused is said again."""
+"""Seconds after which a refused utterance is said again."""
 FIRST = 3
 """Id of the first one-character token of `benchmarks.gpu.model`."""
 MORE = 40
@@ -26,7 +26,7 @@ MORE = 40
 
 
 def lengths(count: int, seed: int) -> Iterator[tuple[str, int]]:
-    """(text, output tokens)"""
+    """Return (text, output tokens)."""
     rng = random.Random(seed)
     for _ in range(count):
         tokens = rng.randrange(10, 200)
@@ -35,12 +35,12 @@ def lengths(count: int, seed: int) -> Iterator[tuple[str, int]]:
 
 
 def prompt(text: str) -> list[int]:
-    """Token ids of a text, for who takes no text."""
+    """Return token ids of a text, for servers that take no text."""
     return [FIRST + ord(letter) % 90 for letter in text]
 
 
 class Tally:
-    """What the streams of one process saw. Times in seconds."""
+    """The results of the streams of one process. Times are in seconds."""
 
     def __init__(self) -> None:
         self.first: list[float] = []
@@ -48,12 +48,12 @@ class Tally:
         self.whole: list[float] = []
         self.tokens = 0
         self.pieces = 0
-        """Messages with text: fewer than tokens where several go together."""
+        """Messages with text: fewer than tokens if several are merged."""
         self.refused = 0
         """Utterances that were answered ``busy`` and said again."""
         self.wall = 0.0
         self.cpu = 0.0
-        """Of this process: at a full core the client is what was measured."""
+        """CPU seconds of this process: at a full core the client itself was measured."""
 
     async def watch(self, pieces: AsyncIterator[Any], tokens: int) -> None:
         """Time an async iterator that yields whenever text arrives."""
@@ -70,7 +70,7 @@ class Tally:
     async def run(
         self, streams: int, count: int, seed: int, one: Callable[[Any], Awaitable[None]]
     ) -> None:
-        """``streams`` at once until ``count`` are done: closed loop."""
+        """Keep ``streams`` running until ``count`` are done: a closed loop."""
         jobs = lengths(count, seed)
         cpu, begun = time.process_time(), time.perf_counter()
         await asyncio.gather(*(one(jobs) for _ in range(streams)))
@@ -79,7 +79,7 @@ class Tally:
 
 
 async def socket(port: int, streams: int, count: int, seed: int, **_: Any) -> Tally:
-    """A WebSocket that speaks as this gateway does."""
+    """Open a WebSocket in this gateway's protocol."""
     from websockets.asyncio.client import connect
 
     tally = Tally()
@@ -111,7 +111,7 @@ async def socket(port: int, streams: int, count: int, seed: int, **_: Any) -> Ta
 
 
 async def sse(port: int, name: str, streams: int, count: int, seed: int, **_: Any) -> Tally:
-    """``/v1/completions`` of vLLM's own servers, streamed."""
+    """Stream from ``/v1/completions`` of vLLM's own servers."""
     tally = Tally()
 
     async def one(jobs: Iterator[tuple[str, int]]) -> None:
