@@ -236,7 +236,7 @@ async def cpu(size: Size) -> dict[str, Any]:
 
 
 async def first(size: Size, streams: int = 16) -> dict[str, Any]:
-    """Return the time from the engine's first token to the client, when all streams begin at once."""
+    """Return the time from the first token to the client, when all streams begin at once."""
     plan = Plan(streams=streams, step_s=0.005)
     bursts: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     with children(*KINDS) as servers:

@@ -1,10 +1,10 @@
-"""Search: ``python -m fuzz --seconds 60``, or ``python -m fuzz frames`` for ever.
+"""The search: ``python -m fuzz --seconds 60``, or ``python -m fuzz frames`` without an end.
 
-Every target runs in a process of its own for its part of the seconds: ``http`` under schemathesis,
-the others under atheris (libFuzzer for Python). What these learn stays in ``build/fuzz/NAME``, so
-that the next run goes on from there; an input that breaks a promise is written to
-``build/fuzz/NAME-crash-...`` and the status is 1. Put the input into ``fuzz/found/NAME`` with the
-fix: `tests/fuzz/test_found.py` plays it from then on.
+Every target runs in its own process for its part of the seconds: ``http`` under schemathesis, the
+others under atheris (libFuzzer for Python). Their corpus stays in ``build/fuzz/NAME``, so that the
+next run goes on from there. An input that breaks a promise is written to
+``build/fuzz/NAME-crash-...``, and the exit status is 1. Put the input into ``fuzz/found/NAME`` with
+the fix: `tests/fuzz/test_found.py` plays it from then on.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m fuzz.autobahn --python2 python2.7
 
-The suite runs on Python 2.7 alone and is installed by its pip into ``build/autobahn``. It wants a
-server that echoes, so the classes that uvicorn is given serve one here. Left out are compression
-(12, 13), which the gateway does not offer, and messages of up to 16 MB (9), which it refuses, as
-it does thousands of fragments. The status is 1 where a case fails.
+The suite runs on Python 2.7 alone and is installed by its pip into ``build/autobahn``. It needs a
+server that echoes, so the protocol classes serve one here. Left out are compression (12, 13), which
+the gateway does not offer, and messages of up to 16 MB (9), which it refuses, as it does thousands
+of fragments. The exit status is 1 if a case fails.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ START = (
 )
 GOOD = {"OK", "INFORMATIONAL", "UNIMPLEMENTED"}
 TOLERATED = {"NON-STRICT"}
-"""What the RFC allows beside what the suite likes best: such as to look at whole messages only."""
+"""Results that the RFC allows besides the suite's first choice, such as checking whole messages
+only.
+"""
 KNOWN = {"7.1.5": "websockets answers a close inside a fragmented message with 1002, not 1000"}
-"""Cases that fail, and why."""
+"""Cases that fail, with the reason."""
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that sends back what it gets."""
+    """Send back every message, as an ASGI application."""
     if scope["type"] != "websocket":
         return
     await receive()
@@ -56,7 +58,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def install(python: str) -> None:
-    """Have the suite, where it is not there yet."""
+    """Install the suite if it is missing."""
     BUILD.mkdir(parents=True, exist_ok=True)
     if not SITE.is_dir():
         command = [python, "-m", "pip", "install", "-q", "--target", str(SITE), SUITE]

@@ -1,7 +1,7 @@
-"""Frames of one socket, readable or not, into a session of a room with another reader.
+"""Frames of one socket, valid or not, into a session of a room with another reader.
 
-Promises: a frame is taken or refused by name and never raises; all that is sent can be read; what a
-screen shows stays consistent; every caption that was asked for ends.
+Promises: a frame is accepted or refused by a code and never raises; everything that is sent can be
+decoded; the text on a screen stays consistent; every requested caption ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAMES = tuple(FIELDS)
 
 
 def message(tape: Tape) -> dict[str, Any]:
-    """Something like a request."""
+    """Return something like a request."""
     fields: dict[str, Any] = {"type": tape.pick(TYPES)}
     for _ in range(tape.byte() % 6):
         name = tape.pick(NAMES)
@@ -54,7 +54,7 @@ def message(tape: Tape) -> dict[str, Any]:
 
 
 def frame(tape: Tape) -> str | bytes:
-    """A frame: of any bytes, or of something like a request, perhaps with a byte changed."""
+    """Return a frame: any bytes, or something like a request, perhaps with a byte changed."""
     kind = tape.byte() % 6
     if kind == 0:
         return tape.chunk()
@@ -68,7 +68,7 @@ def frame(tape: Tape) -> str | bytes:
 
 
 def refused(given: str | bytes) -> bool:
-    """Whether a frame is none, in which case the fault has a name."""
+    """Return whether a frame is invalid; its fault then has a code."""
     try:
         assert isinstance(decode(given), REQUESTS)
     except ClientFault as fault:

@@ -1,8 +1,8 @@
-"""Requests that an OpenAPI document allows, and some that it does not, to a gateway that lives.
+"""Requests, allowed by the OpenAPI document or not, to a running gateway.
 
-Promises: no answer says 500, each is one that ``docs/schema/openapi.json`` describes, and the log
-has no traceback. schemathesis makes the requests. Meanwhile somebody speaks in the room ``demo``.
-A room's events are left out: they have no end, and schemathesis waits for one.
+Promises: no answer is a 500, each is one that ``docs/schema/openapi.json`` describes, and the log
+has no traceback. schemathesis makes the requests. Meanwhile a client speaks in the room ``demo``. A
+room's event stream is left out: it has no end, and schemathesis waits for one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKS = (
 
 
 async def speak(port: int) -> None:
-    """Keep the room there, though it is deleted again and again."""
+    """Keep the room in existence, though requests delete it."""
     while True:
         with contextlib.suppress(OSError, WebSocketException):
             async with connect(f"ws://127.0.0.1:{port}/v1/ws?room=demo&to=de") as socket:
@@ -39,7 +39,10 @@ async def speak(port: int) -> None:
 
 
 async def run(seconds: int, seed: int) -> int:
-    """Try requests for so long, those of the seed if it is not 0; the exit status."""
+    """Send requests for some seconds and return the exit status.
+
+    A ``seed`` other than 0 repeats the requests of that seed.
+    """
     with tempfile.TemporaryDirectory(prefix="gateway-fuzz-") as folder:
         flags = ("--engine", "scripted", "--scripted-pace", "0", "--log-level", "warning")
         child = Child(flags, Path(folder) / "gateway.log")
@@ -72,5 +75,5 @@ async def run(seconds: int, seed: int) -> int:
 
 
 def search(seconds: int, seed: int) -> int:
-    """`run`, from where nothing runs."""
+    """Run from a synchronous caller; see `run`."""
     return asyncio.run(run(seconds, seed))

@@ -1,9 +1,9 @@
-"""Bytes of one TCP connection, into the protocol classes that uvicorn is given.
+"""Bytes of one TCP connection, into the protocol classes that uvicorn uses.
 
-Promises: no exception reaches uvicorn or the event loop, whatever comes in whatever segments; when
-the connection is gone, so are its tasks and its sessions.
+Promises: no exception reaches uvicorn or the event loop, for any bytes in any segments; when the
+connection is gone, so are its tasks and its sessions.
 
-The sockets are in memory and the loop turns by hand, so that an input takes a millisecond.
+The sockets are in memory and the loop turns on demand, so that an input takes a millisecond.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 
 TURNS = 12
-"""Times the loop turns after each segment: what is ready is done by then."""
+"""Turns of the loop after each segment, after which nothing is left to run."""
 PATIENCE_S = 5.0
-"""Seconds for what was asked to end, once nobody is there to be answered: a transcript is written
-in a thread."""
+"""Seconds for requests to end after the client has gone: a thread writes transcripts."""
 HEADS = (
     b"",
     b"GET /v1/ws?%b HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -129,7 +128,7 @@ class Wire(asyncio.Transport):
 
 
 class Faults(logging.Handler):
-    """What uvicorn, the loop and the gateway complain of."""
+    """Complaints of uvicorn, the loop and the gateway."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -140,7 +139,7 @@ class Faults(logging.Handler):
 
 
 class Gateway:
-    """One gateway for all inputs: to make one takes longer than to play an input."""
+    """One gateway for all inputs, since starting one takes longer than playing an input."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -159,7 +158,7 @@ class Gateway:
         self.loop.run_until_complete(engine.start())
 
     def turn(self, do: Callable[[], None] = lambda: None, times: int = TURNS) -> None:
-        """Do it where the loop runs, as a selector would, and let the loop turn."""
+        """Call a function where the loop runs, as a selector would, and let the loop turn."""
 
         async def turns() -> None:
             do()
@@ -169,7 +168,7 @@ class Gateway:
         self.loop.run_until_complete(turns())
 
     def rest(self) -> None:
-        """Until no task is left of what was asked, and no room that another input would find."""
+        """Wait until no task of a request and no room is left that another input would find."""
 
         async def end() -> None:
             if self.state.tasks:
@@ -197,7 +196,7 @@ class Gateway:
 
 
 def segment(tape: Tape) -> bytes:
-    """Some bytes: any, or a WebSocket frame that is right but for what the tape changes."""
+    """Return some bytes: any, or a WebSocket frame that is valid except for the tape's changes."""
     if tape.byte() % 4 == 0:
         return tape.chunk()
     inner = frame(tape)

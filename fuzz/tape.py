@@ -1,6 +1,6 @@
-"""An input of a fuzzer, read as the choices it stands for.
+"""An input of a fuzzer, read as a sequence of choices.
 
-Owns: where in the bytes we are. Must not know: what is chosen.
+Owns: the position in the bytes. Must not know: the meaning of a choice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Tape:
-    """Bytes to decide by. One that has run out chooses the first of everything."""
+    """Bytes that decide choices. After its end it chooses the first of everything."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -28,12 +28,12 @@ class Tape:
         return items[self.byte() % len(items)]
 
     def take(self, count: int) -> bytes:
-        """So many bytes, or what is left."""
+        """Return this number of bytes, or what is left."""
         self._at += count
         return self._data[self._at - count : self._at]
 
     def chunk(self) -> bytes:
-        """A length, and so many bytes; now and then all that is left."""
+        """Return a number of bytes that the tape chooses; sometimes all that is left."""
         length = self.byte()
         return self.take(length if length < 255 else len(self._data))
 

@@ -1,4 +1,4 @@
-"""The whole core at once: the meetings of `tests.properties`, as a fuzzer would have them."""
+"""The whole core at once: the meetings of `tests.properties`, chosen by a fuzzer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Scripts of the project's own making: documents, audits, lists."""
+"""Scripts of this project: documents, audits, lists."""

@@ -1,7 +1,7 @@
-"""Known vulnerabilities of what is installed here, by pip-audit. `make audit` runs it.
+"""Known vulnerabilities of the installed packages, by pip-audit. `make audit` runs it.
 
-Status 1 where there are any. Where the service that knows them cannot be reached, or knows none of
-the packages (a registry of one's own), nothing was audited: that is said, and the status is 0.
+The exit status is 1 if there are any. If the service cannot be reached, or knows none of the
+packages (a private registry), nothing was audited: the output says so, and the status is 0.
 """
 
 from __future__ import annotations

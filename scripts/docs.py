@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/: settings, codes, schemas. `make docs` runs it."""
+"""The writer of the generated pages of docs/: settings, codes, schemas. `make docs` runs it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pure folders of `gateway/`: no clock, chance, task, socket, file or model in them.
+"""The pure folders of `gateway/`: no clock, randomness, task, socket, file or model.
 
 `tests/test_layers.py` checks that, and `make pure` holds their branch coverage at 100 %. The script
 prints the files for ``coverage report --include`` or, with ``tests``, the files of their tests.

@@ -28,11 +28,11 @@ EVERY = 4
 """Steps after which those that have ended leave the batch, if they are a quarter of it."""
 
 LONG = 12
-"""Tokens of a translation from which on it is looked at for loops."""
+"""Tokens of a translation from which on it is checked for loops."""
 
 
 class Torch:
-    """Translates with a model that is in memory."""
+    """A translator with a model that is in memory."""
 
     def __init__(self, model: Llama, tokenizer: Path) -> None:
         # cuDNN makes a plan for each new shape, and here every step has one: 400 sentences took an
@@ -43,11 +43,11 @@ class Torch:
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
 
     def __call__(self, texts: Sequence[Text]) -> list[list[int]]:
-        """The token ids of each translation, those it had to begin with included."""
+        """Return the token ids of each translation, with those it had to begin with."""
         return [ids for ids, _ in self.scored(texts)]
 
     def scored(self, texts: Sequence[Text], *, loops: bool = True) -> list[tuple[list[int], float]]:
-        """The same with the mean log probability of the tokens that were chosen.
+        """Return the same with the mean log probability of the chosen tokens.
 
         Without ``loops``, a translation that begins to repeat itself is left where it is.
         """
@@ -106,7 +106,7 @@ class Torch:
 
 
 def _groups(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], int]]:
-    """Which prompts are decoded together, and how many tokens at most are added to them."""
+    """Yield the prompts that are decoded together, and the most tokens that are added to them."""
     alike = defaultdict(list)
     for n, ids in enumerate(prompts):
         alike[len(ids)].append(n)
@@ -120,7 +120,7 @@ def _groups(prompts: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], int]]
 
 
 def repeating(made: Tensor) -> Tensor:
-    """Which rows end with the same few tokens three times, see `training.pairs.looped`."""
+    """Return which rows end with the same few tokens three times, see `training.pairs.looped`."""
     found = torch.zeros(len(made), dtype=torch.bool, device=made.device)
     for size in LOOPS:
         if made.shape[1] >= 3 * size:
@@ -130,7 +130,7 @@ def repeating(made: Tensor) -> Tensor:
 
 
 def loaded(path: Path, raw: bool = False) -> Torch:
-    """The model of a checkpoint, with its weights rounded as they ship, or of a directory."""
+    """Return the model of a directory, or of a checkpoint with its weights rounded as they ship."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if path.is_dir():
         return Torch(export.opened(path).to(device), path / TOKENIZER)

@@ -1,4 +1,4 @@
-"""The architectures that led to this one, each as small as it can be and as fast as it honestly is.
+"""The architectures that preceded this gateway, each as small and as fast as it can be.
 
-For measuring only: nothing that serves imports anything from here.
+They are only measured: no module that serves imports from here.
 """

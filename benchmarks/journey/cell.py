@@ -1,7 +1,7 @@
-"""One cell of the table: one architecture under one load, and what its clients saw.
+"""One cell of the table: one architecture under one load, with its latencies and rates.
 
-Owns: what is noted of a request, and the figures made of many. Must not know: sockets, clocks,
-how a figure is shown.
+Owns: the record of a request, and the figures of many. Must not know: sockets, clocks, how a figure
+is shown.
 
 Times are in seconds. Latency counts from when a request was due: in an open loop that is its place
 in the schedule, however late it was sent.
@@ -20,15 +20,15 @@ from gateway.cli.report.stats import below, mean, percentile
 IDLE = 0.1
 """Share of the device below which a sample counts as idle."""
 TOGETHER_S = 0.01
-"""Seconds between two answers that are those of one batch, up to `plan.BATCH` of them."""
+"""Seconds between two answers of one batch, up to `plan.BATCH` of them."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One request. ``due``, ``sent``, ``first`` (text) and ``done`` are since the cell began.
 
     ``queue`` and ``engine`` are as the server measured them: until the model began with it, and
-    from then until the model was done. ``tokens`` are 0 where the server does not tell. A request
-    that was not answered has an ``error``, and the time until that was known.
+    from then until the model was done. ``tokens`` are 0 if the server does not count them. A
+    request that was not answered has an ``error``, and the time until that was known.
     """
 
     due: float
@@ -86,12 +86,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def how(self) -> str:
-        """How it was asked, for people."""
+        """Return the form of the load, in words."""
         return f"{self.clients} at once" if self.mode == "closed" else f"{self.offered:.3g}/s due"
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """Return the name of the cell."""
         return f"({self.architecture}) {self.load}, {self.how}"
 
 
@@ -107,13 +107,13 @@ def made(
     tokens: int | None = None,
     usage: Sequence[Usage] = (),
 ) -> Cell:
-    """The figures of a cell whose last request was sent at ``until``.
+    """Return the figures of a cell whose last request was sent at ``until``.
 
-    In a closed loop the first request of each client is left out: they all came at one moment, to a
-    server that had nothing to do. What was not answered counts among the response times with the
-    time that was waited for it, which is the least that it can have been.
+    In a closed loop the first request of each client is left out: they all came at one moment, to
+    an idle server. A request without an answer counts among the response times with the time that
+    was waited for it, which is the least that it can have been.
 
-    :param tokens: made in the whole cell, where the server counts them and the answers do not
+    :param tokens: made in the whole cell, if the server counts them and the answers do not
     """
     good = [one for one in samples if one.error is None]
     steady = sorted(samples, key=lambda one: one.sent)[clients:] or list(samples)
@@ -161,11 +161,11 @@ def made(
 
 
 def rate(done: Sequence[float], clients: int, until: float) -> float:
-    """Answers a second in a steady state, from the moments of all answers in their order.
+    """Return the answers a second in a steady state, from the times of all answers in order.
 
-    That is from the one with which there were as many as clients, to the last one before ``until``;
-    each moved to the end of the batch that it came with, or half a batch would be counted with all
-    the time that it took. Where there are too few, it is all of them over all the time.
+    The steady state goes from the answer at which there were as many as clients to the last one
+    before ``until``. Each end is moved to the end of its batch, or half a batch would be counted
+    with the whole time of it. If there are too few answers, all of them count over all the time.
     """
     begin = _batch(done, clients - 1)
     end = _batch(done, sum(at <= until for at in done) - 1)
@@ -175,7 +175,7 @@ def rate(done: Sequence[float], clients: int, until: float) -> float:
 
 
 def _batch(done: Sequence[float], place: int) -> int:
-    """The place of the last answer of the batch in which the answer at ``place`` came."""
+    """Return the place of the last answer in the batch of the answer at ``place``."""
     last = min(len(done) - 1, place + BATCH - 1)
     while 0 <= place < last and done[place + 1] - done[place] < TOGETHER_S:
         place += 1

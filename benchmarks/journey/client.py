@@ -1,7 +1,7 @@
-"""Who asks: HTTP for (a) to (e), WebSockets for (f), in a closed or an open loop.
+"""Clients: HTTP for (a) to (e), WebSockets for (f), in a closed or an open loop.
 
-Owns: connections, the moments of a request as a client sees them. Must not know: what is at the
-other end, what is made of the figures. It is lean, for it has to share the machine with them.
+Owns: connections, the times of a request as a client sees them. Must not know: the server, the use
+of the figures. It is small, because it shares the machine with the servers.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from benchmarks.journey.cell import Sample
 from benchmarks.journey.plan import SOURCE, TARGET, Answer
 
 FLIGHT = 4_000
-"""Requests of an open loop that may be on their way; one more is noted as not sent."""
+"""Requests of an open loop that may be unanswered; a further one counts as not sent."""
 ENOUGH = 20
-"""Answers from which a closed loop tells how fast it is, if it has been steady meanwhile."""
+"""Answers after which a closed loop ends, if it has been steady meanwhile."""
 SOCKETS = 32
-"""WebSockets over which an open loop speaks."""
+"""WebSockets of an open loop."""
 DRAIN_S = 120.0
-"""Seconds that are waited for answers after the last request."""
+"""Seconds to wait for answers after the last request."""
 
 
 class Got(msgspec.Struct):
-    """What came of a request; times are those of the monotonic clock."""
+    """The result of a request; times are those of the monotonic clock."""
 
     first: float | None = None
     queue: float | None = None
@@ -49,14 +49,14 @@ class Caller(Protocol):
 
 
 class Http:
-    """One request to each connection at a time; there are as many as it takes."""
+    """One request to each connection at a time; connections are opened as needed."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def call(self, text: str) -> Got:
-        """Ask, and wait for the whole answer, which is also the first of it that there is."""
+        """Send a request, and wait for the whole answer. Its first text is the whole answer."""
         try:
             if self._free:
                 reader, writer = self._free.pop()
@@ -92,7 +92,7 @@ class Http:
 
 
 class Event(msgspec.Struct):
-    """Of a frame of the gateway, what matters here."""
+    """The fields of a gateway's frame that matter here."""
 
     type: str
     id: str = ""
@@ -102,7 +102,7 @@ class Event(msgspec.Struct):
 
 
 class Line:
-    """One socket, and who waits for what on it."""
+    """One socket, and the requests that wait on it."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -161,7 +161,7 @@ class Socket:
             self._lines.append(Line(socket))
 
     async def call(self, text: str) -> Got:
-        """Say it, and wait for its translation to end."""
+        """Say a text, and wait for its translation to end."""
         line = min(self._lines, key=lambda line: len(line.waiting))
         self._serial += 1
         id = f"u{self._serial}"
@@ -199,7 +199,7 @@ class Loop:
         return time.monotonic() - self.began
 
     async def closed(self, clients: int, seconds: float, patience: float) -> float:
-        """So many clients, each of which asks again when it was answered; until when they asked.
+        """Run clients that each ask again when they were answered. Return when they stopped.
 
         They stop after ``seconds`` if each client has been answered, and then `ENOUGH` answers or
         again as many as clients have come: the first ones are those of a queue that was filling.
@@ -219,7 +219,9 @@ class Loop:
         return until or self.now
 
     async def open(self, dues: Iterator[float], seconds: float) -> float:
-        """Ask at these seconds, whatever has been answered; until when that was."""
+        """Send requests at these seconds, without waiting for answers. Return when the last was
+        sent.
+        """
         tasks: set[asyncio.Task[None]] = set()
         for due in dues:
             if (left := due - self.now) > 0:
@@ -268,7 +270,7 @@ class Loop:
 
 
 def parsed(head: bytes) -> tuple[int, int]:
-    """Status and length of an answer."""
+    """Return status and length of an answer."""
     first, *fields = head.split(b"\r\n")
     for field in fields:
         name, _, value = field.partition(b":")
@@ -278,7 +280,7 @@ def parsed(head: bytes) -> tuple[int, int]:
 
 
 async def fetched(port: int, path: str) -> str:
-    """The body of a page, e.g. ``/metrics``. Raises `OSError`."""
+    """Return the body of a page, e.g. ``/metrics``. Raises `OSError`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode())

@@ -40,7 +40,7 @@ MOST_RATE = 10_000.0
 OWN = ("--host", "--port")
 """Flags of (f) that the journey sets itself."""
 BUSY = 0.3
-"""Load of each CPU above which a machine is not idle, and what is measured on it is in doubt."""
+"""Load of each CPU above which a machine is not idle, and the results are in doubt."""
 PACKAGES = ("vllm", "torch", "ctranslate2", "starlette", "uvicorn", "websockets")
 EPILOG = "The architectures: %s. More flags of gateway serve, for (f), go after --."
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command, and what it runs."""
+    """Add the flags of the command."""
     told = ", ".join(f"({letter}) {name}" for letter, name in ARCHITECTURES.items())
     parser.epilog = EPILOG % told
     parser.add_argument("--backend", choices=("embedded", "vllm"), default="embedded",
@@ -98,8 +98,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
-    """Run it: ``say`` gets the report, ``tell`` what is being done. The exit status: 1 where an
-    architecture could not be measured.
+    """Run the benchmark and return the exit status: 1 if an architecture could not be measured.
+
+    :param say: prints a line of the report
+    :param tell: prints a line of progress
 
     Raises `OSError`, `ValueError`, `EngineFault`, `SettingsError`.
     """
@@ -171,14 +173,14 @@ def run(args: argparse.Namespace, say: command.Line, tell: command.Line) -> int:
 
 
 async def _told(running: Coroutine[Any, Any, None]) -> None:
-    """Run, and let SIGTERM end it as Ctrl-C does: no engine may outlive it."""
+    """Run, and let SIGTERM end it as Ctrl-C does, so that no engine outlives it."""
     task = asyncio.ensure_future(running)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task
 
 
 def _understood(flags: list[str]) -> None:
-    """Raise `SettingsError` for what (f) would not start with, before anything is measured."""
+    """Raise `SettingsError` for flags with which (f) would not start, before anything runs."""
     if not flags:
         return
     for flag in flags:
@@ -220,7 +222,7 @@ def _counter(model: Path) -> Callable[[str], int]:
 
 
 def _joined(name: str, backend: str, model: str) -> Any:
-    """The report of an earlier run, of the same model. Raises `OSError` and `ValueError`."""
+    """Return the report of an earlier run of the same model. Raises `OSError` and `ValueError`."""
     from benchmarks.journey.report import Report
 
     wanted = "--join takes a file that benchmarks.journey --json has written."

@@ -1,6 +1,6 @@
-"""The heart of (d) and (e): the engine in the process of the web server, and nothing in between.
+"""The core of (d) and (e): the engine in the process of the web server, without a queue between.
 
-Owns: vLLM's ``AsyncLLMEngine`` with the settings of each; on a CPU, what comes nearest to it. Must
+Owns: vLLM's ``AsyncLLMEngine`` with the settings of each; on a CPU, the nearest equivalent. Must
 not know: HTTP.
 """
 
@@ -30,13 +30,16 @@ class Continuous(Protocol):
 
 
 def build(plan: Plan) -> Continuous:
-    """The engine of (d) or (e); nothing is loaded yet."""
+    """Return the engine of (d) or (e), without loading it."""
     return Async(plan) if plan.backend == "vllm" else InProcess(plan)
 
 
 class InProcess:
-    """The CPU engine of this gateway. At most as many requests are given to it as (d) or (e) have
-    places; with 16 to a decode it takes what waits as soon as one of its threads is free."""
+    """The CPU engine of this gateway.
+
+    It gets at most as many requests as (d) or (e) have places. With 16 to a decode it takes waiting
+    ones as soon as one of its threads is free.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._engine = PiecewiseEngine(
@@ -66,7 +69,9 @@ class InProcess:
 
 
 class Async:
-    """vLLM's ``AsyncLLMEngine``, whose scheduler lets in who comes and lets go who is done."""
+    """vLLM's ``AsyncLLMEngine``, whose scheduler adds requests to and removes them from a running
+    batch.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._prompter = Prompter(plan)

@@ -1,9 +1,9 @@
-"""How much of the device is used, ten times a second: a GPU by NVML, else CPUs by some processes.
+"""Use of the device, ten times a second: a GPU by NVML, else CPUs by some processes.
 
-Owns: asking, and the thread that does. Must not know: what uses the device.
+Owns: the queries, and their thread. Must not know: the processes' purpose.
 
-NVML is asked through its C library, which comes with the driver: the Python package for it is not
-always there. It tells the share of the last tenth to second in which any kernel ran.
+NVML is called through its C library, which comes with the driver, because the Python package for it
+is not always there. It reports the share of the last tenth to second in which any kernel ran.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST = 72_000
 """Samples that are kept: two hours."""
 TICKS = os.sysconf("SC_CLK_TCK")
 KIN_S = 1.0
-"""Seconds after which it is looked again which processes there are."""
+"""Seconds after which the list of processes is read again."""
 
 
 class Rates(ctypes.Structure):
@@ -33,7 +33,7 @@ class Rates(ctypes.Structure):
 
 
 class Gpu:
-    """One NVIDIA GPU. Raises `OSError` where there is none, or no driver."""
+    """One NVIDIA GPU. Raises `OSError` if there is none, or no driver."""
 
     def __init__(self, number: int = 0) -> None:
         self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -47,7 +47,7 @@ class Gpu:
         self.name = name.value.decode("utf-8", "replace")
 
     def share(self) -> float:
-        """From 0 to 1, of late."""
+        """Return the share in use in the last sample period, from 0 to 1."""
         rates = Rates()
         if self._nvml.nvmlDeviceGetUtilizationRates(self._device, ctypes.byref(rates)):
             raise OSError("NVML does not tell how much the GPU is used.")
@@ -67,7 +67,7 @@ class Cpus:
         self._at = time.monotonic()
 
     def share(self) -> float:
-        """From 0 to 1, since this was called last."""
+        """Return the share in use since the last call, from 0 to 1."""
         now = time.monotonic()
         if now - self._looked >= KIN_S:
             self._kin, self._looked = family(self._pid), now
@@ -80,7 +80,7 @@ class Cpus:
 
 
 class Sampler:
-    """Asks for a share every `STEP_S`, in a thread, from `start` to `stop`."""
+    """A thread that samples a share every `STEP_S`, from `start` to `stop`."""
 
     def __init__(self, ask: Callable[[], float]) -> None:
         self._ask = ask
@@ -96,7 +96,7 @@ class Sampler:
         self._thread.join()
 
     def between(self, begin: float, end: float) -> list[Usage]:
-        """What was used from one moment of the monotonic clock to another."""
+        """Return the use between two moments of the monotonic clock."""
         return [Usage(at - begin, share) for at, share in self._taken if begin < at <= end]
 
     def _run(self) -> None:
@@ -108,7 +108,7 @@ class Sampler:
 
 
 def family(pid: int) -> set[int]:
-    """A process and all that descend from it."""
+    """Return a process and all its descendants."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -124,7 +124,7 @@ def family(pid: int) -> set[int]:
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process, and it has not ended; its parent may not have noticed."""
+    """Return whether a process exists and has not ended, even if its parent has not noticed."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
@@ -133,7 +133,7 @@ def runs(pid: int) -> bool:
 
 
 def gone(pids: Iterable[int], seconds: float) -> bool:
-    """Wait until none of these processes runs, so long at most; whether that is so. Blocks."""
+    """Wait until none of these processes runs, for a limited time. Return whether so. Blocks."""
     until = time.monotonic() + seconds
     while any(map(runs, pids)):
         if time.monotonic() > until:
@@ -143,7 +143,7 @@ def gone(pids: Iterable[int], seconds: float) -> bool:
 
 
 def cpu(pid: int) -> float | None:
-    """Seconds of CPU that a process has used; None of one that has ended."""
+    """Return the CPU seconds that a process has used; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,8 @@
 """The web server of (a) to (e), as a process: ``python -m benchmarks.journey.front PLAN``.
 
-Owns: two routes, start and end. Must not know: how a translation comes about.
+Owns: two routes, start and end. Must not know: how a translation is made.
 
-The original was FastAPI, which stands on Starlette; here it is Starlette alone.
+The original was FastAPI, which is built on Starlette; here it is Starlette alone.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ class Asked(msgspec.Struct):
 
 
 class Started(msgspec.Struct):
-    """What the server is told: a plan and where to listen."""
+    """The configuration of the server: a plan and an address."""
 
     plan: Plan
     port: int
 
 
 def app(plan: Plan) -> Starlette:
-    """``POST /translate`` answers a translation; ``GET /readyz`` 200 once there is a model."""
+    """Return the application: ``POST /translate``, and ``GET /readyz`` with 200 once a model is
+    loaded.
+    """
     made: list[Workers | continuous.Continuous] = []
 
     @asynccontextmanager

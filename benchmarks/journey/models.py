@@ -32,7 +32,7 @@ from gateway.job import Job
 log = logging.getLogger("benchmarks.journey")
 
 TRIAL = "The figures of the last quarter are better than we thought in spring."
-"""What is translated to find out how many threads one text is best given."""
+"""Text for finding the best number of threads for one text."""
 
 
 class Model(Protocol):
@@ -43,12 +43,15 @@ class Model(Protocol):
 
 
 def load(plan: Plan) -> Model:
-    """The model of a worker. Raises `EngineFault`."""
+    """Return the model of a worker. Raises `EngineFault`."""
     return Offline(plan) if plan.backend == "vllm" else Embedded(plan)
 
 
 def prompted(plan: Plan) -> Profile:
-    """How the model is prompted. Raises `profiles.UnknownProfile`, `OSError`, `ValueError`."""
+    """Return the form of the model's prompts.
+
+    Raises `profiles.UnknownProfile`, `OSError`, `ValueError`.
+    """
     if plan.profile:
         return profiles.load(plan.profile)
     path = Path(plan.model)
@@ -56,7 +59,7 @@ def prompted(plan: Plan) -> Profile:
 
 
 class Sink:
-    """Collects one translation; see `gateway.engines.ctranslate2.model.Sink`."""
+    """A collector of one translation; see `gateway.engines.ctranslate2.model.Sink`."""
 
     def __init__(self, text: str) -> None:
         self.job = Job(id="", text=text, source=SOURCE, target=TARGET)
@@ -77,9 +80,8 @@ class Sink:
 class Embedded:
     """A CTranslate2 model with the threads of the machine, or of this worker's part of it.
 
-    What is faster is what it does: one text gets one thread or all of them, whichever a trial shows
-    (of small models one is often the faster), and a batch is sorted by length and divided among the
-    threads.
+    One text gets one thread or all of them, whichever a trial shows to be faster (for small models
+    one often is). A batch is sorted by length and divided among the threads.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -101,7 +103,7 @@ class Embedded:
         log.info("a worker translates with %d threads", threads)
 
     def translate(self, texts: Sequence[str]) -> list[Made]:
-        """Long texts go in pieces, one after the other, as the gateway gives them to the model."""
+        """Translate long texts in pieces, one after the other, as the gateway does."""
         whole = [Made("", 0) for _ in texts]
         for pieces in zip_longest(*(self._pieces(text) for text in texts)):
             sinks = {n: Sink(piece) for n, piece in enumerate(pieces) if piece is not None}
@@ -134,7 +136,7 @@ class Embedded:
         return checkpoint.load(Path(self._plan.model), model_files.user_cache(), options)
 
     def _timed(self) -> float:
-        """Seconds for one short text: the least of three, after one to warm up."""
+        """Return the seconds of one short text: the least of three, after one to warm up."""
         times = []
         for _ in range(4):
             begun = time.perf_counter()
@@ -144,7 +146,7 @@ class Embedded:
 
 
 class Prompter:
-    """Texts as vLLM takes them, the same in each architecture."""
+    """Texts in vLLM's form, the same in each architecture."""
 
     def __init__(self, plan: Plan) -> None:
         self.profile = prompted(plan)
@@ -156,7 +158,7 @@ class Prompter:
         self.stop = [id for id in found if id is not None]
 
     def ids(self, text: str) -> tuple[list[int], dict[str, Any]]:
-        """The prompt, and what vLLM's sampling parameters are to be. Raises `EngineFault`."""
+        """Return the prompt and vLLM's sampling parameters. Raises `EngineFault`."""
         prompt = self.profile.prompt(Job(id="", text=text, source=SOURCE, target=TARGET))
         if not prompt.parts:
             raise EngineFault(f"The profile {self.profile.name} leaves the prompt to a server.")
@@ -170,16 +172,16 @@ class Prompter:
         }
 
     def engine(self) -> dict[str, Any]:
-        """vLLM's engine arguments, with a model that it can read: its weights may be int8.
+        """Return vLLM's engine arguments, with a model that it can read: its weights may be int8.
 
-        Its processes are to be spawned, as those of the gateway's engine are.
+        Its processes must be spawned, as those of the gateway's engine are.
         """
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
         model = model_files.widened(Path(self._plan.model), model_files.user_cache())
         return {"max_model_len": self.room} | self._plan.engine() | {"model": str(model)}
 
     def pieces(self, text: str) -> list[str]:
-        """What is translated in one; see `Embedded.translate`."""
+        """Return the pieces that are translated together; see `Embedded.translate`."""
         return (
             [piece for piece, _ in cut(text, WHOLE, SOURCE)]
             if self.profile.kind == "ids"

@@ -1,7 +1,7 @@
-"""What is run: the architectures, and everything that they have in common.
+"""The architectures, and everything that they have in common.
 
-Owns: the names, the plan that every process of a run is given, and the profile for weights that
-were invented. Must not know: how an architecture works, sockets, clocks.
+Owns: the names, the plan that every process of a run gets, and the profile for random weights. Must
+not know: how an architecture works, sockets, clocks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ ARCHITECTURES: dict[str, str] = {
 }
 
 STAND_INS = {"d": "in-process engine, 64 places", "e": "in-process engine, 16 places"}
-"""What comes nearest to (d) and (e) where there is no AsyncLLMEngine: on a CPU."""
+"""Nearest equivalents of (d) and (e) if there is no AsyncLLMEngine: on a CPU."""
 
 TASKS = 300
-"""Requests that the queue of (a), (b) and (c) holds, as in the original; one more gets a 503."""
+"""Requests that the queue of (a), (b) and (c) holds, as in the original; a further one gets a 503.
+"""
 
 BATCH, WAIT_S = 16, 0.05
 """Of (c): requests of a batch, and seconds that the first of them waits for others."""
@@ -33,7 +34,7 @@ BATCH, WAIT_S = 16, 0.05
 WORKERS = {"a": 1, "b": 2, "c": 1}
 
 PLACES = {"d": 64, "e": 16, "f": 16}
-"""Sequences that are made together: ``max_num_seqs``."""
+"""Sequences in a batch: ``max_num_seqs``."""
 
 SOURCE, TARGET = "en", "de"
 
@@ -59,8 +60,10 @@ text = "{{text}}"
 
 
 def invented(less: int = 0) -> str:
-    """The profile, as TOML, of a model with invented weights. Such a model never ends by itself:
-    so everybody makes the same number of tokens of the same text.
+    """Return the profile, as TOML, of a model with random weights.
+
+    Such a model never ends by itself. The profile makes all architectures produce the same number
+    of tokens for the same text.
 
     :param less: tokens by which an output is shorter than its text
     """
@@ -68,13 +71,13 @@ def invented(less: int = 0) -> str:
 
 
 def name(letter: str, backend: str) -> str:
-    """What an architecture is, with this backend."""
+    """Return the name of an architecture with this backend."""
     there = ARCHITECTURES[letter]
     return STAND_INS.get(letter, there) if backend == "embedded" else there
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One architecture, for the process that runs it.
+    """The configuration of one architecture, for its process.
 
     ``model`` is a directory; ``profile`` a name or file, None: found by the model. ``cpus`` are the
     threads that a CPU model has in all, however they are divided. ``share`` is how much of the
@@ -99,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def batch(self) -> int:
-        """Requests that a worker takes at once."""
+        """Return the requests that a worker takes at once."""
         return BATCH if self.architecture == "c" else 1
 
     @property
@@ -107,7 +110,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.load_format == "dummy"
 
     def engine(self) -> dict[str, Any]:
-        """vLLM's arguments: for all the same, but for what the architecture is about.
+        """Return vLLM's arguments: equal for all, except for what an architecture is about.
 
         A worker that makes one sequence at a time needs no place for more, and a pair of workers
         halves the memory.
@@ -149,7 +152,7 @@ class Task(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What (a) to (e) answer: the translation, and seconds until the model began, and in it."""
+    """The answer of (a) to (e): the translation, and seconds until the model began, and in it."""
 
     text: str
     tokens: int

@@ -1,6 +1,6 @@
 """One architecture as a process with all its children: started, ready, ended.
 
-Owns: the command, its log, that nothing of it is left. Must not know: what is asked of it.
+Owns: the command, its log, the end of all its processes. Must not know: the requests.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from benchmarks.journey.device import family, gone
 from benchmarks.journey.plan import PLACES, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The checkout, where the child processes find both packages."""
+"""The checkout, from which the child processes import both packages."""
 READY_S = 400.0
-"""Seconds until it has to be ready: an engine that compiles its model takes a hundred."""
+"""Seconds to wait until it is ready: an engine that compiles its model takes a hundred."""
 END_S = 20.0
-"""Seconds that it has after SIGTERM."""
+"""Seconds to wait after SIGTERM."""
 
 UNLIMITED = (
     *("--limit-stretch", "1000000", "--limit-queue", "100000", "--limit-inflight", "4096"),
     *("--limit-job-s", "3600", "--limit-rate", "10000", "--limit-burst", "10000"),
     *("--limit-address-rate", "10000", "--log-level", "warning", "--hang-s", "600"),
 )
-"""The gateway refuses what it could not do in time. The others do not, so it must not here."""
+"""Settings without limits: the gateway refuses what it cannot do in time, the others do not."""
 
 
 class Server:
     """An architecture on a free port of 127.0.0.1.
 
-    :param log: where it writes what it has to say
+    :param log: file for its output
     :param flags: more flags of ``gateway serve``, for (f)
     """
 
@@ -78,7 +78,7 @@ class Server:
             raise
 
     async def stop(self) -> None:
-        """End it and all that it has started."""
+        """End it and all processes that it has started."""
         process = self._process
         assert process is not None, "it was not started"
         kin = family(process.pid)
@@ -102,7 +102,7 @@ class Server:
 
 
 def command(plan: Plan, port: int, flags: tuple[str, ...] = ()) -> list[str]:
-    """How an architecture is started."""
+    """Return the command that starts an architecture."""
     if plan.architecture != "f":
         started = msgspec.json.encode({"plan": plan, "port": port}).decode()
         return [sys.executable, "-m", "benchmarks.journey.front", started]

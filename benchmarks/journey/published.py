@@ -1,11 +1,12 @@
-"""The figures of the story, as its team published them, and why nobody gets the same.
+"""The published figures of the original service, and their differences from this measurement.
 
 Owns: those numbers, what each stands for, what differs here. Must not know: what was measured here.
 
 The team told it in two articles of 2025:
 https://voiceping.net/en/blog/research-translation-throughput and the one before it, about the
 bottleneck. Their service answers HTTP requests with whole translations; the load is 25 requests at
-once, where nothing else is said."""
+once unless stated otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a run of the journey comes to: tables for a terminal, a page with charts, goals.
+"""The report of a journey: tables for a terminal, a page with charts, goals.
 
-Owns: which figures are shown beside which, and what they are to reach. Must not know: how they were
-measured, where they are written.
+Owns: which figures are shown together, and their goals. Must not know: how they were measured,
+where they are written.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ HEADS = (
     *("queue s", "engine s", "tokens/s", "device", "its p5", "idle", "failed"),
 )
 GOALS = {"requests a second": 7.0, "p95": 0.1}
-"""What (f) has to reach beside (a) on a GPU, with variable lengths and `BESIDE` at once."""
+"""Goals of (f) relative to (a) on a GPU, with variable lengths and `BESIDE` at once."""
 
 UTILISATION = f"Published of the device's use: {published.UTILISATION}"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, or several on one machine, put together. ``command`` and ``versions`` are for whoever
-    wants to run it again; ``starts`` are seconds until an architecture was ready."""
+    """A run, or several on one machine, put together.
+
+    ``command`` and ``versions`` tell how to repeat it; ``starts`` are seconds until an architecture
+    was ready.
+    """
 
     command: str
     versions: dict[str, str]
@@ -56,7 +59,10 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def text(report: Report, width: int | None = None) -> str:
-    """All tables, for a terminal with so many letters in a line; None: any number."""
+    """Return all tables for a terminal.
+
+    :param width: letters of a line; None: any number
+    """
     parts = [about(report)]
     heads, rows = list(HEADS), _rows(report)
     parts.append(table.text(heads, rows, left=3, width=width) if rows else "Nothing was measured.")
@@ -75,7 +81,7 @@ def text(report: Report, width: int | None = None) -> str:
 
 
 def about(report: Report) -> str:
-    """What was run on what, in a sentence or two."""
+    """Return a description of the run and the machine in a sentence or two."""
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     lengths = ", ".join(f"{load} {mean:.0f}" for load, mean in report.tokens.items())
     return (
@@ -85,7 +91,7 @@ def about(report: Report) -> str:
 
 
 def html(report: Report) -> str:
-    """All that, and the courses, as one page."""
+    """Return all tables and the timelines as one page."""
     beside = Table(*_compared(report), f"At {BESIDE} at once, and as published")
     why = [UTILISATION, *published.DIFFERS]
     if report.backend == "embedded":
@@ -114,7 +120,7 @@ def html(report: Report) -> str:
 
 
 def goals(report: Report) -> list[Goal]:
-    """The ratios that count, where both were measured; they are those of a GPU."""
+    """Return the ratios that count, if both architectures were measured on a GPU."""
     if report.backend == "embedded":
         return []
     base, last = (_at(report, letter, "variable") for letter in "af")
@@ -129,7 +135,7 @@ def goals(report: Report) -> list[Goal]:
 
 
 def doubts(report: Report) -> list[str]:
-    """Why some figures are not to be believed."""
+    """Return reasons why some figures are not valid."""
     found = []
     for one in report.cells:
         if one.client > 0.8:
@@ -164,7 +170,7 @@ def _at(report: Report, letter: str, load: str) -> Cell | None:
 
 
 def _like(report: Report, cell: Cell) -> Cell | None:
-    """The cell of (a) that a cell is compared with."""
+    """Return the cell of (a) that a cell is compared with."""
     for one in report.cells:
         if one.architecture == "a" and (one.load, one.mode, one.clients) == (
             cell.load,
@@ -192,7 +198,7 @@ def _rows(report: Report) -> list[list[table.Cell]]:
 
 
 def _compared(report: Report) -> tuple[list[str], list[list[table.Cell]]]:
-    """Ours at `BESIDE` at once, and the published figures, each as a ratio to its own (a) too."""
+    """Return ours at `BESIDE` at once and the published figures, each also relative to its (a)."""
     heads = ["", "architecture"]
     for load in ("uniform", "variable"):
         heads += [f"{load}/s", "to (a)", "published/s", "to (a)"]

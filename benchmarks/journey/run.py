@@ -1,7 +1,7 @@
 """The run: one architecture after the other, each under every load.
 
 Owns: the order, how long a cell takes, what is left out because it would take too long. Must not
-know: what is made of the cells, the command line.
+know: the use of the cells, the command line.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from benchmarks.journey.process import Server
 from gateway.cli.report.schedule import Arrivals, arrivals
 
 GROWTH = 1.3
-"""What an architecture must gain from more clients, or it has no more to give."""
+"""Gain from more clients below which an architecture counts as saturated."""
 WARM = 4
 """Requests, all at once, before the first cell of an architecture; and then one by itself."""
 
 
 @dataclass
 class Timeline:
-    """What is to be run. ``rates`` are multiples of what (a) manages in a closed loop, or, with
-    ``absolute``, requests a second. A cell takes ``seconds`` at least; ``patience`` is the most
-    that it may take to have enough answers, and about the most until all that waits then is
-    answered."""
+    """The cells to measure.
+
+    ``rates`` are multiples of what (a) manages in a closed loop, or, with ``absolute``, requests a
+    second. A cell takes ``seconds`` at least; ``patience`` is the most that it may take to have
+    enough answers, and about the most until all waiting requests are answered.
+    """
 
     plan: Plan
     architectures: Sequence[str]
@@ -51,7 +53,7 @@ class Timeline:
 
 @dataclass
 class Found:
-    """What was measured. ``notes`` are sentences about what was not."""
+    """The results. ``notes`` are sentences about what was not measured."""
 
     device: str = ""
     cells: list[Cell] = field(default_factory=list)
@@ -61,12 +63,12 @@ class Found:
 
 
 class Run:
-    """Makes the cells.
+    """A run that measures the cells.
 
     :param said: the texts of each load
-    :param logs: directory for what the processes write
-    :param found: cells of an earlier run, which these are added to
-    :param tell: is told what is being done, a line at a time
+    :param logs: directory for the logs of the processes
+    :param found: cells of an earlier run, to which these are added
+    :param tell: prints a line of progress
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Run:
         self._tell = tell
 
     async def run(self) -> None:
-        """Make all cells. What does not start is noted, and the rest goes on."""
+        """Measure all cells. An architecture that does not start is noted, and the rest goes on."""
         for letter in self._course.architectures:
             self._tell(f"({letter}) is started ...")
             plan = replace(self._course.plan, architecture=letter)
@@ -200,7 +202,7 @@ class Run:
         return made
 
     def _rates(self, load: str) -> list[float]:
-        """Of the open loop: multiples of what the first architecture managed with most clients."""
+        """Return the rates of the open loop: multiples of the first architecture's highest rate."""
         if self._course.absolute:
             return list(self._course.rates)
         cells = [one for one in self._found.cells if (one.load, one.mode) == (load, "closed")]
@@ -236,7 +238,7 @@ async def _caller(letter: str, port: int, clients: int) -> Caller:
 
 
 async def _tokens(letter: str, port: int) -> int | None:
-    """Tokens that the gateway's engine has made so far; the others count them in their answers."""
+    """Return the tokens that the gateway's engine has made; others count them in their answers."""
     if letter != "f":
         return None
     for line in (await fetched(port, "/metrics")).splitlines():

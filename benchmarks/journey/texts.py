@@ -1,11 +1,11 @@
-"""What is to be translated: texts of a wanted length in tokens, the same for every architecture.
+"""Texts of a wanted length in tokens, the same for every architecture.
 
-Owns: the two mixtures of lengths, cutting to a length. Must not know: models (how many tokens a
-text has is asked), time, chance. There is none: a model gets the same texts in the same order in
+Owns: the two mixtures of lengths, cutting to a length. Must not know: models (the number of tokens
+is passed in), time, randomness. There is none: a model gets the same texts in the same order in
 every run.
 
-Both loads have the same mean, so that what differs between them is the mixture alone. ``variable``
-is spread evenly over the logarithm of the length: much is short, as in speech, and some of it long.
+Both loads have the same mean, so that only the mixture differs. ``variable`` is spread evenly over
+the logarithm of the length: much is short, as in speech, and some of it long.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ COUNT = 64
 """Texts of a load; then they begin again."""
 
 STRIDE = 27
-"""Steps through the lengths in order to mix them; it has no divisor in common with `COUNT`."""
+"""Step through the lengths that mixes them; it has no divisor in common with `COUNT`."""
 
 
 def lengths(load: Load) -> list[int]:
-    """How many tokens each text of a load has, in the order in which they are sent."""
+    """Return the tokens of each text of a load, in the order in which they are sent."""
     ratio = HIGH / LOW
     spread = [round(LOW * ratio ** ((n + 0.5) / COUNT)) for n in range(COUNT)]
     if load == "uniform":
@@ -38,17 +38,19 @@ def lengths(load: Load) -> list[int]:
 
 
 def texts(load: Load, words: Sequence[str], count: Callable[[str], int]) -> list[str]:
-    """The texts of a load. ``count`` tells how many tokens a text has.
+    """Return the texts of a load.
 
-    A text is as many whole words as it takes to have its length; each begins elsewhere in
-    ``words``, which begin again after the last.
+    A text has as many whole words as its length needs. Each begins elsewhere in ``words``, which
+    begin again after the last.
+
+    :param count: returns the number of tokens of a text
     """
     wanted = enumerate(lengths(load))
     return [cut(words, n * len(words) // COUNT, length, count) for n, length in wanted]
 
 
 def cut(words: Sequence[str], begin: int, wanted: int, count: Callable[[str], int]) -> str:
-    """The fewest words from ``begin`` on that have ``wanted`` tokens, found by halving."""
+    """Return the fewest words from ``begin`` on that have ``wanted`` tokens, found by bisection."""
 
     def some(number: int) -> str:
         return " ".join(words[(begin + n) % len(words)] for n in range(number))
@@ -66,10 +68,10 @@ def cut(words: Sequence[str], begin: int, wanted: int, count: Callable[[str], in
 
 
 def guess(text: str) -> int:
-    """How many tokens a text has about, for a model whose vocabulary cannot be asked."""
+    """Return the approximate tokens of a text, for a model whose tokenizer is not available."""
     return math.ceil(1.3 * len(text.split()))
 
 
 def mean(values: Sequence[str], count: Callable[[str], int]) -> float:
-    """Tokens of a text on average."""
+    """Return the mean tokens of a text."""
     return sum(map(count, values)) / len(values)

@@ -1,8 +1,8 @@
-"""The heart of (a), (b) and (c): worker processes behind queues, and the way back to asyncio.
+"""The core of (a), (b) and (c): worker processes behind queues, and the way back to asyncio.
 
-Owns: both ends of that. Must not know: HTTP, what a model is.
+Owns: both ends of the queues. Must not know: HTTP, models.
 
-As in the original: the web server puts a task into a manager's dict and its name into a
+As in the original, the web server puts a task into a manager's dict and its name into a
 `JoinableQueue`. A worker takes the name, fetches the task, calls the model and waits for it, puts
 the task back and its name into a queue of events. A thread of the web server reads that and sets
 the `asyncio.Event` for which the request waits, and the request fetches its task from the manager.
@@ -27,17 +27,17 @@ from benchmarks.journey.plan import TASKS, WAIT_S, Answer, Plan, Task
 log = logging.getLogger("benchmarks.journey")
 
 READY = "ready"
-"""What a worker says in the place of a task's name when its model is loaded."""
+"""Message of a worker, in the place of a task's name, when its model is loaded."""
 END_S = 10.0
 """Seconds that a worker has to end by itself."""
 
 
 class Full(Exception):
-    """There are `TASKS` requests in the queue."""
+    """The error for a queue that holds `TASKS` requests."""
 
 
 class Workers:
-    """The worker processes of an architecture, as its web server has them."""
+    """The worker processes of an architecture, from the side of its web server."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -119,7 +119,7 @@ class Workers:
             self._manager.shutdown()
 
     def _follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread: from the queue of events to the event loop."""
+        """Pass names from the queue of events to the event loop, in a thread."""
         while (name := self._events.get()) is not None:
             loop.call_soon_threadsafe(self._heard, name)
 
@@ -132,7 +132,7 @@ class Workers:
 
 
 def work(plan: Plan, names: Any, tasks: DictProxy[str, Task], events: Any) -> None:
-    """A worker process: load the model, then translate what comes, until the process is ended."""
+    """Run a worker process: load the model, then translate tasks until the process is ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the run
     signal.signal(signal.SIGTERM, _end)
     from benchmarks.journey import models
@@ -162,7 +162,7 @@ def work(plan: Plan, names: Any, tasks: DictProxy[str, Task], events: Any) -> No
 
 
 def collect(names: Any, most: int, wait: float) -> list[str]:
-    """The next name, and up to ``most`` in all of those that come within ``wait`` seconds of it."""
+    """Return the next name, and up to ``most`` that come within ``wait`` seconds of it."""
     found = [names.get()]
     until = time.monotonic() + wait
     while len(found) < most and (left := until - time.monotonic()) > 0:

@@ -1,1 +1,1 @@
-"""Proof of endurance: a gateway under load, churn and faults, and what came of it."""
+"""The soak test: a gateway under load, reconnects and faults, with a check for losses."""

@@ -1,6 +1,6 @@
-"""A gateway of one's own, as a process: started, killed, measured.
+"""A gateway in its own process: started, killed, measured.
 
-Owns: the process, its port, its log. Must not know: what is asked of it.
+Owns: the process, its port, its log. Must not know: its requests.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 READY_S = 60.0
-"""Seconds until it has to be ready."""
+"""Seconds to wait until it is ready."""
 END_S = 20.0
-"""Seconds that it has after SIGTERM."""
+"""Seconds to wait after SIGTERM."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READY = re.compile(rb" is ready[.,]")
-"""What it says when it has started."""
+"""Log line of a gateway that has started."""
 WORKER = "gateway.server.cluster.worker"
-"""In the command line of each process of ``--workers``."""
+"""Part of the command line of each process of ``--workers``."""
 
 
 class Child:
     """``gateway serve`` with some flags, on a free port of 127.0.0.1.
 
-    :param log: where its stderr goes, one start after the other
-    :param environ: variables beside those of this process, of which none is a setting
+    :param log: file for its stderr, one start after the other
+    :param environ: variables besides those of this process, of which none is a setting
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._begun = 0  # where in the log the newest start is
         self.up = False
-        """Whether it is ready, and nobody has ended it."""
+        """True if it is ready and was not ended."""
 
     @property
     def pid(self) -> int:
@@ -52,7 +52,7 @@ class Child:
 
     @property
     def text(self) -> str:
-        """What it has written so far."""
+        """Return its output so far."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     async def start(self) -> None:
@@ -77,21 +77,23 @@ class Child:
         self.up = True
 
     async def kill(self) -> None:
-        """End it as a power cut would: signal 9."""
+        """End it as a power cut would: SIGKILL."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> int:
-        """End it as a deployment would: signal 15; its exit status."""
+        """End it as a deployment would, by SIGTERM, and return its exit status."""
         return await self._end(signal.SIGTERM)
 
     def workers(self) -> list[int]:
-        """Its processes, where it has several (``--workers``) and the system tells."""
+        """Return its worker processes (``--workers``), if the system lists them."""
         children = _said(f"{self.pid}/task/{self.pid}/children").split()
         return [int(pid) for pid in children if WORKER in _said(f"{pid}/cmdline")]
 
     def rss(self) -> float:
-        """Resident memory in MB (10^6 bytes) of all its processes, where the system tells; else 0.
-        What they share is in it once for each."""
+        """Return the resident MB (10^6 bytes) of all its processes, if the system tells; else 0.
+
+        Shared memory is counted once for each process.
+        """
         return sum(_resident(pid) for pid in (self.pid, *self.workers()))
 
     async def _end(self, sign: signal.Signals) -> int:
@@ -128,13 +130,13 @@ class Child:
 
 
 def _resident(pid: int) -> float:
-    """Of one process; 0 where it is not told, or there is none any more."""
+    """Return the resident memory of one process; 0 if it is unknown or has ended."""
     fields = _said(f"{pid}/statm").split()
     return int(fields[1]) * PAGE / 1e6 if fields else 0.0
 
 
 def _said(name: str) -> str:
-    """What the system tells of a process; nothing where it does not, or there is none any more."""
+    """Return a file of a process under ``/proc``; nothing if there is none."""
     try:
         return Path("/proc", name).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -53,9 +53,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, out: command.Line, tell: command.Line) -> int:
-    """Load a gateway, break what can break, and print which of its promises held.
+    """Load a gateway, inject faults, and print which of its promises held.
 
-    Return 1 where one was broken.
+    Return 1 if one was broken.
     """
     plan = Plan(
         seconds=args.seconds if args.hours is None else args.hours * 3600 / args.speed,

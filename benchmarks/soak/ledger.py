@@ -1,11 +1,11 @@
-"""Who was told what: loss, duplication and contradiction, from what many readers of a room saw.
+"""Checks for loss, duplication and contradiction among the readers of a room.
 
-Owns: the durable events of each room as somebody saw them, what each reader saw of them, and how
-the two compare. Must not know: sockets, clocks, how an event is written.
+Owns: the durable events of each room as anybody saw them, what each reader saw of them, and the
+comparison. Must not know: sockets, clocks, how an event is encoded.
 
-Readers of one room see one history, each in its own languages. So what one was told and another
-was not, although it reads that language, was lost on the way, unless the other was told of a gap.
-A byte for each event and reader: a day's meeting of 200 readers takes some megabytes.
+Readers of one room see one history, each in its own languages. An event that one reader got and
+another did not, although it reads that language, was lost, unless the other was told of a gap. A
+byte for each event and reader: a day's meeting of 200 readers takes some megabytes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 ALL = 1
-"""Mark of an event that every reader is entitled to; those of a language follow."""
+"""Mark of an event that every reader must get; those of a language follow."""
 
 
 class Kind(enum.Enum):
-    """What an event does to a caption."""
+    """The effect of an event on a caption."""
 
     SAID = "said"
     """The original is complete."""
     END = "end"
-    """One caption has ended, or with no language all of an utterance."""
+    """One caption has ended, or without a language all of an utterance."""
     OTHER = "other"
 
 
 @dataclass(frozen=True)
 class Event:
-    """A durable event: its number, whom it is for (None: everybody), and what it says."""
+    """A durable event: its number, its language (None: all readers), and its content."""
 
     seq: int
     lang: str | None
@@ -42,12 +42,12 @@ class Event:
 
 @dataclass
 class Faults:
-    """What must not be, counted. ``examples`` tell of the first ones, without texts."""
+    """Counts of broken promises. ``examples`` describe the first ones, without texts."""
 
     lost: int = 0
     duplicated: int = 0
     contradicted: int = 0
-    """One number, two events."""
+    """Different events with one number."""
     ended_twice: int = 0
     unended: int = 0
     examples: list[str] = field(default_factory=list)
@@ -61,11 +61,11 @@ class Faults:
 
 
 EXAMPLES = 20
-"""Faults that are told one by one."""
+"""Faults that are described one by one."""
 
 
 class Epoch:
-    """One history of a room, as somebody saw it."""
+    """One history of a room, as its readers saw it."""
 
     def __init__(self, name: str, faults: Faults) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class Epoch:
         self._ends: set[tuple[str, str | None]] = set()
 
     def see(self, event: Event) -> None:
-        """Somebody was told this."""
+        """Note an event that a reader got."""
         missing = event.seq + 1 - len(self._marks)
         if missing > 0:
             self._marks.extend(bytes(missing))
@@ -104,13 +104,13 @@ class Epoch:
         self._ends.add((event.id, event.lang))
 
     def unended(self, langs: Collection[str], after: int) -> Iterator[tuple[str, str]]:
-        """(id, language) of what was said after a number and has not ended."""
+        """Return (id, language) of captions after a number that have not ended."""
         for id, seq in self._said.items():
             if seq > after and (id, None) not in self._ends:
                 yield from ((id, lang) for lang in langs if (id, lang) not in self._ends)
 
     def due(self, langs: Collection[str], after: int, to: int) -> Iterator[int]:
-        """The numbers in (after, to] of what a reader of these languages is entitled to."""
+        """Return the numbers in (after, to] that a reader of these languages must get."""
         entitled = {ALL, *(self._langs[lang] for lang in langs if lang in self._langs)}
         for seq in range(after + 1, min(to, len(self._marks) - 1) + 1):
             if self._marks[seq] in entitled:
@@ -126,7 +126,7 @@ class Room:
         self.epochs: dict[str, Epoch] = {}
 
     def epoch(self, name: str) -> Epoch:
-        """The history of this name; it may begin now."""
+        """Return the history of this name, and begin it if it is new."""
         if name not in self.epochs:
             self.epochs[name] = Epoch(f"{self.name}/{name}", self._faults)
         return self.epochs[name]
@@ -134,10 +134,10 @@ class Room:
 
 @dataclass
 class Span:
-    """A stretch of one history that a reader was told, after ``start``.
+    """A stretch of one history that a reader got, after ``start``.
 
-    ``promised``: after this number it is owed everything. None where that is not known yet: whoever
-    comes late is told the last utterances, and not all that lies between.
+    ``promised``: after this number it must get everything. None while unknown: a reader who comes
+    late gets the last utterances, and not all that lies between.
     """
 
     epoch: Epoch
@@ -148,7 +148,7 @@ class Span:
 
 
 class Reader:
-    """One who reads a room, over as many sockets as it takes."""
+    """A reader of a room, over any number of sockets."""
 
     def __init__(self, name: str, room: Room, langs: Collection[str], faults: Faults) -> None:
         self.name = name
@@ -159,14 +159,16 @@ class Reader:
 
     @property
     def cursor(self) -> tuple[str, int] | None:
-        """The epoch and number from which it would go on."""
+        """Return the epoch and number from which it would go on."""
         if not self.spans:
             return None
         return self.spans[-1].epoch.name.rpartition("/")[2], self.spans[-1].last
 
     def enter(self, epoch: str, seq: int, *, resumed: bool) -> None:
-        """It was let in, after ``seq`` of ``epoch``. ``resumed``: it was promised what came since
-        its `cursor`."""
+        """Note that it was let in, after ``seq`` of ``epoch``.
+
+        :param resumed: whether it was promised what came since its `cursor`
+        """
         here = self._room.epoch(epoch)
         if resumed and self.spans:
             before = self.spans[-1]
@@ -177,14 +179,13 @@ class Reader:
             self.spans.append(Span(here, seq, seq))
 
     def settle(self, seq: int) -> None:
-        """It is owed all after ``seq``, if it was not owed more: so far the room had come when it
-        was there."""
+        """Note the room's number at its arrival: it must get everything later."""
         span = self.spans[-1]
         if span.promised is None:
             span.promised = seq
 
     def hear(self, event: Event) -> None:
-        """It was told this."""
+        """Note an event that it got."""
         span = self.spans[-1]
         span.epoch.see(event)
         if event.seq <= span.last:
@@ -196,21 +197,21 @@ class Reader:
         span.last = event.seq
 
     def catch_up(self) -> None:
-        """From now on it counts as lost if it lacks what anybody has seen of the last epoch."""
+        """Count from now on as lost what it lacks of the last epoch."""
         if self.spans:
             span = self.spans[-1]
             span.last = max(span.last, span.epoch.last)
 
     @property
     def behind(self) -> int:
-        """How many events of its last epoch it has not seen, which others have."""
+        """Return how many events of its last epoch it lacks that others have."""
         if not self.spans:
             return 0
         span = self.spans[-1]
         return sum(1 for _ in span.epoch.due(self.langs, span.last, span.epoch.last))
 
     def check(self) -> None:
-        """Count what it lacks. Once, at the end."""
+        """Count what it lacks. Call it once, at the end."""
         for span in self.spans:
             if span.promised is None:
                 continue
@@ -222,9 +223,10 @@ class Reader:
 
 
 def unended(langs: Collection[str], witness: Reader) -> list[tuple[str, str]]:
-    """(id, language) of what has not ended, of all that the witness is owed of its last epoch.
+    """Return (id, language) of unended captions, of all that the witness must get of its last
+    epoch.
 
-    What was said before it came may have ended where nobody was who would tell.
+    An utterance from before its arrival may have ended while no witness was there.
     """
     assert witness.langs >= set(langs), "a witness reads all that it is to witness"
     if not witness.spans or witness.spans[-1].promised is None:
@@ -233,7 +235,7 @@ def unended(langs: Collection[str], witness: Reader) -> list[tuple[str, str]]:
 
 
 def conclude(langs: Collection[str], witness: Reader, readers: Collection[Reader]) -> None:
-    """The meeting is over: what never ended in its last epoch, and what readers lack."""
+    """Check the whole meeting: captions without an end in its last epoch, and readers' losses."""
     for id, lang in unended(langs, witness):
         witness.faults.unended += 1
         witness.faults.note(f"{witness.spans[-1].epoch.name}: {id} in {lang} never ended")

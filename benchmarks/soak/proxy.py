@@ -1,11 +1,11 @@
-"""A bad network: a TCP proxy that cuts, stalls, splits, delays and corrupts what passes through.
+"""A bad network: a TCP proxy that cuts, stalls, splits, delays and corrupts its traffic.
 
 Owns: its listener, and two sockets for each connection. Must not know: what the bytes mean.
 
-Every connection is a `Wire` with two `Lane`, ``up`` to the server and ``down`` to the client. What
-a new wire does is told by ``up`` and ``down`` of the `Proxy`; all of it can be changed later.
-Chance comes from a seed and the number of the wire, so that a run can be had again, as far as the
-two ends do the same again.
+Every connection is a `Wire` with two `Lane`, ``up`` to the server and ``down`` to the client.
+``up`` and ``down`` of the `Proxy` are the faults of a new wire; all of them can be changed later.
+Random numbers come from a seed and the number of the wire, so that a run can be repeated as far as
+the two ends repeat it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from types import TracebackType
 CHUNK = 65_536
 """Bytes read at once; a lane that stalls holds at most twice as many."""
 LINGER_S = 1.0
-"""Seconds for what was read to reach an end that does not read, after a FIN."""
+"""Seconds for the read bytes to reach an end that does not read, after a FIN."""
 ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER with no time at all: close sends RST (tcp(7), socket(7))."""
 
 
 class End(enum.Enum):
-    """Who learns of a cut."""
+    """The end that learns of a cut."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -37,22 +37,22 @@ class End(enum.Enum):
 
 
 class State(enum.Enum):
-    """Of a wire."""
+    """The state of a wire."""
 
     OPEN = "open"
     LOOSE = "loose"
-    """One end is gone and the other has not been told: half-open, as when a phone is in a lift."""
+    """One end is gone and the other was not told: half-open, as when a phone loses its network."""
     CUT = "cut"
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What one direction does to what passes.
+    """The faults of one direction.
 
     :param split: most bytes of a segment; each has 1 to so many. None: as they came
     :param delay: seconds that every chunk waits
-    :param corrupt: how likely a byte gets one of its bits flipped, 0 to 1
-    :param cut_at: reset both ends after so many bytes, however frames lie
+    :param corrupt: probability, 0 to 1, that a byte gets one of its bits flipped
+    :param cut_at: reset both ends after so many bytes, regardless of frames
     :param stall_at: let nothing more pass after so many bytes, until `Lane.flow`
     """
 
@@ -79,7 +79,7 @@ class Lane:
     ) -> None:
         self.faults = faults
         self.passed = 0
-        """Bytes that were handed on."""
+        """Bytes that were passed on."""
         self._reader = reader
         self._writer = writer
         self._chance = chance
@@ -100,7 +100,7 @@ class Lane:
         self._free.set()
 
     async def pump(self) -> None:
-        """Hand everything on, to the sender's end of file and with it. Raises `OSError`."""
+        """Pass everything on until the sender's end of file, and that too. Raises `OSError`."""
         while data := await self._reader.read(CHUNK):
             if self.faults.delay:
                 await asyncio.sleep(self.faults.delay)
@@ -166,17 +166,17 @@ class Wire:
         self.down = Lane(server[0], client[1], down, Random(f"{seed}/{number}/down"), reset)
 
     def stall(self) -> None:
-        """Both directions."""
+        """Stall both directions."""
         self.up.stall()
         self.down.stall()
 
     def flow(self) -> None:
-        """Both directions."""
+        """Undo `stall` in both directions."""
         self.up.flow()
         self.down.flow()
 
     def cut(self, *, reset: bool = True, end: End = End.BOTH) -> None:
-        """End it: with RST, or with FIN. With one ``end`` the other is left to find out."""
+        """End it: with RST, or with FIN. With one ``end`` the other is not told."""
         if self.state is State.CUT:
             return
         if end is not End.SERVER:
@@ -193,7 +193,7 @@ class Wire:
             self.flow()
 
     async def run(self) -> None:
-        """Until both directions have ended, or it is cut."""
+        """Pass bytes on until both directions have ended, or it is cut."""
         pumps = [asyncio.create_task(self.up.pump()), asyncio.create_task(self.down.pump())]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_EXCEPTION)
@@ -211,7 +211,7 @@ class Wire:
 
 
 class Proxy:
-    """Listens on a port of 127.0.0.1 and connects to ``host:port`` for each that comes.
+    """A listener on a port of 127.0.0.1 that connects to ``host:port`` for each client.
 
     An async context manager. ``target`` may be changed, for a server that comes back elsewhere.
     """
@@ -219,15 +219,15 @@ class Proxy:
     def __init__(self, host: str, port: int, *, seed: int = 0) -> None:
         self.target = (host, port)
         self.up = NONE
-        """What new wires do to what the client sends."""
+        """Faults of new wires from client to server."""
         self.down = NONE
-        """And to what it gets."""
+        """Faults of new wires from server to client."""
         self.refuse = False
-        """Reset whoever comes: the network is down."""
+        """True resets every new client: the network is down."""
         self.wires: dict[int, Wire] = {}
-        """Those that are not over, by number, oldest first."""
+        """Open wires by number, oldest first."""
         self.count = 0
-        """How many there were."""
+        """Number of wires so far."""
         self.port = 0
         self._seed = seed
         self._server: asyncio.Server | None = None
@@ -252,7 +252,7 @@ class Proxy:
 
     @property
     def newest(self) -> Wire:
-        """The wire that came last. Raises `LookupError` if that is over, or never was."""
+        """Return the newest wire. Raises `LookupError` if it has ended, or there was none."""
         return self.wires[self.count - 1]
 
     def cut(self, *, reset: bool = True, end: End = End.BOTH) -> None:
@@ -295,7 +295,7 @@ def _end(writer: asyncio.StreamWriter, reset: bool) -> None:
 
 
 async def _gone(writer: asyncio.StreamWriter) -> None:
-    """Wait until it is closed; not for ever, since its peer may read nothing of what is left."""
+    """Wait until it is closed, with a limit: its peer may never read the rest."""
     with contextlib.suppress(OSError):
         try:
             async with asyncio.timeout(LINGER_S):

@@ -1,7 +1,7 @@
-"""What a soak came to: figures, and whether the promises held.
+"""The report of a soak: figures, and whether the promises held.
 
-Owns: the slope of the memory, percentiles, the table, the verdict. Must not know: how any of it
-was found.
+Owns: the slope of the memory, percentiles, the table, the verdict. Must not know: how anything was
+measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 WARM_SHARE, WARM_S = 0.25, 20.0
-"""Of each process the first part counts for nothing: caches and windows fill."""
+"""First part of each process that is not counted: caches and windows fill."""
 SLOPE_S = 240.0
 """Seconds of memory, after that, below which a slope an hour is noise and no verdict."""
 SLOPE_MB = 1.0
@@ -20,7 +20,7 @@ SLOPE_MB = 1.0
 
 
 class Quantiles(msgspec.Struct, frozen=True):
-    """Of some times, in milliseconds."""
+    """Percentiles of some times, in milliseconds."""
 
     count: int
     p50: float
@@ -29,7 +29,7 @@ class Quantiles(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Quantiles:
-        """Each the time that so large a part does not exceed; 0 where there are none."""
+        """Return the percentiles of times; 0 if there are none."""
         times = sorted(seconds)
         if not times:
             return cls(0, 0.0, 0.0, 0.0)
@@ -41,12 +41,12 @@ class Quantiles(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The figures of one soak. ``broken`` has a line for every promise that was."""
+    """The figures of one soak. ``broken`` has a line for every broken promise."""
 
     seed: int
     seconds: float
     hours: float
-    """Simulated."""
+    """Simulated hours."""
     sessions: int
     rooms: int
     sockets: int
@@ -57,7 +57,7 @@ class Report(msgspec.Struct, kw_only=True):
     kills: int
     restarts: int
     workers: int
-    """Ends of one of several processes, by signal 9 or 15."""
+    """Ends of one of several worker processes, by SIGKILL or SIGTERM."""
     said: int
     void: int
     events: int
@@ -72,15 +72,15 @@ class Report(msgspec.Struct, kw_only=True):
     caught_up_ms: Quantiles
     final_ms: Quantiles
     rss_mb: tuple[float, float]
-    """Of the last process: after its warm-up, if it lived for so long, and at its end."""
+    """Memory of the last process: after its warm-up, if it lived for so long, and at its end."""
     slope_mb_h: float | None
-    """Per simulated hour; None where it did not run for long enough to tell."""
+    """MB per simulated hour; None if it did not run for long enough to tell."""
     exit_status: int | None
     examples: list[str]
 
     @property
     def broken(self) -> list[str]:
-        """What must not have happened and did."""
+        """Promises that were broken."""
         counts = {
             "durable events were lost": self.lost,
             "durable events came twice": self.duplicated,
@@ -100,7 +100,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def slope(segments: Sequence[Sequence[tuple[float, float]]]) -> tuple[float, float] | None:
-    """How much y grows with x, and the length in x that it is told from; None where it is 0.
+    """Return the slope of y over x, and the length in x that it is based on; None if that is 0.
 
     Least squares with one slope for all segments and a level for each: a new process begins anew.
     """
@@ -117,7 +117,7 @@ def slope(segments: Sequence[Sequence[tuple[float, float]]]) -> tuple[float, flo
 
 
 def warm(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """What is left of one process' points after its warm-up."""
+    """Return the points of one process after its warm-up."""
     if not points:
         return []
     begun, ended = points[0][0], points[-1][0]
@@ -126,7 +126,7 @@ def warm(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def growth(segments: Sequence[Sequence[tuple[float, float]]], speed: float) -> float | None:
-    """MB per simulated hour, from (seconds, MB) of each process; None where that is noise."""
+    """Return MB per simulated hour, from (seconds, MB) of each process; None if that is noise."""
     found = slope([warm(points) for points in segments])
     if found is None or found[1] < SLOPE_S:
         return None
@@ -134,7 +134,7 @@ def growth(segments: Sequence[Sequence[tuple[float, float]]], speed: float) -> f
 
 
 def table(report: Report) -> str:
-    """The report for people."""
+    """Return the report as a table."""
     slope_text = "too short to tell" if report.slope_mb_h is None else f"{report.slope_mb_h:+.2f}"
     rows = {
         "seed": report.seed,

@@ -1,11 +1,10 @@
-"""A soak: many people in many rooms, a bad network, a gateway that is killed, and what was lost.
+"""A soak: many users in many rooms, a bad network, a gateway that is killed, and the losses.
 
-Owns: the users and what they say, the faults and when they come, the samples of memory. Must not
-know: the gateway from the inside. It runs one as a process of its own and speaks to it as any
-client does.
+Owns: the users and what they say, the faults and their times, the samples of memory. Must not know:
+the gateway from the inside. It runs one as a process and speaks to it as any client does.
 
-Everybody but one witness in each room comes through a `benchmarks.soak.proxy.Proxy`. Chance has a
-seed; what it meets, the clock and two event loops, has not: a run cannot be had again exactly.
+All users but one witness in each room connect through a `benchmarks.soak.proxy.Proxy`. Random
+numbers have a seed; the clock and two event loops have none, so a run cannot be repeated exactly.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ VOCABULARY = (
     "could be done before lunch and so it was put off until somebody finds the paper which says"
 ).split()
 QUIET_S = 30.0
-"""Seconds, at the end, in which everybody has to be told everything."""
+"""Seconds, at the end, in which all users must get everything."""
 SAMPLE_S = 1.0
 UNHEARD = 8
 """Utterances without a caption beyond which a speaker pauses."""
 SLOW_S = (2.0, 8.0)
-"""How long a reader reads nothing."""
+"""Seconds during which a slow reader reads nothing."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of a soak.
+    """The parameters of a soak.
 
-    :param seconds: how long people speak
-    :param sessions: people, readers and speakers together
+    :param seconds: how long users speak
+    :param sessions: readers and speakers together
     :param rooms: each has one speaker and one witness
-    :param speed: simulated seconds a second: how fast people speak
-    :param cut: mean seconds between two faults of one person's network; 0: none
+    :param speed: simulated seconds a second: how fast users speak
+    :param cut: mean seconds between two faults of one user's network; 0: none
     :param stay: mean seconds until a reader leaves and another comes; 0: they stay
-    :param kill: seconds between two ends of the gateway, in turn by signal 9 and 15; 0: none. Where
-        it has workers, each time after one of those
+    :param kill: seconds between two ends of the gateway, in turn by SIGKILL and SIGTERM; 0: none.
+        If it has workers, one of them is ended before each
     :param faults: share of translations that fail
     :param flags: more flags of ``gateway serve``
     """
@@ -82,7 +81,7 @@ class Place:
 
 
 class Soak:
-    """One run. ``folder`` is where the gateway's store and log are put."""
+    """One run. ``folder`` holds the gateway's store and log."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -108,7 +107,7 @@ class Soak:
         self._over = asyncio.Event()
 
     async def run(self) -> Report:
-        """Do it all. Raises `ChildProcessError` where the gateway does not start."""
+        """Run everything. Raises `ChildProcessError` if the gateway does not start."""
         loop = asyncio.get_running_loop()
         await self._child.start()
         self._memory.append([])
@@ -146,7 +145,7 @@ class Soak:
     # --- people ---------------------------------------------------------------------------------
 
     async def _life(self, place: Place, proxy: Proxy) -> None:
-        """One room: its witness, its speaker, and readers who come and go."""
+        """Run one room: its witness, its speaker, and readers who come and go."""
         plan = self.plan
         self._come(place, LANGS, self._direct)
         speaker = self._come(place, LANGS[:1], _address(proxy), role="speak")
@@ -168,8 +167,10 @@ class Soak:
 
     @property
     def _made(self) -> tuple[str, ...]:
-        """The languages in which everything is made: after a restart the speaker's own alone,
-        until others have come back."""
+        """Return the languages in which everything is translated.
+
+        After a restart these are the speaker's own alone, until other users have come back.
+        """
         return LANGS[:1] if self.plan.kill else LANGS
 
     @property
@@ -208,7 +209,7 @@ class Soak:
         return self._chance.choice(("live", "live", "stable", "final"))
 
     async def _speak(self, user: VirtualUser, room: str) -> None:
-        """Say one utterance after the other, each growing, until it is over."""
+        """Say one growing utterance after the other until the end."""
         chance = Random(f"{self.plan.seed}/{room}")
         pause = UTTERANCE_S / self.plan.speed / REVISIONS
         number = 0
@@ -226,7 +227,7 @@ class Soak:
     # --- faults ---------------------------------------------------------------------------------
 
     async def _harm(self, proxy: Proxy) -> None:
-        """Do something to somebody's network, again and again."""
+        """Inject network faults for random users, again and again."""
         kinds = (self._reset, self._finish, self._lift, self._inside, self._slow, self._crumble)
         while not await self._pause(self._chance.expovariate(self.plan.sessions / self.plan.cut)):
             wires = list(proxy.wires.values())
@@ -242,11 +243,11 @@ class Soak:
         wire.cut(reset=False)
 
     def _lift(self, wire: Wire) -> None:
-        """The client knows, and the server does not."""
+        """Cut a connection so that only the client learns of it."""
         wire.cut(end=End.CLIENT)
 
     def _inside(self, wire: Wire) -> None:
-        """Soon, and in the middle of a frame as likely as not."""
+        """Cut a connection soon, probably in the middle of a frame."""
         wire.down.faults = Network(cut_at=wire.down.passed + self._chance.randint(1, 2_000))
 
     def _slow(self, wire: Wire) -> None:
@@ -258,8 +259,10 @@ class Soak:
         wire.up.faults = wire.down.faults = Network(split=7)
 
     async def _kill(self) -> None:
-        """End the gateway, in turn as a power cut and as a deployment would; start it again. Of its
-        workers one is ended so before, which the gateway itself starts again."""
+        """End the gateway, in turn as a power cut and as a deployment would, and start it again.
+
+        If it has workers, one of them is ended in this way before, and the gateway starts it again.
+        """
         while not await self._pause(self.plan.kill):
             self._memory.append([])
             sign = (signal.SIGKILL, signal.SIGTERM)[(self.kills + self.restarts) % 2]
@@ -288,7 +291,7 @@ class Soak:
                 self._memory[-1].append((loop.time(), rss))
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait, but not beyond the end of the meeting; whether that has come."""
+        """Wait, but not beyond the end of the meeting. Return whether the end has come."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
@@ -297,7 +300,7 @@ class Soak:
     # --- the end --------------------------------------------------------------------------------
 
     async def _calm(self, proxy: Proxy) -> None:
-        """The network is good again; wait until everybody has been told everything."""
+        """Restore the network, and wait until all users have got everything."""
         proxy.cut()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + QUIET_S
@@ -318,7 +321,7 @@ class Soak:
             self.tally.unexpected.update({what: n for what, n in waiting.items() if n})
 
     async def _end(self) -> None:
-        """Everybody goes, and what each lacks is counted."""
+        """Let all users leave, and count what each lacks."""
         for place in self._places:
             for user in place.here:
                 if user.connected:

@@ -1,9 +1,9 @@
-"""One who comes to a room and stays, whatever becomes of the network.
+"""A user of a room who reconnects whatever happens to the network.
 
-Owns: one client's socket and its next, what it has said and not heard of, and when it tries again.
-Must not know: `gateway.client`, which it would have to trust; what is done to its network.
+Owns: one client's socket and its next, its unacknowledged utterances, and its times of retry. Must
+not know: `gateway.client`, which it would have to trust; the faults of its network.
 
-It speaks the protocol as any program would: from ``docs/protocol.md``. What it is told goes into
+It speaks the protocol as any program would: from ``docs/protocol.md``. Events that it gets go into
 its `benchmarks.soak.ledger.Reader`.
 """
 
@@ -27,7 +27,7 @@ from benchmarks.soak.ledger import Event, Kind, Reader
 BASE_S, CAP_S = 0.05, 2.0
 """Full jitter: the first wait is up to `BASE_S`, doubled each time up to `CAP_S`."""
 PING_S = 5.0
-"""After twice as long without an answer a wire counts as dead."""
+"""Seconds between pings. After twice as long without an answer a wire counts as dead."""
 OPEN_S = 10.0
 """Seconds for a handshake."""
 KINDS = {
@@ -37,14 +37,14 @@ KINDS = {
 BENIGN = frozenset(("busy", "rate", "engine_unavailable", "stale"))
 """Errors that a user must expect: it was too fast, too many, or away for too long."""
 FINAL = range(4400, 4500)
-"""Close codes after which nobody should come again."""
+"""Close codes after which a client must not come again."""
 SERVER_ERROR = 4000
 
 log = logging.getLogger("benchmarks.soak")
 
 
 class Frame(msgspec.Struct):
-    """What a user looks at in a message; the rest is ignored."""
+    """The fields of a message that a user reads."""
 
     type: str
     seq: int | None = None
@@ -65,7 +65,7 @@ _decode = msgspec.json.Decoder(Frame).decode
 
 @dataclass
 class Tally:
-    """What happened to all users, counted."""
+    """Counts of all users."""
 
     opened: int = 0
     resumed: int = 0
@@ -75,7 +75,7 @@ class Tally:
     """Sockets after the first that had no token to show."""
     said: int = 0
     void: int = 0
-    """Utterances given up, since the gateway that had taken them was killed."""
+    """Utterances given up, because the gateway that had accepted them was killed."""
     events: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     closes: Counter[int] = field(default_factory=Counter)
@@ -88,7 +88,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Saying:
-    """What was said last under one id and is not known to have arrived."""
+    """The last text under one id that is not known to have arrived."""
 
     rev: int
     frame: bytes
@@ -97,7 +97,7 @@ class Saying:
 class VirtualUser:
     """A client of one room.
 
-    :param place: ``ws://host:port`` of the gateway, or of what is before it
+    :param place: ``ws://host:port`` of the gateway, or of the proxy before it
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class VirtualUser:
 
     @property
     def unheard(self) -> int:
-        """How many utterances nobody has acknowledged yet, or have no caption."""
+        """Return the number of utterances without acknowledgement or caption."""
         return len(self._unheard.keys() | self._ending.keys())
 
     async def stay(self) -> None:
-        """Come, and come again, until `leave`."""
+        """Connect, and reconnect, until `leave`."""
         failures = 0
         while not self.leaving:
             begun = self._moment()
@@ -153,13 +153,13 @@ class VirtualUser:
                 await asyncio.sleep(self._chance.uniform(0, most))
 
     async def leave(self) -> None:
-        """Close the socket as a client should, and come no more."""
+        """Close the socket as a client should, and do not reconnect."""
         self.leaving = True
         if self._socket is not None:
             await self._socket.close()
 
     async def say(self, id: str, rev: int, text: str, *, final: bool) -> None:
-        """Say it now, or as soon as there is a socket again, until it has been heard."""
+        """Say a text now, or when there is a socket again, until it is acknowledged."""
         message = {"type": "say", "id": id, "rev": rev, "text": text, "final": final}
         frame = msgspec.json.encode(message)
         self._unheard[id] = Saying(rev, frame)
@@ -219,7 +219,7 @@ class VirtualUser:
                 left = -1
 
     def _welcome(self, frame: Frame) -> int:
-        """Begin; how many events are replayed, or -1 where none were asked for."""
+        """Begin. Return how many events are replayed, or -1 if none were requested."""
         assert frame.seq is not None, "a welcome has a seq"
         self.tally.opened += 1
         self._visits += 1
