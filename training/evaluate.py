@@ -83,7 +83,7 @@ class Test:
 
 
 def held(data: Path, only: Sequence[str] = ()) -> Iterator[Test]:
-    """Every held-out set in every direction; some as speech recognition gives them as well."""
+    """Yield every held-out set in every direction; some also as speech recognition gives them."""
     for path in [data] if data.is_file() else sorted((data / "dev").glob("*.tsv")):
         name, _, pair = path.stem.partition(".")
         if only and name not in only:
@@ -102,7 +102,7 @@ def held(data: Path, only: Sequence[str] = ()) -> Iterator[Test]:
 
 
 def scores(made: Sequence[str], references: Sequence[str], language: str) -> dict[str, float]:
-    """BLEU, chrF, and BLEU of those whose reference has four words or more."""
+    """Return BLEU, chrF, and BLEU of the texts whose reference has four words or more."""
     bleu = BLEU(tokenize=TOKENISERS.get(language, "13a"))
     long = [
         (out, reference)
@@ -117,7 +117,7 @@ def scores(made: Sequence[str], references: Sequence[str], language: str) -> dic
 
 
 def figures_kept(given: Sequence[Text], made: Sequence[str]) -> list[bool]:
-    """Of each text with figures, whether its translation has the same."""
+    """Return for each text with figures whether its translation has the same."""
     return [
         metrics.kept(one.text, out, one.source, one.target)
         for one, out in zip(given, made, strict=True)
@@ -134,11 +134,12 @@ def growing(
     text: Callable[[Sequence[int]], str],
     given: Sequence[Text],
 ) -> dict[str, float]:
-    """Normalised erasure of lower-case utterances that grow unit by unit, three ways.
+    """Return normalised erasure of lower-case utterances that grow unit by unit, in three ways.
 
-    ``again``: each prefix translated afresh and shown whole. ``held``: the same, the last two
-    units held back until the end. ``agreed``: what two successive translations agree on, less its
-    last two units, is forced on the next; shown is all but the last two.
+    ``again``: each prefix is translated afresh and shown whole. ``held``: the same, but the last
+    two units are held back until the end. ``agreed``: the common beginning of two successive
+    translations, less its last two units, is forced on the next; all but the last two units are
+    shown.
     """
     source, target = given[0].source, given[0].target
     grown = [noise.units(noise.recognised(one.text, source), source) for one in given]
@@ -173,7 +174,7 @@ def growing(
 
 
 def _held(ids: list[int], text: Callable[[Sequence[int]], str], language: str) -> list[int]:
-    """``ids`` up to the last two units that their text has."""
+    """Return ``ids`` up to the last two units of their text."""
     units = noise.units(text(ids), language)
     goal = "".join(units[:-2])
     while ids and len(text(ids)) > len(goal):
@@ -182,7 +183,7 @@ def _held(ids: list[int], text: Callable[[Sequence[int]], str], language: str) -
 
 
 def loaded(path: Path, raw: bool = False) -> tuple[Translate, Callable[[Sequence[int]], str]]:
-    """A translator for a model directory or a checkpoint, and what makes its tokens text."""
+    """Return a translator for a model directory or a checkpoint, and its detokenizer."""
     if path.suffix != ".pt":
         engine = CTranslate2(path)
         return engine, engine.text
@@ -193,7 +194,7 @@ def loaded(path: Path, raw: bool = False) -> tuple[Translate, Callable[[Sequence
 
 
 class CTranslate2:
-    """Translates as the gateway does on the CPU, in batches."""
+    """A translator on the CPU, in batches, as the gateway uses it."""
 
     def __init__(self, model: Path, compute: str = "int8") -> None:
         import ctranslate2

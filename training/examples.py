@@ -82,7 +82,10 @@ class Source:
     """Draws examples. Holds the corpora, so make one for each process."""
 
     def __init__(self, work: Path, mix: Mix, synthetic: float = 0.0) -> None:
-        """``synthetic`` is what a pair of `training.extend` counts, as in `WEIGHTS`; 0: none."""
+        """Load the corpora.
+
+        :param synthetic: weight of a pair of `training.extend`, as in `WEIGHTS`; 0: none
+        """
         self.mix = mix
         self._pairs = prepare.read(work)
         if synthetic:
@@ -122,7 +125,7 @@ class Source:
         return Example(source, target, first, second, part)
 
     def _sentence(self, draw: random.Random) -> tuple[str, tuple[str, str], bool]:
-        """A language, the sentence in English and in it, and whether English is the target."""
+        """Return a language, a sentence in English and in it, and whether English is the target."""
         total = self._cumulative[-1]
         at = bisect(self._cumulative, draw.random() * total, hi=len(self._cumulative) - 1)
         if at >= len(self._pairs):
@@ -164,7 +167,7 @@ _LIKE = (
 
 
 def renamed(pair: Pair, draw: random.Random) -> Pair:
-    """``pair`` with its names and its figure replaced on both sides, where they can be found."""
+    """Return ``pair`` with its names and its figure replaced on both sides, if they are found."""
     english, other, language = pair.english, pair.other, pair.language
     column = LANGUAGES.index(language)
     for name in sorted(set(_NAME.findall(english))):
@@ -190,7 +193,10 @@ def renamed(pair: Pair, draw: random.Random) -> Pair:
 
 @cache
 def _standing(name: str, language: str) -> re.Pattern[str]:
-    """Finds ``name`` where another one could stand: not within a word, not as a bare genitive."""
+    """Return a pattern for ``name`` where another one could stand.
+
+    It matches neither inside a word nor a bare genitive.
+    """
     katakana, hanzi, _ = _KNOWN[name]
     if len({"ja": katakana, "zh": hanzi}.get(language, name)) < 2:
         return re.compile("(?!)")  # one character is too often something else
@@ -214,7 +220,10 @@ class Packer:
     def __init__(
         self, source: Source, tokenizer: Path, rows: int, seed: int = 0, reading: float = 0.0
     ) -> None:
-        """``reading`` is what it counts to predict a token of the source."""
+        """Make an empty packer.
+
+        :param reading: weight of predicting a token of the source
+        """
         self.source = source
         self.reading = reading
         self.rows = rows
@@ -246,7 +255,7 @@ class Packer:
         return itertools.chain.from_iterable(self._some(draw) for _ in itertools.count())
 
     def _some(self, draw: random.Random, count: int = 512) -> list[tuple[list[int], int]]:
-        """Token ids of some examples, and the index of the first that is a target."""
+        """Return token ids of some examples, and the index of the first target."""
         examples = [self.source.example(draw) for _ in range(count)]
         sources = encode(self._tokenizer, [example.source for example in examples])
         for n, ids in enumerate(sources):
@@ -312,7 +321,7 @@ def merges(tokenizer: Tokenizer) -> Merged:
 
 
 def unmerged(ids: Sequence[int], merged: Merged, share: float, draw: random.Random) -> list[int]:
-    """``ids``, of which a ``share`` fall apart into what they were merged of, and so on.
+    """Return ``ids`` with a ``share`` of them split into the tokens they were merged of.
 
     The tokenizer's own dropout has no seed: with it, a batch would be another each time.
     """

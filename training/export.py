@@ -41,7 +41,7 @@ def weights(state: Mapping[str, Any], raw: bool = False) -> dict[str, Tensor]:
 
 
 def restored(state: Mapping[str, Any], raw: bool = False) -> Llama:
-    """The model of a checkpoint, with its weights rounded as they ship."""
+    """Return the model of a checkpoint, with its weights rounded as they ship."""
     model = Llama(Shape(**state["shape"]))
     model.load_state_dict(
         {name: _back(*eighth(w)) if w.dim() == 2 else w for name, w in weights(state, raw).items()}
@@ -51,7 +51,7 @@ def restored(state: Mapping[str, Any], raw: bool = False) -> Llama:
 
 
 def opened(path: Path) -> Llama:
-    """The model of a directory that `write` made."""
+    """Return the model of a directory that `write` made."""
     config = json.loads((path / "config.json").read_text("utf-8"))
     stored = load_file(path / "model.safetensors")
     model = Llama(Shape.of(config))
@@ -99,7 +99,7 @@ def write(tensors: Mapping[str, Tensor], shape: Shape, target: Path) -> None:
 
 
 def eighth(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix in int8, and the scale of each row."""
+    """Return a matrix in int8, and the scale of each row."""
     scale = weight.float().abs().amax(-1).clamp(min=1e-8) / 127
     return (weight.float() / scale[:, None]).round().to(torch.int8), scale
 

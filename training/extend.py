@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def missing(rows: list[Pair], count: int) -> list[Text]:
-    """English sentences, each with a language that no pair has it in."""
+    """Yield English sentences, each with a language in which no pair has it."""
     there: dict[str, set[str]] = defaultdict(set)
     for pair in rows:
         if pair.corpus in CORPORA and len(pair.english.split()) <= WORDS:
@@ -92,7 +92,7 @@ def missing(rows: list[Pair], count: int) -> list[Text]:
 
 
 def sifted(tokenizer: Path, chunk: tuple[list[Text], list[Made]]) -> list[tuple[float, Pair]]:
-    """The pairs of a chunk that are fit to learn from, and how sure the model was of each."""
+    """Return the usable pairs of a chunk, and the model's confidence in each."""
     decoder, rude = _tools(tokenizer)
     kept = []
     for text, (ids, score) in zip(*chunk, strict=True):

@@ -54,12 +54,12 @@ CURRENCIES: Sequence[Values] = (
 
 
 def same(text: str) -> Values:
-    """What all languages write alike."""
+    """Return a value that all languages write alike."""
     return (text,) * 6
 
 
 def thousands(number: int) -> Values:
-    """A figure with the separators of each language (those under 1,000 have none)."""
+    """Return a figure with the separators of each language (none under 1,000)."""
     text = f"{number:,}"
     dots, spaces = text.replace(",", "."), text.replace(",", " ")
     return (text, dots, spaces, dots, text, text)
@@ -137,7 +137,7 @@ def time(draw: random.Random) -> Values:
 
 
 def clock(draw: random.Random) -> Values:
-    """A time of day in words, never one o'clock, which takes other articles."""
+    """Return a time of day in words, never one o'clock, which takes other articles."""
     hour = draw.randint(2, 11)
     minute = draw.choice((0, 5, 10, 15, 15, 20, 30, 30, 30, 40, 45, 45, 50, 55))
     later = hour if minute <= 30 else hour + 1
@@ -177,7 +177,7 @@ _HANZI = ("零", "一", "两", "三", "四", "五", "六", "七", "八", "九", 
 
 
 def _hanzi(number: int) -> str:
-    """A number under a hundred, as it is said in Chinese."""
+    """Return a number under a hundred in Chinese words."""
     tens, ones = divmod(number, 10)
     signs = "零一二三四五六七八九"
     return (
@@ -186,7 +186,7 @@ def _hanzi(number: int) -> str:
 
 
 def words(draw: random.Random) -> Values:
-    """A number in words, in figures where that is how it is written; none that ends in one."""
+    """Return a number in words, or in figures if a language writes it so; none that ends in one."""
     number = draw.choice((draw.randint(13, 99), draw.randint(13, 99), draw.randint(100, 999)))
     number += number % 10 == 1
     en, de, fr, es = (num2words(number, lang=code) for code in LANGUAGES[:4])
@@ -194,8 +194,10 @@ def words(draw: random.Random) -> Values:
 
 
 def millions(draw: random.Random) -> Values:
-    """A sum of money in millions or thousands of millions, which Japanese and Chinese count in
-    ten thousands and hundreds of millions."""
+    """Return a sum of money in millions or thousands of millions.
+
+    Japanese and Chinese count in ten thousands and hundreds of millions.
+    """
     tenths = draw.choice((draw.randint(11, 99), draw.randint(2, 99) * 10, draw.randint(2, 9) * 100))
     thousands_of = draw.random() < 0.4
     whole, tenth = divmod(tenths, 10)

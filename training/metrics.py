@@ -1,4 +1,4 @@
-"""What BLEU does not see: figures that get lost, and captions that change what they have shown.
+"""Measures that BLEU lacks: lost figures, and captions that take shown text back.
 
 Owns: how both are counted. Must not know: models, files, sacrebleu.
 """
@@ -55,7 +55,7 @@ _TERM = re.compile(rf"(\d+(?:[.,]\d+)?) ?({_SCALE})?")
 
 
 def figures(text: str) -> Counter[int]:
-    """The numbers that stand in ``text`` in digits, 240,000 and 24万 alike; 2.5 is a 2 and a 5."""
+    """Return the numbers in digits in ``text``, 240,000 and 24万 alike; 2.5 is a 2 and a 5."""
     text = unicodedata.normalize("NFKC", text).lower()
     text = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
     found: Counter[int] = Counter()
@@ -73,7 +73,7 @@ def figures(text: str) -> Counter[int]:
 
 
 def words(text: str, language: str) -> Counter[int]:
-    """The numbers that stand there in words, as far as `WORDS` goes."""
+    """Return the numbers in words in ``text``, as far as `WORDS` goes."""
     known = WORDS[language]
     longest = sorted(known, key=len, reverse=True)
     either = "|".join(longest) if language in {"ja", "zh"} else rf"\b(?:{'|'.join(longest)})\b"
@@ -82,7 +82,7 @@ def words(text: str, language: str) -> Counter[int]:
 
 
 def kept(source: str, made: str, source_language: str, target_language: str) -> bool:
-    """Whether ``made`` has the figures of ``source`` and no others, in any order.
+    """Return whether ``made`` has the figures of ``source`` and no others, in any order.
 
     A small one may have become a word, or come of one.
     """
@@ -92,7 +92,7 @@ def kept(source: str, made: str, source_language: str, target_language: str) -> 
 
 
 def erasure(histories: Sequence[Sequence[Sequence[str]]]) -> float:
-    """Units that were shown and taken back, for each unit of the final texts.
+    """Return the units that were shown and taken back, for each unit of the final texts.
 
     A history is what was shown of an utterance, one version after the other, in units (words, or
     characters of Japanese and Chinese): https://arxiv.org/abs/2004.03643.
@@ -106,7 +106,7 @@ def erasure(histories: Sequence[Sequence[Sequence[str]]]) -> float:
 
 
 def common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many items both begin with."""
+    """Return how many items both begin with."""
     same = 0
     while same < min(len(one), len(other)) and one[same] == other[same]:
         same += 1

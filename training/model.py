@@ -34,7 +34,7 @@ class Shape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Shape:
-        """The shape that `config` was written for."""
+        """Return the shape that `config` was written for."""
         return cls(
             config["vocab_size"],
             config["hidden_size"],
@@ -44,7 +44,7 @@ class Shape:
         )
 
     def config(self) -> dict[str, Any]:
-        """Hugging Face's ``config.json``."""
+        """Return Hugging Face's ``config.json``."""
         return {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -87,7 +87,7 @@ class Linear(nn.Linear):
 
 
 def rounded(x: Tensor) -> Tensor:
-    """``x`` on the grid of 255 steps that its last dimension has in int8."""
+    """Return ``x`` on the grid of 255 steps that its last dimension has in int8."""
     scale = x.detach().abs().amax(-1, keepdim=True).float().clamp(min=1e-8) / 127
     grid = (x.detach().float() / scale).round() * scale
     return x + (grid.to(x.dtype) - x.detach())
@@ -163,7 +163,7 @@ class Llama(nn.Module):
         self.register_buffer("sine", sine, persistent=False)
 
     def forward(self, tokens: Tensor, positions: Tensor, mask: BlockMask | Tensor) -> Tensor:
-        """The last hidden state of packed rows, shape (rows, length, width)."""
+        """Return the last hidden state of packed rows, shape (rows, length, width)."""
         cosine, sine = self._turns(positions)
         x = self._embedded(tokens)
         for layer in self.model.layers:
@@ -217,7 +217,7 @@ class Llama(nn.Module):
 
 
 def rotations(head: int) -> tuple[Tensor, Tensor]:
-    """Rotary positions, halves of the head turned as in Hugging Face's Llama."""
+    """Return rotary positions, with halves of the head turned as in Hugging Face's Llama."""
     frequencies = THETA ** -(torch.arange(0, head, 2).float() / head)
     angles = torch.outer(torch.arange(POSITIONS).float(), frequencies).repeat(1, 2)
     return angles.cos(), angles.sin()
@@ -230,7 +230,7 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def apart(examples: Tensor, *, blocks: bool) -> BlockMask | Tensor:
-    """The mask under which a token sees those before it in its own example."""
+    """Return the mask under which a token sees those before it in its own example."""
     rows, length = examples.shape
     if not blocks:
         causal = torch.ones(length, length, dtype=torch.bool, device=examples.device).tril()

@@ -30,13 +30,16 @@ _SPACES = re.compile(r"\s+")
 
 
 def recognised(text: str, language: str) -> str:
-    """``text`` as a speech recogniser without a language model writes it."""
+    """Return ``text`` as a speech recogniser without a language model writes it."""
     text = _MARKS.sub("" if language in SPACELESS else " ", text.replace("’", "'"))
     return _SPACES.sub(" ", _DASH.sub(" ", text)).strip().lower()
 
 
 def hesitant(text: str, language: str, draw: random.Random) -> str:
-    """``text`` with one or two fillers or a word said twice. The translation stays the same."""
+    """Return ``text`` with one or two fillers or a word said twice.
+
+    The translation stays the same.
+    """
     if language in SPACELESS:
         return draw.choice(FILLERS[language]) + text
     words = text.split(" ")
@@ -54,13 +57,15 @@ _CHARACTERS = re.compile(r"(?:[A-Za-z0-9À-ɏ@./:_%+-]|(?<=\d),(?=\d))+|.", re.D
 
 
 def units(text: str, language: str) -> list[str]:
-    """What an utterance grows by: words with the space before them, or characters."""
+    """Return the units an utterance grows by: words with the space before them, or characters."""
     if language in SPACELESS:
         return _CHARACTERS.findall(text)
     return re.findall(r"\s*\S+", text)
 
 
 def grown(source: list[str], target: list[str], count: int) -> tuple[str, str]:
-    """The first ``count`` units of ``source`` and the same share of ``target``, rounded down."""
+    """Return the first ``count`` units of ``source`` and the same share of ``target``, rounded
+    down.
+    """
     share = len(target) * count // len(source)
     return "".join(source[:count]), "".join(target[:share]).rstrip(" ,;:、，；：-–—")

@@ -48,7 +48,7 @@ class Muon(torch.optim.Optimizer):
 
 @torch.compile(dynamic=False)
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
-    """About the nearest orthogonal matrices, by Newton and Schulz's iteration."""
+    """Return approximately the nearest orthogonal matrices (Newton-Schulz iteration)."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrices.bfloat16()
     tall = x.shape[-2] > x.shape[-1]

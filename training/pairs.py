@@ -66,7 +66,7 @@ class Pair:
 
 
 def corpora(root: Path) -> Iterator[Pair]:
-    """Every usable pair below ``root`` (``<corpus>/en-<language>.tsv``), each once."""
+    """Yield every usable pair below ``root`` (``<corpus>/en-<language>.tsv``), each once."""
     seen: set[tuple[str, str, str]] = set()
     rude = Blocked()
     for path in sorted(root.glob("*/*.tsv")):
@@ -93,7 +93,7 @@ def corpora(root: Path) -> Iterator[Pair]:
 
 
 def own(root: Path) -> Iterator[tuple[str, ...]]:
-    """The project's own sentences, in six languages each, their slots still open."""
+    """Return the project's own sentences, in six languages each, with their slots open."""
     rude = Blocked()
     for path in sorted(root.glob("*.tsv")):
         for line in path.read_text("utf-8").splitlines():
@@ -114,12 +114,12 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
 def clean(text: str) -> str:
-    """NFC, one kind of space, no control characters, none that are not seen."""
+    """Return a text in NFC with one kind of space, without control or invisible characters."""
     return _BLANK.sub(" ", _UNSEEN.sub("", unicodedata.normalize("NFC", text))).strip()
 
 
 def usable(pair: Pair) -> bool:
-    """Whether both sides look like translations of each other."""
+    """Return whether both sides look like translations of each other."""
     english, other = pair.english, pair.other
     if not english or not other or max(len(english), len(other)) > LONGEST:
         return False
@@ -130,7 +130,7 @@ def usable(pair: Pair) -> bool:
 
 
 def looped(ids: Sequence[int]) -> bool:
-    """Whether a few tokens stand there three times in a row."""
+    """Return whether a few tokens stand there three times in a row."""
     return any(
         ids[at : at + size] == ids[at + size : at + 2 * size] == ids[at + 2 * size : at + 3 * size]
         for size in LOOPS

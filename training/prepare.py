@@ -67,7 +67,7 @@ def write(path: Path, rows: Iterable[Pair]) -> None:
 
 
 def read(work: Path, name: str = PAIRS) -> list[Pair]:
-    """The pairs that `main` or `training.extend` wrote."""
+    """Return the pairs that `main` or `training.extend` wrote."""
     with gzip.open(work / name, "rt", encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file)
         return [Pair(name, code, english, other, way) for name, code, way, english, other in rows]
@@ -79,7 +79,7 @@ def read_own(work: Path) -> list[tuple[str, ...]]:
 
 
 def cut(texts: Iterator[str], size: int) -> Tokenizer:
-    """A byte-level BPE of ``size`` entries: any text can be written with it, digits one by one."""
+    """Train a byte-level BPE of ``size`` entries that can write any text, digits one by one."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -97,7 +97,7 @@ def cut(texts: Iterator[str], size: int) -> Tokenizer:
 
 
 def _sample(rows: list[Pair], own: list[tuple[str, ...]]) -> Iterator[str]:
-    """Text in about the mixture of training; some of it as speech recognition gives it."""
+    """Yield text in about the mixture of training; some of it as speech recognition gives it."""
     draw = random.Random(0)
     for pair in rows:
         double = 2 if pair.language in noise.SPACELESS else 1
@@ -112,7 +112,7 @@ def _sample(rows: list[Pair], own: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _column(path: Path) -> list[str]:
-    """The English one."""
+    """Return the English column."""
     return [line.split("\t")[0] for line in path.read_text("utf-8").split("\n")]
 
 

@@ -28,7 +28,7 @@ class Text:
 
 
 def prompted(texts: Sequence[Text], tokenizer: Tokenizer) -> list[list[int]]:
-    """``<s> <SRC> <TGT> [<part>] source <sep> [begun]``, as ids."""
+    """Return ``<s> <SRC> <TGT> [<part>] source <sep> [begun]`` as ids."""
     id = tokenizer.get_vocab()
     sources = tokenizer.encode_batch([text.text for text in texts], add_special_tokens=False)
     return [

@@ -52,14 +52,15 @@ _LEADS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def joined(value: str, language: str) -> tuple[bool, ...]:
-    """Which of the words that can change do so before ``value``."""
+    """Return which of the words that can change do so before ``value``."""
     return tuple(
         re.match(before, value) is not None for before, _ in _LEADS.get(language, {}).values()
     )
 
 
 def fill(columns: Sequence[str], draw: random.Random) -> list[str]:
-    """The columns of one sentence (in the order of `LANGUAGES`) with every slot filled alike.
+    """Return the columns of one sentence (in the order of `LANGUAGES`) with every slot filled
+    alike.
 
     Raises `KeyError` for an unknown slot.
     """
@@ -87,7 +88,7 @@ def _filled(column: str, language: str, values: Mapping[str, str]) -> str:
 
 
 def _begun(column: str, text: str) -> str:
-    """A sentence that begins with a word from a slot begins with a capital all the same."""
+    """Return a sentence with a capital even if it begins with a word from a slot."""
     first = _OPENING.match(column)
     if first is None or first[2] not in _WORDS:
         return text
@@ -100,12 +101,12 @@ _WORDS = frozenset({"weekday", "month", "clock", "words", "percent"})
 
 
 def coined(draw: random.Random) -> str:
-    """A name that nobody has, to learn that names are copied."""
+    """Return a name that nobody has, to learn that names are copied."""
     return ("".join(draw.choices(SYLLABLES, k=draw.randint(1, 2))) + draw.choice(ENDINGS)).title()
 
 
 def person(table: Sequence[Sequence[str]], draw: random.Random) -> Values:
-    """A name: known ones are transcribed in Japanese and Chinese, coined ones stay in Latin."""
+    """Return a name; known ones are transcribed in Japanese and Chinese, coined ones are Latin."""
     if draw.random() < 0.25:
         return same(coined(draw))
     latin, katakana, hanzi, *_ = draw.choice(table)
@@ -146,7 +147,7 @@ def _url(draw: random.Random) -> Values:
 
 
 def _part(draw: random.Random) -> str:
-    """A piece of an address: a word, something nobody has written before, or both."""
+    """Return a piece of an address: a word, an invented word, or both."""
     parts = [draw.choice((draw.choice(WORDS), coined(draw).lower(), _tangle(draw)))]
     if draw.random() < 0.3:
         parts.append(
@@ -165,7 +166,7 @@ def _branch(draw: random.Random) -> Values:
 
 
 def _address(draw: random.Random) -> Values:
-    """A machine: its name or number, often with a port."""
+    """Return a machine: its name or number, often with a port."""
     number = ".".join(str(draw.randint(0, 255)) for _ in range(4))
     name = draw.choice((number, number, "localhost", _host(draw)))
     return same(name + draw.choice(("", f":{draw.randint(80, 9999)}")))
@@ -184,7 +185,7 @@ def _emoji(draw: random.Random) -> Values:
 
 
 def strange(draw: random.Random) -> str:
-    """What no language here has, to learn that it is copied: other scripts, signs, code."""
+    """Return text of no language here, to learn that it is copied: other scripts, signs, code."""
     match draw.randrange(4):
         case 0:
             return _emoji(draw)[0]

@@ -179,7 +179,7 @@ class Run:
     def _loss(
         self, hidden: Tensor, places: Tensor, targets: Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What is minimised, and the cross entropy of the translations alone."""
+        """Return the loss to minimise, and the cross entropy of the translations alone."""
         first = self.model.logits(hidden[places]).float().log_softmax(-1)
         loss, plain = smoothed(first, targets, counts)
         if not self.options.rdrop:
@@ -214,7 +214,7 @@ class Run:
 
 
 def smoothed(logs: Tensor, targets: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Cross entropy with label smoothing, and without for what counts in full."""
+    """Return cross entropy with label smoothing, and without for targets of full weight."""
     right = -logs.gather(-1, targets[:, None])[:, 0]
     flat = -logs.mean(-1)
     loss = (((1 - SMOOTHING) * right + SMOOTHING * flat) * counts).sum() / counts.sum()
@@ -262,7 +262,7 @@ def _start(options: dict[str, Any]) -> None:
 
 @cache
 def _packer() -> Packer:
-    """Made with the first batch: what fails here is raised where the batch is awaited."""
+    """Make the packer with the first batch, so that its errors are raised where that is awaited."""
     given = _options
     mix = Mix(**{field.name: given[field.name] for field in dataclasses.fields(Mix)})
     return Packer(

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Add the flags of the command."""
     parser.add_argument("--seconds", type=positive, default=60.0, help="default: 60")
     parser.add_argument("--hours", type=positive, help="simulated ones, instead of --seconds")
     parser.add_argument("--speed", type=positive, default=1.0,

@@ -1,4 +1,4 @@
-"""What `benchmarks.crowd` and the scripted steps of the benchmarks are made of."""
+"""The statistics of `benchmarks.crowd`, and the scripted steps of the benchmarks."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ def job(id: str) -> Job:
     return Job(id=id, text=SOURCE, source="en", target="de")
 
 
-def test_of_twelve_values_the_third_and_the_tenth_hold_the_median_in_95_of_100_samples() -> None:
+def test_the_third_and_tenth_of_twelve_values_hold_the_median_in_95_of_100_samples() -> None:
     assert interval([float(n) for n in range(1, 13)]) == [6.5, 3, 10]
 
 
@@ -76,7 +76,7 @@ async def hold() -> None:
     assert stepper.end().tokens == 2 * TOKENS - before
 
 
-def test_a_step_by_hand_for_one_stream_takes_nobody_elses_turn() -> None:
+def test_a_step_for_one_stream_does_not_change_the_turns_of_others() -> None:
     stepper = Stepper()
     stepper.begin(Plan(streams=2, step_s=0, batch=1))
     sinks = [Count(), Count()]

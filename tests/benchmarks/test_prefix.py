@@ -1,4 +1,4 @@
-"""What `benchmarks.prefix` is made of, without vLLM: the cache it predicts, and other prompts."""
+"""The parts of `benchmarks.prefix` that need no vLLM: the predicted cache, and other prompts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOB = Job(
 
 
 def hits(*prompts: str, size: int = 4) -> int:
-    """Tokens found in the cache, where a character is one."""
+    """Return the tokens found in the cache, where a character is one."""
     blocks = Blocks(size)
     for prompt in prompts:
         blocks.read([ord(char) for char in prompt])
@@ -28,7 +28,7 @@ def hits(*prompts: str, size: int = 4) -> int:
 
 
 def order(profile: profiles.Profile, *pieces: str) -> list[str]:
-    """These pieces of the prompt, in the order in which they stand in it."""
+    """Return these pieces of the prompt, in the order in which they stand in it."""
     text = profile.prompt(JOB).text
     assert all(text.count(piece) == 1 for piece in pieces)
     return sorted(pieces, key=text.index)
@@ -75,7 +75,7 @@ def test_the_glossary_can_stand_behind_the_context(name: str) -> None:
     assert order(terms_last(profiles.load(name)), *pieces) == list(pieces)
 
 
-def test_an_output_is_put_together_without_an_attempt_that_was_given_up() -> None:
+def test_an_output_is_joined_without_an_abandoned_attempt() -> None:
     chunks = [
         Chunk("Nein", 1, ids=(1,)),
         Chunk("Ja", 2, reset=True, ids=(2,)),

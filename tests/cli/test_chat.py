@@ -46,7 +46,7 @@ def test_chat_says_every_line_and_ends_with_the_input(
     assert err == ""
 
 
-def test_chat_says_again_what_was_refused_for_the_moment(
+def test_chat_sends_a_line_again_that_was_refused_for_the_moment(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -76,7 +76,7 @@ def test_chat_shows_errors_and_originals_without_translation(
 
 @pytest.fixture
 def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Where to write what is typed; closing it is Ctrl-D."""
+    """Return where to write typed text; closing it is Ctrl-D."""
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -84,7 +84,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def chatting(live: Live, *argv: str) -> asyncio.Task[None]:
-    """`chat` at work, once it is in its room."""
+    """Run `chat` until it is in its room."""
     args = cli._parser().parse_args(["chat", "--url", live.ws, *argv])
     chat = asyncio.create_task(cli._converse(args))
     async with asyncio.timeout(20):
@@ -159,7 +159,7 @@ def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"
 
 
-async def test_chat_that_is_turned_away_for_good_fails_with_a_sentence(keyboard: int) -> None:
+async def test_chat_that_is_refused_for_good_fails_with_a_sentence(keyboard: int) -> None:
     async with running(lang="en") as live:
         chat = await chatting(live, "--room", "demo")
         await live.hub.forget("demo")
@@ -170,7 +170,7 @@ async def test_chat_that_is_turned_away_for_good_fails_with_a_sentence(keyboard:
 
 @contextmanager
 def on_a_terminal(*argv: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The command on a pseudo-terminal, and our end of that."""
+    """Run the command on a pseudo-terminal, and return our end of it."""
     ours, its = pty.openpty()
     environ = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
     with subprocess.Popen(

@@ -143,7 +143,7 @@ def test_the_usage_of_a_command_with_settings_fits_on_a_line(
         (["tune"], "gateway tune"),
     ],
 )
-def test_the_help_that_is_named_is_that_of_the_command_itself(
+def test_an_error_points_to_the_help_of_its_own_command(
     capsys: pytest.CaptureFixture[str], argv: list[str], help: str
 ) -> None:
     assert fails(capsys, *argv)[1].splitlines()[-1] == f"See: {help} --help"
@@ -169,7 +169,7 @@ print([name for name in sys.modules if name.startswith(tools)])
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_a_file_that_is_not_there_is_said_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_reported_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     status, err = fails(capsys, "tune", "--engine", "scripted", "--replay", "nowhere.jsonl")
     assert (status, err) == (1, "gateway: nowhere.jsonl: No such file or directory\n")
 
@@ -224,7 +224,7 @@ def test_the_protocol_is_printed_as_a_schema(capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["asyncapi"].startswith("3.")
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_a_closed_stdout_is_no_traceback() -> None:
     command = [sys.executable, "-m", "gateway", "schema"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -235,7 +235,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 
 
 @pytest.mark.parametrize(("before", "status"), [("", -signal.SIGINT), ("SIG_IGN", 2)])
-def test_ctrl_c_while_modules_are_read_ends_it_without_a_word_unless_it_is_ignored(
+def test_ctrl_c_during_the_imports_ends_the_command_quietly_unless_it_is_ignored(
     before: str, status: int
 ) -> None:
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if before else ""

@@ -45,7 +45,7 @@ def test_a_key_is_printed_once_and_opens_what_was_asked_for(
     assert grant.until is not None and abs(grant.until - time.time() - 30 * 86_400) < 60
 
 
-def test_keys_are_added_to_those_there_are_and_nobody_else_can_read_the_file(
+def test_keys_are_appended_to_a_file_that_only_its_owner_can_read(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     first = made(capsys, file, "a")
@@ -67,7 +67,7 @@ def test_keys_are_added_to_those_there_are_and_nobody_else_can_read_the_file(
         (("",), 2, "The name of a key"),
     ],
 )
-def test_a_key_that_cannot_be_leaves_the_file_as_it_is(
+def test_an_impossible_key_leaves_the_file_as_it_is(
     capsys: pytest.CaptureFixture[str], file: Path, argv: tuple[str, ...], status: int, says: str
 ) -> None:
     made(capsys, file, "a")
@@ -87,7 +87,7 @@ def test_a_file_that_is_broken_is_not_written_to(
     assert file.read_text() == "not TOML"
 
 
-def test_a_file_of_keys_that_is_not_text_is_said_by_its_name(
+def test_a_file_of_keys_that_is_not_text_is_reported_by_its_name(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
     file.write_bytes(b"\xff\xfe")
@@ -96,7 +96,7 @@ def test_a_file_of_keys_that_is_not_text_is_said_by_its_name(
 
 
 @pytest.mark.parametrize("room", [0, 40])
-def test_a_key_for_which_the_disk_has_no_room_leaves_the_file_as_it_is(
+def test_a_full_disk_leaves_the_file_of_keys_as_it_is(
     capsys: pytest.CaptureFixture[str], file: Path, room: int
 ) -> None:
     made(capsys, file, "a")

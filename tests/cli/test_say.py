@@ -31,7 +31,7 @@ def test_say_needs_no_setting_to_translate(
     assert capsys.readouterr().out in ("Vielen Dank.\n", "Danke sehr.\n", "Danke schön.\n")
 
 
-def test_say_names_the_languages_where_there_are_several(
+def test_say_names_the_languages_if_there_are_several(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*SAY, "--to", "fr, de,fr"]) == 0
@@ -80,7 +80,7 @@ def test_say_tells_the_fault_of_its_own_engine(
         (["chat", "--url", "ws://127.0.0.1:1"], "no gateway at ws://127.0.0.1:1"),
     ],
 )
-def test_what_cannot_be_done_is_status_1_and_a_sentence(
+def test_an_impossible_request_is_status_1_with_a_sentence(
     capsys: pytest.CaptureFixture[str], argv: list[str], says: str
 ) -> None:
     status, err = fails(capsys, *argv)
@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_status_1_and_a_sentence(
     assert says in err
 
 
-def test_what_a_gateway_refuses_is_status_1_and_its_sentence(
+def test_a_refusal_of_the_gateway_is_status_1_with_its_sentence(
     capsys: pytest.CaptureFixture[str], live: Live
 ) -> None:
     for text, to, says in (("", "de", "text is empty"), ("hi", "sw", "does not have 'sw'")):
@@ -118,7 +118,7 @@ def test_a_text_of_no_certain_language_is_refused_and_not_taken_for_english(
     assert "could not be detected" in err and "--from en" in err
 
 
-def test_a_text_whose_language_nobody_named_is_said_in_the_settings_language(
+def test_a_text_without_a_named_language_has_the_language_of_the_settings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     argv = ["say", "good morning", "--engine", "scripted", "--lang", "de", "--to", "de"]

@@ -18,7 +18,7 @@ UNKNOWN = {"name": "c", "skip_reason": "Dependency not found"}
 
 
 def audited(*packages: object) -> tuple[str, ...]:
-    """A command that prints what pip-audit would."""
+    """Return a command that prints what pip-audit would."""
     return (sys.executable, "-c", f"print({json.dumps({'dependencies': packages})!r})")
 
 
@@ -35,7 +35,7 @@ FAILING = (sys.executable, "-c", "raise SystemExit('ConnectionError: no such hos
         (FAILING, 0, "SKIPPED, nothing was audited: ConnectionError: no such host"),
     ],
 )
-def test_what_is_known_fails_and_what_was_not_looked_at_is_said(
+def test_known_vulnerabilities_fail_and_a_failed_audit_is_reported(
     capsys: pytest.CaptureFixture[str], command: tuple[str, ...], status: int, says: str
 ) -> None:
     main: Callable[[tuple[str, ...]], int] = runpy.run_path(str(SCRIPT))["main"]

@@ -60,7 +60,7 @@ def test_an_architecture_translates_all_that_it_is_given(letter: str, tmp_path: 
 
 
 @pytest.mark.timeout(120)
-def test_one_that_does_not_start_is_noted_and_the_others_go_on(tmp_path: Path) -> None:
+def test_an_architecture_that_does_not_start_is_noted_and_the_others_go_on(tmp_path: Path) -> None:
     found = measured(course("f", "e", flags=("--max-num-seqs", "none")), tmp_path)
     (note,) = found.notes
     assert "(f): It did not start" in note and "none" in note
@@ -68,7 +68,7 @@ def test_one_that_does_not_start_is_noted_and_the_others_go_on(tmp_path: Path) -
 
 
 @pytest.mark.timeout(120)
-async def test_nothing_of_an_architecture_is_left_when_it_was_stopped(tmp_path: Path) -> None:
+async def test_a_stopped_architecture_leaves_no_process_behind(tmp_path: Path) -> None:
     async def start_and_stop() -> tuple[set[int], set[int]]:
         server = Server(course().plan, tmp_path / "log")
         await server.start()
@@ -137,7 +137,7 @@ def test_a_flag_that_makes_no_sense_is_refused(words: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("flag", "says"),
     [
-        ("--prot", "There is no --prot here. Did you mean --port?"),
+        ("--prot", "Unknown option --prot. Did you mean --port?"),
         ("--port=80", "--port=80 is not for (f)"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_flag_for_the_gateway_that_makes_no_sense_is_refused(
         ("--vllm-arg", "nonsense"),
     ],
 )
-def test_what_cannot_be_run_is_a_sentence(
+def test_a_run_that_is_impossible_is_refused_with_a_sentence(
     words: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words]) == 1

@@ -11,7 +11,7 @@ def sample(sent: float, done: float, **more: object) -> Sample:
     return Sample(**({"due": sent, "sent": sent, "done": done, "first": done} | more))  # type: ignore[arg-type]
 
 
-def test_a_queue_that_was_filling_says_nothing_of_response_times() -> None:
+def test_requests_of_the_filling_queue_are_not_in_the_response_times() -> None:
     # One worker, a second each, two clients: the first two came to an empty queue.
     samples = [sample(0, 1), sample(0, 2), *(sample(n, n + 2) for n in range(1, 8))]
     cell = made("a", "uniform", samples, 8.0, clients=2)
@@ -21,7 +21,7 @@ def test_a_queue_that_was_filling_says_nothing_of_response_times() -> None:
     assert cell.name == "(a) uniform, 2 at once"
 
 
-def test_where_each_client_asked_once_that_is_what_there_is() -> None:
+def test_if_each_client_asked_once_all_requests_count() -> None:
     cell = made("a", "uniform", [sample(0, 1), sample(0, 3)], 1.0, clients=2)
     assert (cell.p50, cell.p95) == (1, 3)
     assert cell.throughput == pytest.approx(2 / 3)
@@ -43,14 +43,14 @@ def test_an_open_loop_counts_what_was_answered_in_its_time() -> None:
     assert cell.mode == "open"
 
 
-def test_what_was_not_answered_counts_with_the_time_that_was_waited_for_it() -> None:
+def test_unanswered_requests_count_with_the_time_they_waited() -> None:
     samples = [sample(0, 1), sample(0, 9, error="503", first=None), sample(0, 9, error="503")]
     cell = made("a", "uniform", samples, 10.0, offered=1.0)
     assert cell.p95 == 9
     assert (cell.answered, cell.failed, cell.errors) == (1, 2, {"503": 2})
 
 
-def test_where_nothing_was_answered_there_are_no_figures_but_those_of_the_wait() -> None:
+def test_without_answers_there_are_only_figures_of_the_wait() -> None:
     cell = made("a", "uniform", [sample(0, 5, error="closed", first=None)], 5.0, clients=1)
     assert (cell.throughput, cell.tokens_s, cell.p50) == (0, 0, 5)
     assert (cell.queue, cell.engine, cell.busy, cell.busy_p5, cell.idle) == (None,) * 5
@@ -72,7 +72,7 @@ def test_the_use_of_the_device_has_a_mean_a_low_and_a_share_of_idle_time() -> No
     assert cell.usage == tuple(usage)
 
 
-def test_batches_count_whole() -> None:
+def test_only_whole_batches_count() -> None:
     # Sixteen at a time, every two seconds; each of a batch a moment after the one before.
     done = [2.0 * batch + 0.001 * n for batch in range(1, 5) for n in range(16)]
     assert rate(done, 25, until=8.0) == pytest.approx(8.0)

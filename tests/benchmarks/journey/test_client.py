@@ -16,7 +16,7 @@ from benchmarks.journey.client import Got, Http, Loop, Socket, fetched, parsed
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that has an event loop to itself."""
+    """Run a test in an event loop of its own."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -27,7 +27,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 @pytest.fixture
 def nobody() -> int:
-    """A port at which nobody listens."""
+    """Return a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -35,7 +35,7 @@ def nobody() -> int:
 
 @asynccontextmanager
 async def serving(status: bytes | None) -> AsyncGenerator[int]:
-    """The port of a server that answers every request so, or None: hangs up."""
+    """Yield the port of a server that answers every request with this, or hangs up for None."""
     ended: asyncio.Queue[None] = asyncio.Queue()
     begun = 0
 

@@ -1,4 +1,4 @@
-"""What the architectures have in common, and where they differ."""
+"""Settings that all architectures share, and those in which they differ."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_invented_weights_make_as_many_tokens_as_the_text_has_or_so_many_less() 
         assert [profile.max_tokens(n + less) for n in (10, 64, 200)] == [10, 64, 200]
 
 
-def test_on_a_cpu_nothing_is_called_what_it_is_not() -> None:
+def test_on_a_cpu_stand_ins_have_names_of_their_own() -> None:
     assert "AsyncLLMEngine" in name("d", "vllm") and "AsyncLLMEngine" in name("e", "vllm")
     assert "AsyncLLMEngine" not in name("d", "embedded") + name("e", "embedded")
     assert name("f", "vllm") == name("f", "embedded")

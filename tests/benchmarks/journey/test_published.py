@@ -18,11 +18,11 @@ def test_every_architecture_has_its_published_figures_in_order() -> None:
     ]
 
 
-def test_what_was_told_beside_the_figures_is_told_here() -> None:
+def test_the_conditions_of_the_published_figures_are_listed() -> None:
     told = " ".join(one.note for one in FIGURES)
     for said in ("1.4 s to 11.3 s", "452 ms -> 171 ms", "9.0 -> 16.4"):
         assert said in told
 
 
-def test_what_differs_is_said_in_sentences() -> None:
+def test_the_differences_are_sentences() -> None:
     assert all(said.endswith(".") for said in (*DIFFERS, *EMBEDDED))

@@ -1,4 +1,4 @@
-"""What is shown of a run: ours beside the published, ratios, goals, doubts, a page."""
+"""The report of a run: ours beside the published figures, ratios, goals, doubts, a page."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_load_that_the_first_was_not_given_has_no_ratio() -> None:
     assert len(rows) == 2 and all("8.00" not in row for row in rows)
 
 
-def test_a_first_that_did_nothing_gives_no_ratio() -> None:
+def test_a_first_architecture_without_answers_gives_no_ratio() -> None:
     found = replace(GPU, cells=(replace(CELL, throughput=0.0), LAST))
     assert goals(found) == []
     assert "8.00" not in text(found)
@@ -101,7 +101,7 @@ def test_on_a_cpu_there_are_no_goals() -> None:
     assert "Goal" not in text(REPORT)
 
 
-def test_what_casts_doubt_on_figures_is_told_with_them() -> None:
+def test_doubts_about_figures_are_printed_with_them() -> None:
     assert doubts(REPORT) == []
     bad = (
         replace(CELL, client=0.9),
@@ -123,7 +123,7 @@ def test_a_window_that_is_no_longer_than_an_answer_is_in_doubt() -> None:
     assert doubts(replace(REPORT, cells=(replace(short, mode="closed"),))) == []
 
 
-def test_a_run_of_which_nothing_came_says_so() -> None:
+def test_a_run_without_results_says_so() -> None:
     empty = replace(REPORT, cells=(), notes=("(a): It did not start.",))
     assert "Nothing was measured." in text(empty)
     assert "It did not start" in html(empty)

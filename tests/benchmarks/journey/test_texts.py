@@ -41,7 +41,7 @@ def test_the_mean_is_that_of_the_texts() -> None:
     assert mean(["ab", "abcd"], letters) == 3
 
 
-def test_a_vocabulary_that_cannot_be_asked_is_guessed() -> None:
+def test_token_counts_are_estimated_without_a_tokenizer() -> None:
     assert guess("one two three") == 4
 
 

@@ -35,13 +35,13 @@ class Names(queue.Queue[str]):
             raise
 
 
-def test_one_at_a_time_waits_for_no_other() -> None:
+def test_a_worker_without_batches_does_not_wait_for_further_tasks() -> None:
     names = Names("one", "two")
     assert worker.collect(names, 1, 0.05) == ["one"]
     assert names.waits == []
 
 
-def test_a_batch_is_what_comes_within_its_wait_and_no_more_than_fits() -> None:
+def test_a_batch_has_the_tasks_that_come_within_its_wait_up_to_its_size() -> None:
     names = Names("one", "two", "three")
     assert worker.collect(names, 2, 1.0) == ["one", "two"]
     assert worker.collect(names, 2, 1.0) == ["three"]
@@ -62,7 +62,7 @@ class Model:
 
 
 def worked(monkeypatch: pytest.MonkeyPatch, letter: str, *texts: str) -> tuple[Any, Any, list[Any]]:
-    """What a worker has done with these texts: its model, the tasks, the events."""
+    """Return what a worker did with these texts: its model, the tasks, the events."""
     model = Model()
     monkeypatch.setattr(models, "load", lambda plan: model)
     monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
@@ -74,7 +74,7 @@ def worked(monkeypatch: pytest.MonkeyPatch, letter: str, *texts: str) -> tuple[A
     return model, tasks, list(events.queue)
 
 
-def test_a_worker_says_when_it_is_ready_and_what_it_has_done(
+def test_a_worker_reports_when_it_is_ready_and_each_finished_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, tasks, events = worked(monkeypatch, "a", "one", "two")
@@ -90,14 +90,14 @@ def test_all_of_a_batch_end_when_the_last_of_it_does(monkeypatch: pytest.MonkeyP
     assert len({(task.begun, task.ended) for task in tasks.values()}) == 1
 
 
-def test_what_fails_is_told_and_the_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_reports_a_failed_task_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     _, tasks, events = worked(monkeypatch, "a", "bad", "two")
     assert tasks["0"].error == "RuntimeError: it is bad"
     assert (tasks["1"].error, tasks["1"].made) == (None, "TWO")
     assert events == [worker.READY, "0", "1"]
 
 
-async def test_a_request_for_which_there_is_no_place_in_the_queue_is_refused(
+async def test_a_request_is_refused_if_the_queue_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "TASKS", 1)

@@ -1,4 +1,4 @@
-"""What many readers saw of one room tells what one of them was not told."""
+"""Losses of one reader, found from what many readers of a room saw."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Case:
         return self.faults
 
 
-def test_readers_who_were_told_all_of_their_languages_have_no_complaint() -> None:
+def test_readers_who_got_all_events_of_their_languages_have_no_faults() -> None:
     case = Case()
     one, two = case.reader("de"), case.reader("fr")
     for event in (said(1), end(2, "de"), Event(4, None, Kind.OTHER, "", "")):
@@ -42,7 +42,7 @@ def test_readers_who_were_told_all_of_their_languages_have_no_complaint() -> Non
     assert not case.conclude("de")
 
 
-def test_a_caption_that_ends_twice_is_told() -> None:
+def test_a_caption_that_ends_twice_is_a_fault() -> None:
     case = Case()
     one = case.reader("de")
     for event in (said(1), end(2), end(3)):
@@ -50,7 +50,7 @@ def test_a_caption_that_ends_twice_is_told() -> None:
     assert case.conclude("de").ended_twice == 1
 
 
-def test_what_one_was_told_and_another_of_that_language_was_not_is_lost() -> None:
+def test_an_event_that_only_one_of_two_readers_of_a_language_got_is_lost() -> None:
     case = Case()
     one, two = case.reader("de"), case.reader("de", "fr")
     for event in (said(1), end(2), said(3, "b")):
@@ -61,7 +61,7 @@ def test_what_one_was_told_and_another_of_that_language_was_not_is_lost() -> Non
     assert case.faults.examples == ["r1 was not told 2 of demo/e"]
 
 
-def test_what_comes_after_its_last_event_is_lost_only_once_it_had_to_catch_up() -> None:
+def test_events_after_a_readers_last_one_are_lost_only_once_it_had_to_catch_up() -> None:
     case = Case()
     one, two = case.reader("de"), case.reader("de")
     for event in (said(1), end(2)):
@@ -84,7 +84,7 @@ def test_the_same_event_told_again_is_a_duplicate() -> None:
     assert case.faults.lost == 0
 
 
-def test_who_comes_late_is_owed_only_what_comes_after_the_number_it_knows_of() -> None:
+def test_a_late_reader_must_get_only_events_after_its_first_number() -> None:
     case = Case()
     full = case.reader("de")
     late = Reader("late", case.room, ("de",), case.faults)
@@ -111,7 +111,7 @@ def test_one_number_with_two_events_is_a_contradiction() -> None:
     assert case.conclude().contradicted == 1
 
 
-def test_whoever_resumes_is_promised_all_since_and_whoever_is_told_of_a_gap_is_not() -> None:
+def test_a_resumed_reader_must_get_everything_since_unless_it_was_told_of_a_gap() -> None:
     case = Case()
     full, whole, gap = case.reader("de"), case.reader("de"), case.reader("de")
     for event in (said(1), end(2), said(3, "b"), end(4, id="b")):
@@ -131,7 +131,7 @@ def test_whoever_resumes_is_promised_all_since_and_whoever_is_told_of_a_gap_is_n
     ]
 
 
-def test_a_new_epoch_goes_on_where_the_reader_was_and_what_it_took_back_is_not_missed() -> None:
+def test_a_new_epoch_continues_at_the_readers_place_and_events_it_dropped_are_not_missed() -> None:
     case = Case()
     one, two = case.reader("de"), case.reader("de")
     for event in (said(1), end(2), said(3, "b")):
@@ -144,9 +144,7 @@ def test_a_new_epoch_goes_on_where_the_reader_was_and_what_it_took_back_is_not_m
     assert not case.conclude()
 
 
-def test_what_was_said_and_never_ended_is_told_for_the_last_epoch_and_since_its_witness_came() -> (
-    None
-):
+def test_captions_without_an_end_are_faults_in_the_last_epoch_since_its_witness_came() -> None:
     case = Case()
     one = case.reader("de", seq=1)
     before = case.reader("fr")
@@ -158,7 +156,7 @@ def test_what_was_said_and_never_ended_is_told_for_the_last_epoch_and_since_its_
     assert case.faults.examples[0] == "demo/e: c in de never ended"
 
 
-def test_a_reader_that_never_came_and_a_room_that_never_was_lack_nothing() -> None:
+def test_a_reader_that_never_came_and_an_empty_room_have_no_faults() -> None:
     case = Case()
     never = Reader("never", case.room, ("de",), case.faults)
     case.readers.append(never)
@@ -171,7 +169,7 @@ def test_a_reader_that_never_came_and_a_room_that_never_was_lack_nothing() -> No
     assert not case.conclude("de")
 
 
-def test_only_the_first_faults_are_told_one_by_one() -> None:
+def test_only_the_first_faults_are_described_one_by_one() -> None:
     case = Case()
     one = case.reader("de")
     for _ in range(EXAMPLES + 5):

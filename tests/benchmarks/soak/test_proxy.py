@@ -61,7 +61,7 @@ async def ending(reader: asyncio.StreamReader) -> str:
     return "fin"
 
 
-async def test_left_alone_it_hands_everything_on_in_both_directions_and_the_end_too() -> None:
+async def test_without_faults_the_proxy_passes_on_everything_and_the_end_of_file() -> None:
     async with line() as (far, proxy):
         reader, writer = await dial(proxy)
         writer.write(b"up" * 50_000)
@@ -89,7 +89,7 @@ async def test_a_cut_is_seen_at_both_ends(reset: bool) -> None:
         writer.close()
 
 
-async def test_of_a_cut_at_one_end_the_other_learns_nothing_until_it_is_told() -> None:
+async def test_a_cut_at_one_end_is_hidden_from_the_other_until_it_is_cut_too() -> None:
     async with line() as (far, proxy):
         for end, left in ((End.CLIENT, End.SERVER), (End.SERVER, End.CLIENT)):
             reader, writer = await dial(proxy)
@@ -112,7 +112,7 @@ async def test_of_a_cut_at_one_end_the_other_learns_nothing_until_it_is_told() -
             writer.close()
 
 
-async def test_a_wire_that_stalls_hands_nothing_on_until_it_flows() -> None:
+async def test_a_stalled_wire_passes_nothing_on_until_it_flows() -> None:
     async with line() as (far, proxy):
         reader, writer = await dial(proxy)
         wire = proxy.newest
@@ -132,7 +132,7 @@ async def test_a_wire_that_stalls_hands_nothing_on_until_it_flows() -> None:
             stream.close()
 
 
-async def test_a_lane_cuts_and_stalls_after_as_many_bytes_as_it_is_told() -> None:
+async def test_a_lane_cuts_and_stalls_after_the_given_number_of_bytes() -> None:
     async with line() as (far, proxy):
         proxy.up = Faults(cut_at=5)
         reader, writer = await dial(proxy)
@@ -153,7 +153,7 @@ async def test_a_lane_cuts_and_stalls_after_as_many_bytes_as_it_is_told() -> Non
         writer.close()
 
 
-async def test_a_lane_splits_what_passes_and_changes_nothing_by_it() -> None:
+async def test_a_lane_splits_segments_without_changing_the_bytes() -> None:
     async with line() as (far, proxy):
         proxy.up = Faults(split=1, delay=0.001)
         _, writer = await dial(proxy)
@@ -179,7 +179,7 @@ async def test_the_same_seed_corrupts_the_same_bytes() -> None:
     assert 40 < sum(byte != 97 for byte in seen[0]) < 200
 
 
-async def test_a_network_that_is_down_resets_whoever_comes() -> None:
+async def test_a_network_that_is_down_resets_new_connections() -> None:
     async with line() as (_, proxy):
         proxy.refuse = True
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)

@@ -1,4 +1,4 @@
-"""What a soak came to, and when it says that a promise was broken."""
+"""The report of a soak, and its broken promises."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_growth_is_told_per_simulated_hour_and_not_from_a_few_seconds() -> None:
     assert growth([[]], 1) is None
 
 
-def test_a_soak_in_which_nothing_went_wrong_says_so() -> None:
+def test_a_soak_without_faults_says_so() -> None:
     assert GOOD.broken == []
     assert table(GOOD).endswith("Every promise held.")
     assert "reset 3" in table(GOOD)
@@ -99,7 +99,7 @@ class Bad:
     ],
     ids=lambda bad: bad.field,
 )
-def test_each_promise_that_was_broken_is_told(bad: Bad) -> None:
+def test_each_broken_promise_is_listed(bad: Bad) -> None:
     report = msgspec.structs.replace(GOOD, **{bad.field: bad.value})
     assert report.broken == [bad.said]
     assert table(report).endswith("BROKEN: " + bad.said)

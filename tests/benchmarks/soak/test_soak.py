@@ -45,7 +45,7 @@ def test_the_command_prints_a_table_and_its_status_is_the_verdict(
     assert figures.stat().st_size
 
 
-async def test_a_gateway_that_does_not_start_is_told_with_what_it_said(tmp_path: Path) -> None:
+async def test_a_gateway_that_does_not_start_is_reported_with_its_output(tmp_path: Path) -> None:
     child = Child(("--engine", "nonsense"), tmp_path / "log")
     with pytest.raises(ChildProcessError, match="nonsense"):
         await child.start()

@@ -1,4 +1,4 @@
-"""What a flag on a command line may be."""
+"""Types of command-line arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gateway.cli.console import args
 
 
-def test_lists_stand_between_commas() -> None:
+def test_lists_are_separated_by_commas() -> None:
     assert args.tags("de, fr,,de") == ("de", "fr")
     assert args.rooms("a*, b,") == ("a*", "b")
     assert args.views("final,live") == ("live", "final")
@@ -39,7 +39,7 @@ def test_numbers_are_read() -> None:
         (args.number, "-1"),
     ],
 )
-def test_what_cannot_be_is_refused(kind: Callable[[str], object], text: str) -> None:
+def test_a_wrong_value_is_refused(kind: Callable[[str], object], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         kind(text)
 
@@ -54,6 +54,6 @@ def test_what_cannot_be_is_refused(kind: Callable[[str], object], text: str) -> 
         (args.number, "'many' is not a whole number"),
     ],
 )
-def test_what_is_no_number_is_said_in_words(kind: Callable[[str], object], says: str) -> None:
+def test_a_wrong_number_is_a_plain_sentence(kind: Callable[[str], object], says: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=says):
         kind("many")

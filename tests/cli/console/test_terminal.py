@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
         return rows[:-1]
 
 
-def test_a_terminal_has_so_many_columns_and_a_file_any_number(
+def test_a_terminal_has_a_number_of_columns_and_a_file_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "42")
@@ -61,7 +61,7 @@ def test_a_typed_line_stands_above_what_grows() -> None:
     assert out.rows() == ["> hello", "[de] Gu"]
 
 
-def test_elsewhere_than_on_a_terminal_only_finished_lines_are_written() -> None:
+def test_without_a_terminal_only_finished_lines_are_written() -> None:
     out = io.StringIO()
     screen = Screen(out)
     screen.draw(["[de] Gu"])

@@ -35,7 +35,7 @@ from tests.support.live import in_thread, running, until
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key of the machine's own is shown."""
+    """Remove the API key of the machine's own environment."""
     monkeypatch.delenv("GATEWAY_KEY", raising=False)
 
 
@@ -86,7 +86,7 @@ async def test_a_reader_that_reads_slowly_is_closed_with_4008_and_counted() -> N
     assert report.closes == {}, "the others were not"
 
 
-def test_with_a_key_it_is_let_in_and_with_another_it_is_told_so(tmp_path: Path) -> None:
+def test_a_valid_key_is_accepted_and_another_is_refused_with_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     made = subprocess.run(
         [
@@ -134,7 +134,7 @@ def test_a_gateway_without_the_language_says_which_it_has(
     assert "does not translate into fr; it has en, de" in capsys.readouterr().err
 
 
-def test_sockets_that_are_turned_away_end_it_before_it_begins(
+def test_a_refused_socket_ends_the_run_before_it_begins(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with in_thread(limits=Limits(sessions=3)) as live:
@@ -162,7 +162,7 @@ async def test_a_gateway_that_dies_is_counted_and_reported(tmp_path: Path) -> No
     assert report.errors_share > 0
 
 
-async def test_a_gateway_that_stands_still_is_charged_for_all_who_would_have_spoken(
+async def test_a_stalled_gateway_is_charged_for_all_utterances_that_were_due(
     tmp_path: Path,
 ) -> None:
     child = Child(("--engine", "scripted", "--scripted-pace", "0"), tmp_path / "log")
@@ -197,7 +197,7 @@ async def test_a_gateway_that_stands_still_is_charged_for_all_who_would_have_spo
     assert (1 - first.within(0.45)) * first.count >= 20
 
 
-def test_goals_decide_the_status_and_files_have_all_of_it(
+def test_goals_decide_the_exit_status_and_files_have_all_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with in_thread(ScriptedEngine(capacity=64)) as live:
@@ -218,7 +218,7 @@ def test_goals_decide_the_status_and_files_have_all_of_it(
     assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
 
 
-def test_a_run_that_is_not_valid_is_status_1_also_where_it_has_no_goal(
+def test_an_invalid_run_is_status_1_even_without_a_goal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with in_thread(ScriptedEngine(capacity=64)) as live:
@@ -264,7 +264,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
         (["--processes", "500"], "--processes (500) exceeds"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_opened(
+def test_impossible_parameters_are_refused_before_any_socket_is_opened(
     argv: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "load", "ws://127.0.0.1:1", *argv]) == 1
@@ -309,7 +309,7 @@ def test_a_client_process_that_opens_its_sockets_ends_with_the_one_that_started_
             assert process.stderr.read() == b""
 
 
-def test_a_client_process_that_nobody_listens_to_ends_quietly() -> None:
+def test_a_client_process_whose_parent_has_gone_ends_quietly() -> None:
     with in_thread() as live:
         start = pack(ClientConfig(plan=plan(live.ws), process=0, key=None, lines=lines()))
         with subprocess.Popen(
@@ -345,7 +345,7 @@ def test_ctrl_c_while_sockets_are_opened_ends_it_at_once_and_without_a_report() 
     assert (process.returncode, out, err) == (130, "", "")
 
 
-async def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None:
+async def test_a_client_process_that_stalled_counts_as_late_for_all_of_that_time() -> None:
     client = ClientProcess(
         ClientConfig(plan=plan("ws://x"), process=0, key=None, lines=[]), lambda _: None
     )
@@ -358,7 +358,7 @@ async def test_a_client_that_stood_still_was_late_for_all_of_that_time() -> None
     assert (1 - late.within(0.12)) * late.count >= 5
 
 
-async def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
+async def test_a_client_process_that_cannot_keep_up_yields_to_the_event_loop() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
     client._connections[0].sends = repeat(Send(0.0, "b0-0-0-0", 1, "a", True))
@@ -371,7 +371,7 @@ async def test_a_client_that_cannot_keep_up_gives_the_event_loop_back() -> None:
     client._timer.cancel()
 
 
-async def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
+async def test_a_first_frame_after_the_timeout_is_ignored() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
     connection = client._connections[0]
@@ -380,7 +380,7 @@ async def test_a_first_frame_that_nobody_waits_for_is_left_alone() -> None:
     assert connection.welcome.cancelled()
 
 
-async def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
+async def test_nothing_more_is_sent_to_a_gateway_that_does_not_read() -> None:
     one = plan("ws://x", rooms=1, readers=0)
     client = ClientProcess(ClientConfig(plan=one, process=0, key=None, lines=[]), lambda _: None)
     connection = client._connections[0]
@@ -391,7 +391,7 @@ async def test_what_the_gateway_leaves_unread_is_not_added_to() -> None:
     assert client.tally.counts["whole"] == 0
 
 
-def test_the_progress_is_a_line_of_what_all_processes_have_seen() -> None:
+def test_the_progress_line_sums_up_all_processes() -> None:
     load = LoadRun(plan("ws://x", seconds=10.0), lines())
     assert load.progress(-0.3) == (
         f"[{'.' * 16}] 0/10 s  0 said, 0 captions  p95 0, 0 ms  0 errors"

@@ -1,4 +1,4 @@
-"""What `/metrics` says."""
+"""Values of `/metrics`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from gateway.cli.loadtest.scrape import parse
 
 
-def test_names_and_numbers_are_read_and_labels_added_up() -> None:
+def test_metrics_are_read_by_name_and_summed_over_labels() -> None:
     registry = CollectorRegistry()
     Gauge("depth", "Text with 1 number.", registry=registry).set(3.5)
     captions = Counter("captions", "By.", ("by",), registry=registry)
@@ -32,7 +32,7 @@ def test_a_text_in_another_format_is_refused(text: str) -> None:
         parse(text)
 
 
-def test_of_some_figures_several_workers_have_a_largest_and_no_sum() -> None:
+def test_some_metrics_of_several_workers_are_combined_by_their_maximum() -> None:
     text = """
     gateway_up{worker="0"} 1
     gateway_jobs_running{worker="0"} 3
@@ -48,7 +48,7 @@ def test_of_some_figures_several_workers_have_a_largest_and_no_sum() -> None:
     assert found["gateway_outbox_largest_bytes"] == 10
 
 
-def test_a_scrape_that_a_worker_is_missing_from_is_none() -> None:
+def test_a_scrape_without_one_of_the_workers_is_dropped() -> None:
     text = (
         'gateway_up{worker="0"} 1\ngateway_up{worker="1"} 0\ngateway_tokens_total{worker="0"} 5\n'
     )

@@ -42,7 +42,7 @@ class Client:
 
 @asynccontextmanager
 async def library(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server by the library."""
+    """Run a server of the websockets library."""
     async with websockets.serve(
         handler,
         "127.0.0.1",
@@ -57,7 +57,7 @@ async def library(handler: Handler, context: ssl.SSLContext | None = None) -> As
 
 @asynccontextmanager
 async def connected(handler: Handler, slow: int = 0) -> AsyncIterator[Client]:
-    """A client of such a server; a slow one is so from the start."""
+    """Return a client of such a server; a slow one reads slowly from the start."""
     async with library(handler) as url:
         client = Client(url, slow)
         if slow:
@@ -69,7 +69,7 @@ async def connected(handler: Handler, slow: int = 0) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def raw(handler: Raw) -> AsyncIterator[str]:
-    """A server that does as it likes."""
+    """Run a server that writes any bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -101,7 +101,7 @@ async def test_messages_go_both_ways_and_pings_are_answered() -> None:
         assert client.gone == [(4008, "too slow")]
 
 
-async def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
+async def test_closing_a_socket_does_not_report_a_lost_connection() -> None:
     codes: list[int | None] = []
 
     async def serve(server: ServerConnection) -> None:
@@ -114,7 +114,7 @@ async def test_who_leaves_by_itself_is_not_told_that_it_has_gone() -> None:
         assert (codes, client.gone) == ([1000], [])
 
 
-async def test_an_answer_to_a_handshake_that_nobody_waits_for_closes_the_socket() -> None:
+async def test_a_handshake_that_is_answered_after_the_timeout_closes_the_socket() -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
     faults: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
@@ -140,7 +140,7 @@ async def test_an_answer_to_a_handshake_that_nobody_waits_for_closes_the_socket(
     assert (faults, client.gone, client.socket.open) == ([], [], False)
 
 
-async def test_a_socket_is_full_where_the_server_does_not_read() -> None:
+async def test_a_socket_is_full_if_the_server_does_not_read() -> None:
     async def serve(server: ServerConnection) -> None:
         await server.wait_closed()
 
@@ -154,7 +154,7 @@ async def test_a_socket_is_full_where_the_server_does_not_read() -> None:
         client.socket._transport.abort()
 
 
-async def test_a_slow_reader_reads_no_faster_than_it_says_until_it_hurries() -> None:
+async def test_a_slow_reader_keeps_its_rate_until_it_may_read_fast() -> None:
     async def serve(server: ServerConnection) -> None:
         for _ in range(100):
             await server.send(b"a" * 10_000)
@@ -186,7 +186,7 @@ async def test_a_slow_reader_reads_on_when_its_time_has_come() -> None:
         (b"a" * 70_000, "its answer to the handshake has no end"),
     ],
 )
-async def test_what_is_no_gateway_is_a_sentence(answer: bytes, says: str) -> None:
+async def test_a_server_that_is_not_a_gateway_is_a_sentence(answer: bytes, says: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
 
@@ -208,12 +208,12 @@ async def test_a_frame_that_no_server_sends_ends_the_socket() -> None:
 
 
 @pytest.mark.parametrize("slow", [0, 10])
-async def test_where_nobody_listens_it_is_an_os_error(slow: int) -> None:
+async def test_a_port_without_a_listener_is_an_os_error(slow: int) -> None:
     with pytest.raises(OSError, match="refused|Connect call failed"):
         await Client("ws://127.0.0.1:1/", slow).socket.connect()
 
 
-async def test_a_secure_address_is_spoken_to_by_tls(tmp_path: Path) -> None:
+async def test_a_secure_address_is_connected_by_tls(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)

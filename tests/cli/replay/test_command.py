@@ -20,7 +20,7 @@ from tests.support.live import Live, in_thread
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Path:
-    """Two short utterances and their translations."""
+    """Write two short utterances and their translations."""
     path = tmp_path / "talk.en-de.tsv"
     path.write_text("One two three.\tEins zwei drei.\nFour.\tVier.\n", "utf-8")
     return path
@@ -45,7 +45,7 @@ def test_a_replay_prints_captions_and_its_report_and_writes_the_rest(
     assert len((logs / "fr" / "instances.log").read_bytes().splitlines()) == 2
 
 
-def test_the_languages_of_the_file_are_read_where_none_are_named(
+def test_the_languages_of_the_file_are_read_if_none_are_named(
     capsys: pytest.CaptureFixture[str], live: Live, talk: Path
 ) -> None:
     argv = ["replay", str(talk), "--url", live.ws, "--speed", "20", "--limit", "1"]
@@ -71,7 +71,7 @@ def test_the_languages_of_the_file_are_read_where_none_are_named(
         (["TALK", "--sped", "2"], 2, "Unknown option --sped"),
     ],
 )
-def test_what_cannot_be_replayed_is_a_sentence(
+def test_a_replay_that_is_impossible_is_refused_with_a_sentence(
     capsys: pytest.CaptureFixture[str],
     live: Live,
     talk: Path,
@@ -134,7 +134,7 @@ def test_after_ctrl_c_there_is_a_report_of_what_was_played(
     assert ", cut short; said at most " in capsys.readouterr().out
 
 
-def test_a_gateway_that_goes_away_leaves_a_report_too(
+def test_a_replay_whose_gateway_goes_away_still_prints_a_report(
     capsys: pytest.CaptureFixture[str], talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.cli.replay.play.PATIENCE_S", 0.0)

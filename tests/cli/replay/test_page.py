@@ -36,7 +36,7 @@ def test_the_examples_can_be_played() -> None:
 
 
 @pytest.mark.parametrize("line", re.findall(r"^    gateway ((?:replay|record) .+)$", PAGE, re.M))
-def test_the_commands_are_understood(line: str) -> None:
+def test_the_commands_of_the_page_are_valid(line: str) -> None:
     assert isinstance(main._parser().parse_args(line.split()), argparse.Namespace)
 
 
@@ -56,7 +56,7 @@ def test_every_flag_is_explained() -> None:
     assert flags <= set(re.findall(r"--[\w-]+", PAGE))
 
 
-def test_the_numbers_of_the_recogniser_are_the_ones_it_has() -> None:
+def test_the_numbers_of_the_page_are_those_of_the_recogniser() -> None:
     for number in (
         f"{recogniser.WORDS_A_MINUTE:g} words a minute",
         f"{recogniser.CHARACTERS_A_SECOND:g} characters a second",

@@ -26,7 +26,7 @@ PACE = 0.02
 
 
 def meeting(*texts: str, speaker: str | None = None, lang: str = "en") -> list[ScriptUtterance]:
-    """Utterances that grow word by word, one after the other."""
+    """Return utterances that grow word by word, one after the other."""
     said = []
     at = 0.0
     for number, text in enumerate(texts, 1):
@@ -77,7 +77,7 @@ async def test_every_reader_sees_the_captions_of_every_speaker() -> None:
         assert not live.hub.sessions
 
 
-async def test_what_was_said_has_the_times_at_which_it_was_sent() -> None:
+async def test_utterances_have_the_times_at_which_they_were_sent() -> None:
     async with running() as live:
         said = meeting("One two three.")
         replay = player(live, said)
@@ -113,7 +113,7 @@ async def test_a_caption_that_fails_is_counted() -> None:
         assert figures(replay.readings("de", "live"), "de").captions == 1
 
 
-async def test_a_text_that_is_not_taken_is_counted_and_told() -> None:
+async def test_a_refused_text_is_counted_and_shown() -> None:
     async with running(limits=Limits(text=9)) as live:
         out = io.StringIO()
         replay = player(live, meeting("One.", "Too long for it."), screen=Screen(out))
@@ -129,7 +129,7 @@ async def test_without_a_screen_nothing_is_shown(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == ""
 
 
-async def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
+async def test_an_internal_error_is_not_reported_as_a_fault_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(ScreenRecorder):
@@ -144,7 +144,7 @@ async def test_a_fault_of_ours_is_not_taken_for_one_of_the_gateway(
         assert caught.value.subgroup(ZeroDivisionError) is not None
 
 
-async def test_a_final_text_is_said_until_there_is_a_place_for_it() -> None:
+async def test_a_final_text_is_sent_until_it_is_accepted() -> None:
     engine = ScriptedEngine()
     async with running(engine, Limits(inflight=1)) as live:
         engine.hold()
@@ -157,7 +157,7 @@ async def test_a_final_text_is_said_until_there_is_a_place_for_it() -> None:
         assert finals(replay.readings("de", "final")) == ["[de] One.", "[de] Two."]
 
 
-async def test_a_replay_that_is_cancelled_has_what_had_ended() -> None:
+async def test_a_cancelled_replay_has_the_captions_that_had_ended() -> None:
     engine = ScriptedEngine()
     async with running(engine) as live:
         said = meeting("One.", "Two three.")

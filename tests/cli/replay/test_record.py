@@ -41,7 +41,7 @@ def draft(id: str, lang: str, text: str) -> Delta:
 
 
 def recorded(*events: ServerMessage, kept: int = 10, end: bool = True) -> list[ScriptUtterance]:
-    """What is written of these events, which come a second apart."""
+    """Return what is written of these events, which come a second apart."""
     found: list[ScriptUtterance] = []
     recorder = Recorder(("en", "de"), found.append, kept=kept)
     for at, event in enumerate(events, 1):
@@ -52,7 +52,7 @@ def recorded(*events: ServerMessage, kept: int = 10, end: bool = True) -> list[S
     return found
 
 
-def test_originals_are_written_with_how_they_grew_and_what_was_shown_of_them() -> None:
+def test_originals_are_written_with_their_updates_and_shown_captions() -> None:
     assert recorded(
         draft("a", "en", "good"),
         draft("a", "de", "Gut"),
@@ -76,14 +76,14 @@ def test_originals_are_written_with_how_they_grew_and_what_was_shown_of_them() -
     ]
 
 
-def test_what_came_whole_began_when_it_came() -> None:
+def test_an_utterance_without_updates_begins_when_it_came() -> None:
     (found,) = recorded(source("a"), final("a", "de", "Hallo."))
     assert (found.t0, found.t1, found.updates) == (1.0, 1.0, ())
     (found,) = recorded(source("a"))
     assert found.shown == {}
 
 
-def test_a_correction_is_one_more_state_and_that_of_an_original_its_text() -> None:
+def test_a_correction_is_a_new_state_of_a_caption_or_the_text_of_an_original() -> None:
     (found,) = recorded(
         source("a", "Hi Ann."),
         final("a", "de", "Hallo Ann."),
@@ -95,7 +95,7 @@ def test_a_correction_is_one_more_state_and_that_of_an_original_its_text() -> No
     assert [shown.text for shown in found.shown["de"]] == ["Hallo Ann.", "Hallo Anna."]
 
 
-def test_what_was_taken_back_or_never_said_to_its_end_is_not_written() -> None:
+def test_retracted_and_unfinished_utterances_are_not_written() -> None:
     assert recorded(
         source("a"),
         final("a", "de", "Hallo."),
@@ -107,7 +107,7 @@ def test_what_was_taken_back_or_never_said_to_its_end_is_not_written() -> None:
     )[0].shown == {"de": (ShownCaption(7.0, "", "", True),)}
 
 
-def test_only_so_many_wait_to_be_written() -> None:
+def test_the_utterances_that_wait_to_be_written_are_bounded() -> None:
     found = recorded(source("a"), source("b"), source("c"), kept=2, end=False)
     assert [one.id for one in found] == ["a"]
 

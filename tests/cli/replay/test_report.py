@@ -49,7 +49,7 @@ def test_characters_are_scored_where_there_are_no_spaces(lang: str) -> None:
     assert found.bleu == pytest.approx(100)
 
 
-def test_finals_are_set_against_translations_of_the_finals_alone() -> None:
+def test_finals_are_compared_with_translations_of_the_final_texts_alone() -> None:
     offline = {("1", "de"): "Guten Morgen.", ("2", "de"): "Gute Nacht."}
     found = row([reading("1", "Guten Morgen."), reading("2", "Guten Tag.")], "de", "live", offline)
     assert found.same == 0.5
@@ -97,7 +97,7 @@ def test_the_offline_column_says_what_growing_cost() -> None:
     assert table(whole(found)).split()[-2:] == [f"{found.offline:+.2f}", "0%"]
 
 
-def test_tokens_are_set_against_those_of_the_finals_alone() -> None:
+def test_tokens_are_compared_with_those_of_the_final_texts_alone() -> None:
     assert "tokens" not in table(whole())
     assert table(whole(tokens=30.0)).split("\n")[1] == "30 engine tokens"
     text = table(whole(tokens=30.0, tokens_offline=12.0, whole=False)).split("\n")
@@ -120,7 +120,7 @@ def test_simuleval_is_given_a_delay_for_each_word() -> None:
     }
 
 
-def test_and_for_each_character_where_there_are_no_spaces() -> None:
+def test_simuleval_is_given_a_delay_for_each_character_in_scripts_without_spaces() -> None:
     (line,) = instances([reading("1", "早上 A1好", "zh", "早 上好")], "zh")
     assert (line["prediction"], line["prediction_length"]) == ("早上A1好", 5)
     assert line["reference"] == "早上好"

@@ -32,7 +32,7 @@ def test_a_line_goes_from_edge_to_edge_and_from_zero_up() -> None:
     assert points[2][0] == WIDTH - RIGHT
 
 
-def test_a_gap_parts_a_line_and_a_lone_point_is_a_dot() -> None:
+def test_a_gap_splits_a_line_and_a_single_point_is_a_dot() -> None:
     points: list[Point] = [(0, 1), (1, 2), (2, None), (3, 1), (4, None), (5, 1), (6, 2)]
     picture = read(lines("T", {"a": points}, x="s", y="ms"))
     assert len(list(picture.iter(f"{SVG}polyline"))) == 2
@@ -69,7 +69,7 @@ def test_no_peak_of_a_line_is_lost_where_it_is_thinned() -> None:
     assert kept == sorted(kept, key=lambda point: point[0])
 
 
-def test_lines_of_one_time_reach_to_the_same_end() -> None:
+def test_charts_of_one_run_have_the_same_x_axis() -> None:
     def across(points: list[Point]) -> list[str]:
         picture = read(lines("T", {"a": points}, x="s", y="ms", reach=(0.0, 60.0)))
         return [one.get("cx") or "" for one in picture.iter(f"{SVG}circle")]
@@ -90,7 +90,7 @@ def test_a_name_stands_nearer_to_its_own_mark_than_to_the_next() -> None:
     assert begin - end < after
 
 
-def test_few_steps_by_logarithm_are_ticks_of_their_own() -> None:
+def test_few_values_on_a_logarithmic_axis_are_its_ticks() -> None:
     steps: list[Point] = [(1, 1), (2, 2), (4, 3), (64, 4)]
     assert {"1", "2", "4", "64"} <= set(
         texts(read(lines("T", {"a": steps}, x="n", y="", x_log=True)))
@@ -128,7 +128,7 @@ def test_bars_stand_on_zero_and_missing_ones_are_left_out() -> None:
     assert picture.get("aria-label") == "T. Bars, ms. one: a 1.00, b -; two: a 2.00, b -1.00"
 
 
-def test_bars_by_logarithm_begin_at_the_foot() -> None:
+def test_bars_on_a_logarithmic_axis_begin_at_its_lower_end() -> None:
     picture = read(bars("T", {"one": {"a": 1.0}, "two": {"a": 1000.0}}, y="", y_log=True))
     drawn = [one for one in picture.iter(f"{SVG}rect") if one.find(f"{SVG}title") is not None]
     assert float(drawn[0].get("height") or 1) == 0
@@ -142,14 +142,14 @@ def test_a_long_name_under_a_bar_is_cut_and_can_be_read() -> None:
     assert list(rows)[0] in [one.text for one in picture.iter(f"{SVG}title")]
 
 
-def test_a_chart_of_nothing_is_a_chart() -> None:
+def test_a_chart_without_values_is_drawn() -> None:
     assert "T" in texts(read(lines("T", {}, x="", y="")))
     assert "T" in texts(read(lines("T", {"a": []}, x="", y="", y_log=True)))
     assert "T" in texts(read(bars("T", {}, y="")))
 
 
 @given(st.lists(NUMBERS, max_size=20), st.booleans())
-def test_evenly_everything_fits_between_the_ticks(values: list[float], zero: bool) -> None:
+def test_linear_ticks_enclose_all_values(values: list[float], zero: bool) -> None:
     scale = Scale(values, 0, 100, zero=zero)
     assert all(0 <= scale(value) <= 100 for value in values)
     assert scale.ticks == sorted(scale.ticks)
@@ -158,7 +158,7 @@ def test_evenly_everything_fits_between_the_ticks(values: list[float], zero: boo
 
 
 @given(st.lists(st.floats(min_value=1e-6, max_value=1e9), max_size=20))
-def test_by_logarithm_everything_fits_between_the_ticks(values: list[float]) -> None:
+def test_logarithmic_ticks_enclose_all_values(values: list[float]) -> None:
     scale = Scale(values, 100, 0, log=True)
     assert all(0 <= scale(value) <= 100 for value in values)
     assert 1 <= len(scale.ticks) <= 17

@@ -61,7 +61,7 @@ def test_a_page_is_well_formed_and_texts_are_escaped() -> None:
     assert "gateway bench <load>" in texts
 
 
-def test_a_page_needs_nothing_from_elsewhere_and_may_load_nothing() -> None:
+def test_a_page_loads_no_external_resource() -> None:
     assert not re.search(r"\b(src|href)=|@import|url\(|<script", PAGE)
     assert page.POLICY.split(";")[0] == "default-src 'none'"
 

@@ -1,4 +1,4 @@
-"""When an open loop sends."""
+"""Send times of an open loop."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_a_rate_is_above_zero(rate: float) -> None:
         next(arrivals(rate, 1, "fixed", Random(0)))
 
 
-def test_a_generator_that_kept_to_its_times_is_believed() -> None:
+def test_a_generator_that_kept_its_schedule_is_valid() -> None:
     slip = SendDelay()
     assert slip.sent(1.0, 1.002) == pytest.approx(0.002)
     assert slip.sent(2.0, 1.5) == 0
     assert slip.verdict(0.010) is None
 
 
-def test_one_that_did_not_says_by_how_much() -> None:
+def test_a_generator_that_was_late_says_by_how_much() -> None:
     slip = SendDelay()
     for n in range(100):
         slip.sent(float(n), n + (0.5 if n % 10 == 0 else 0))

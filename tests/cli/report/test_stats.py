@@ -18,7 +18,7 @@ def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed() -> None:
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2
 
 
-def test_of_nothing_there_is_nothing() -> None:
+def test_percentiles_and_means_of_an_empty_list_are_zero() -> None:
     assert (percentile([], 0.5), mean([]), below([], 1)) == (0, 0, 0)
     empty = Histogram()
     assert (empty.at(0.5), empty.mean, empty.within(1.0), empty.summary().count) == (0, 0, 1, 0)
@@ -61,7 +61,7 @@ def test_every_bucket_begins_where_the_one_before_ends() -> None:
     assert set(numbers) == set(range(max(numbers) + 1))
 
 
-def test_what_is_in_time_is_told_as_a_share() -> None:
+def test_the_share_of_times_within_a_bound_is_known() -> None:
     made = Histogram.of([0.001, 0.002, 0.003, 0.5])
     assert made.within(0.003) == 0.75
     assert made.within(-1) == 0

@@ -62,7 +62,7 @@ def test_no_column_is_lost_however_narrow_the_line(row: list[int], width: int) -
     )
 
 
-def test_what_is_said_of_a_name_goes_on_below_itself() -> None:
+def test_a_long_text_beside_a_name_is_folded_below_itself() -> None:
     rows = [("a", "one two three"), ("long", "four")]
     assert pairs(rows) == "a     one two three\nlong  four"
     assert pairs(rows, 14) == "a     one two\n      three\nlong  four"

@@ -1,4 +1,4 @@
-"""What is said in a benchmark."""
+"""Texts for load tests."""
 
 from __future__ import annotations
 

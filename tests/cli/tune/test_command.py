@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("bare")
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps are not measured: what is tested is where loads come from."""
+    """Replace the measurement, since these tests are about sources of loads."""
 
     async def measure(*_: object) -> Figures:
         return figures(running=16)
@@ -78,7 +78,7 @@ def test_a_search_prints_a_table_reasons_and_settings_and_writes_the_rest(
     assert loaded.settings.max_num_seqs == best
 
 
-def test_what_was_found_until_ctrl_c_is_told(
+def test_results_until_ctrl_c_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = sweep.Sweep.run
@@ -105,7 +105,7 @@ def test_ctrl_c_before_anything_was_found_prints_nothing(
 
 @pytest.mark.skipif(not (EMBEDDED / "config.json").is_file(), reason="no embedded model")
 def test_the_embedded_model_is_tuned_on_a_laptop(capsys: pytest.CaptureFixture[str]) -> None:
-    """Two real steps of the model in the package."""
+    """Run two real steps of the model in the package."""
     assert tune("--describe", "6 a second, 2-12 words", "--seconds", "2",
                 "--try", "batch=1,8", "--inter-threads", "1") == 0  # fmt: skip
     out = capsys.readouterr().out
@@ -166,7 +166,7 @@ def test_a_meeting_in_columns_is_replayed(
 def test_a_running_gateway_is_watched_and_its_history_kept(
     capsys: pytest.CaptureFixture[str], live: Live, tmp_path: Path
 ) -> None:
-    """What it is asked for meanwhile is the load."""
+    """Use the requests during the watch as load."""
     stop = threading.Event()
     kept = tmp_path / "history.txt"
 
@@ -232,7 +232,7 @@ def test_a_gateway_that_cannot_be_watched_is_named(capsys: pytest.CaptureFixture
 
 @contextlib.contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """Somebody else's server."""
+    """Run a server that is no gateway."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -253,7 +253,7 @@ def answering(answer: bytes) -> Iterator[str]:
         (b"HTTP/1.0 200 OK\r\n\r\n<html>", "is not a gateway"),
     ],
 )
-def test_what_is_no_gateway_is_told_at_once(
+def test_a_server_that_is_not_a_gateway_is_reported_at_once(
     capsys: pytest.CaptureFixture[str], answer: bytes, why: str
 ) -> None:
     with answering(answer) as url:
@@ -261,7 +261,7 @@ def test_what_is_no_gateway_is_told_at_once(
     assert why in capsys.readouterr().err
 
 
-def test_a_gateway_that_starts_again_is_watched_on(
+def test_watching_goes_on_after_a_restart_of_the_gateway(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch, calls = Scraper.fetch, iter(range(100))
@@ -282,7 +282,7 @@ def test_a_gateway_that_starts_again_is_watched_on(
     assert said[1:] == ["It is gone. Trying again.", "Ended early."]
 
 
-def test_what_was_found_before_an_engine_failed_is_told(
+def test_results_before_an_engine_failed_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = sweep.Sweep.run
@@ -298,7 +298,7 @@ def test_what_was_found_before_an_engine_failed_is_told(
     assert "# The search ends early: no memory" in err
 
 
-def test_a_gateway_that_asks_for_a_key_is_shown_one(
+def test_a_gateway_that_requires_a_key_gets_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ring = tmp_path / "keys.toml"
@@ -313,7 +313,9 @@ def test_a_gateway_that_asks_for_a_key_is_shown_one(
 
 
 @pytest.mark.usefixtures("made_up")
-def test_sentences_can_be_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_user_can_provide_the_sentences(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "own.txt"
     path.write_text(
         "Grüezi mitenand.\n\nEs isch hüt e so schöne Tag zum i de Berge laufe.\n", "utf-8"
@@ -359,7 +361,7 @@ def test_other_languages_are_spoken_too(
         (["--watch", "1", "--url", "http://127.0.0.1:port"], 1, "is not the address of a gateway"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_a_sentence(
+def test_an_impossible_search_is_refused_with_a_sentence(
     capsys: pytest.CaptureFixture[str], argv: list[str], status: int, why: str
 ) -> None:
     found, err = fails(capsys, *argv, *SCRIPTED)
@@ -367,7 +369,7 @@ def test_what_cannot_be_done_is_a_sentence(
     assert why in err
 
 
-def test_files_that_are_no_text_are_refused(
+def test_files_that_are_not_text_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "history.txt"

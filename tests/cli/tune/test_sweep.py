@@ -106,7 +106,7 @@ def test_a_search_stops_where_there_were_never_as_many_jobs() -> None:
     assert tried.verdicts[4].endswith("no difference; there were never more than 3 jobs at once")
 
 
-def test_places_that_are_not_filled_by_a_load_that_is_lost_end_nothing() -> None:
+def test_unused_places_do_not_end_a_search_while_captions_are_lost() -> None:
     search = Search(lambda value, _: figures(running=1, lost=1.0, made=float(value)))
     search.run(SEQS)
     assert search.taken == [2, 4, 8, 16]
@@ -133,14 +133,14 @@ def test_a_value_with_which_no_engine_starts_is_left_out() -> None:
     assert "max_num_batched_tokens = 512 cannot be used: no memory" in search.said
 
 
-def test_where_no_engine_starts_there_is_nothing_to_recommend() -> None:
+def test_there_is_nothing_to_recommend_if_no_engine_starts() -> None:
     with pytest.raises(EngineFault, match="No max_num_batched_tokens could be used: .*no memory"):
         Search(lambda *_: figures(), broken=512).run(replace(TOKENS, values=(512,)))
     with pytest.raises(EngineFault, match="no memory"):
         Search(lambda *_: figures(), broken=16).run(SEQS)
 
 
-def test_what_was_measured_before_it_was_ended_is_kept() -> None:
+def test_measurements_before_an_interruption_are_kept() -> None:
     def interrupted(value: int, _: int) -> Figures:
         if value == 4:
             raise KeyboardInterrupt
@@ -161,7 +161,7 @@ def test_an_engine_that_fails_in_a_step_ends_the_search() -> None:
         Search(failed).run(SEQS)
 
 
-def test_engines_are_tuned_by_what_they_have() -> None:
+def test_each_engine_is_tuned_by_its_own_settings() -> None:
     assert [tuned.setting for tuned in tunable(SCRIPTED)] == ["max_num_seqs"]
     assert [tuned.setting for tuned in tunable(Settings(engine="openai"))] == ["max_num_seqs"]
     places, tokens = tunable(Settings(engine="vllm"))
@@ -173,7 +173,7 @@ def test_engines_are_tuned_by_what_they_have() -> None:
     assert list(threads.values) == sorted(set(threads.values))
 
 
-def test_only_what_is_given_is_tried() -> None:
+def test_only_the_given_settings_and_values_are_tried() -> None:
     given = {"max_num_batched_tokens": (4096, 1024)}
     (only,) = tunable(Settings(engine="vllm"), given)
     assert (only.setting, only.values) == ("max_num_batched_tokens", (1024, 4096))
@@ -219,7 +219,7 @@ async def test_an_engine_is_given_no_more_jobs_than_the_step_says() -> None:
     assert (await measured(ScriptedEngine(capacity=1, pace=0.001), most=8)).running == 1
 
 
-async def test_nothing_is_left_out_or_refused_where_the_engine_is_too_slow() -> None:
+async def test_nothing_is_dropped_or_refused_if_the_engine_is_too_slow() -> None:
     load = imagined(described("6 a second, 1-8 words, partials"), 2.0, lines(), "en", Random(0))
     engine = ScriptedEngine(capacity=1, pace=0.01)
     found = await measured(engine, load=load)
@@ -227,7 +227,7 @@ async def test_nothing_is_left_out_or_refused_where_the_engine_is_too_slow() -> 
     assert len(engine.started) > found.final.count, "texts were translated while they grew"
 
 
-async def test_captions_that_fail_are_lost_and_where_most_do_nothing_is_measured() -> None:
+async def test_failed_captions_count_as_lost_and_a_step_in_which_most_fail_is_an_error() -> None:
     def sometimes(job: Job, n: int) -> None:
         if len(job.text) % 4 == 0:
             raise EngineFault("As the test wanted.")

@@ -222,7 +222,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _spread(values: Sequence[float]) -> Percentiles | None:
-    """Percentiles by the nearest rank: each is a value that occurred."""
+    """Return percentiles by the nearest rank, so that each is a value that occurred."""
     ranked = sorted(values)
     if not ranked:
         return None
@@ -233,10 +233,7 @@ def _spread(values: Sequence[float]) -> Percentiles | None:
 
 
 def joined(parts: Sequence[Sequence[ShownCaption]], *, spaced: bool) -> tuple[ShownCaption, ...]:
-    """One caption of those that a long utterance was cut into, in their order.
-
-    It has ended when all of them have. What follows a part that still grows is its draft.
-    """
+    """Return one caption made of the segments that a long utterance was cut into, in order."""
     if len(parts) == 1:
         return tuple(parts[0])
     steps = [(one.at, number, one) for number, part in enumerate(parts) for one in part]

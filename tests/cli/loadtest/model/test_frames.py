@@ -17,12 +17,12 @@ SIZES = (0, 1, 125, 126, 65_535, 65_536)
 
 
 def server(opcode: int, payload: bytes, *, last: bool = True) -> bytes:
-    """What a server writes."""
+    """Return a frame as a server writes it."""
     return Frame(Opcode(opcode), payload, last).serialize(mask=False)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_sent_is_read_by_a_server(size: int) -> None:
+def test_frames_that_are_sent_can_be_read_by_a_server(size: int) -> None:
     protocol = Protocol(SERVER, state=OPEN)
     protocol.receive_data(frames.frame(TEXT, b"a" * size, b"\x01\x02\x03\x04"))
     (event,) = protocol.events_received()
@@ -31,7 +31,7 @@ def test_what_is_sent_is_read_by_a_server(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_a_server_sends_is_read(size: int) -> None:
+def test_frames_of_a_server_are_read(size: int) -> None:
     assert list(Frames().feed(server(BINARY, b"b" * size))) == [(BINARY, b"b" * size)]
 
 
@@ -42,7 +42,7 @@ def test_what_a_server_sends_is_read(size: int) -> None:
     ),
     st.data(),
 )
-def test_however_the_bytes_come_the_messages_are_the_same(
+def test_messages_do_not_depend_on_how_the_bytes_are_split(
     messages: list[tuple[int, bytes]], data: st.DataObject
 ) -> None:
     wire = b"".join(server(*message) for message in messages)
@@ -53,7 +53,7 @@ def test_however_the_bytes_come_the_messages_are_the_same(
     assert found == messages
 
 
-def test_a_head_may_come_in_pieces() -> None:
+def test_a_frame_header_may_come_in_pieces() -> None:
     reader, wire = Frames(), server(TEXT, b"a" * 200)
     assert list(reader.feed(wire[:3])) == []
     assert list(reader.feed(wire[3:])) == [(TEXT, b"a" * 200)]
@@ -78,7 +78,7 @@ def test_fragments_are_joined_and_a_ping_may_come_between() -> None:
         bytes((0x81, 0xFF)) + bytes(8),
     ],
 )
-def test_what_no_server_may_send_is_refused(wire: bytes) -> None:
+def test_a_violation_of_the_protocol_is_refused(wire: bytes) -> None:
     with pytest.raises(ValueError, match="A frame"):
         list(Frames().feed(wire))
 
@@ -113,7 +113,7 @@ def test_a_key_cannot_add_a_header(key: str) -> None:
         frames.request("x", "/", "k", "gw.v1.json", key)
 
 
-def test_an_answer_that_is_none_of_a_gateway_is_told() -> None:
+def test_an_answer_that_is_not_of_a_gateway_is_an_error() -> None:
     good = f"HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: {frames.accept('k')}"
     frames.answered(good.encode(), "k")
     with pytest.raises(ConnectionError, match="it answered 'HTTP/1.1 503 Busy'"):

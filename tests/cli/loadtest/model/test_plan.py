@@ -1,4 +1,4 @@
-"""What a load is made of."""
+"""The parameters of a load test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_speakers_come_first_and_read_all_a_reader_reads_one_language_in_turn() 
     assert [user.number for user in found] == list(range(PLAN.sockets))
 
 
-def test_rooms_are_of_this_run_alone_and_equally_full() -> None:
+def test_rooms_belong_to_one_run_and_have_equal_numbers_of_users() -> None:
     rooms = [user.room for user in virtual_users(PLAN)]
     assert {room: rooms.count(room) for room in rooms} == {"bench-7-0": 5, "bench-7-1": 5}
 
@@ -58,12 +58,12 @@ def test_an_impossible_plan_is_refused_with_a_sentence(
         msgspec.structs.replace(PLAN, **change).checked()
 
 
-def test_a_plan_that_can_be_is_itself() -> None:
+def test_a_possible_plan_is_returned_unchanged() -> None:
     assert PLAN.checked() is PLAN
     assert msgspec.structs.replace(PLAN, words=None).checked().words is None
     assert (PLAN.span, msgspec.structs.replace(PLAN, seconds=1000.0).span) == (1, 10)
 
 
-def test_a_goal_is_called_as_its_flag() -> None:
+def test_the_name_of_a_goal_is_that_of_its_flag() -> None:
     assert Goal("final", 95, 1000).name == "final-p95"
     assert Goal("errors", 0, 0.01).name == "errors"

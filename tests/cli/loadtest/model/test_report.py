@@ -1,4 +1,4 @@
-"""What a load came to."""
+"""The report of a load test."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reported(**change: Any) -> LoadReport:
     return made(PLAN, **given)
 
 
-def test_figures_are_told_in_the_units_of_their_names() -> None:
+def test_figures_are_in_the_units_that_their_names_say() -> None:
     found = reported()
     assert found.times["final"].max == pytest.approx(100, rel=0.01)
     assert (found.rates["captions"], found.cpu_us, found.late.max) == (
@@ -73,7 +73,7 @@ def test_figures_are_told_in_the_units_of_their_names() -> None:
     assert found.good
 
 
-def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -> None:
+def test_only_missed_goals_are_listed_with_the_measured_value() -> None:
     goals = [
         *(Goal("final", 95, 150), Goal("final", 99, 50), Goal("first", 50, 10)),
         *(Goal("errors", 0, 0.0), Goal("errors", 0, 0.5)),
@@ -89,7 +89,7 @@ def test_goals_that_are_met_are_not_mentioned_others_are_with_what_was_found() -
     assert not found.good
 
 
-def test_rates_of_a_run_that_was_stopped_are_those_of_its_time() -> None:
+def test_rates_of_a_stopped_run_count_the_time_until_it_was_stopped() -> None:
     seen = tally()
     for at in range(5, 10):
         seen.flows["captions"][at] = 0
@@ -98,13 +98,13 @@ def test_rates_of_a_run_that_was_stopped_are_those_of_its_time() -> None:
     assert reported(tally=seen, until=0.3).rates["captions"] == 0
 
 
-def test_frames_of_slow_readers_cost_the_client_as_well() -> None:
+def test_frames_of_slow_readers_count_in_the_cost_of_the_client() -> None:
     seen = tally()
     seen.slow = {"frames": 300}
     assert reported(tally=seen).cpu_us == 25
 
 
-def test_captions_that_never_came_are_later_than_the_goal() -> None:
+def test_captions_that_never_came_count_as_later_than_the_goal() -> None:
     seen = tally()
     for _ in range(5):
         seen.time("final", 1.0, 3.0, 0.0)
@@ -117,7 +117,7 @@ def test_captions_that_never_came_are_later_than_the_goal() -> None:
     ]
 
 
-def test_goals_of_what_is_no_caption_are_told_from_what_came() -> None:
+def test_goals_for_answers_other_than_captions_ignore_missing_captions() -> None:
     seen = tally()
     seen.time("ack", 1.0, 1.01, 0.0)
     seen.counts["missed"] = 40
@@ -141,7 +141,7 @@ def test_every_caption_without_a_text_is_an_error() -> None:
     assert errors_share(PLAN, LoadTally.of(PLAN)) == 0
 
 
-def test_a_client_that_was_too_slow_proves_nothing() -> None:
+def test_a_run_with_a_client_that_was_too_slow_is_invalid() -> None:
     seen = tally()
     seen.busiest = 0.95
     for _ in range(50):
@@ -153,7 +153,7 @@ def test_a_client_that_was_too_slow_proves_nothing() -> None:
     assert text.count("INVALID:") == 2
 
 
-def test_a_run_in_which_nothing_was_said_proves_nothing() -> None:
+def test_a_run_in_which_nothing_was_said_is_invalid() -> None:
     (why,) = reported(tally=LoadTally.of(PLAN)).invalid
     assert why.startswith("Nothing was said in the time that counts")
 
@@ -173,7 +173,7 @@ def test_a_report_reads_the_same_after_it_was_written() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=LoadReport) == found
 
 
-def test_the_table_says_all_there_is() -> None:
+def test_the_table_has_all_results() -> None:
     seen = tally()
     seen.errors, seen.closes, seen.slow = {"busy": 3}, {"1006": 1}, {"lags": 2, "closed 4008": 1}
     text = "\n".join(lines(reported(tally=seen, samples=SAMPLES, whole=False)))
@@ -189,7 +189,7 @@ def test_the_table_says_all_there_is() -> None:
     assert "first text" not in text
 
 
-def test_what_is_missing_is_said() -> None:
+def test_the_table_names_results_that_are_missing() -> None:
     seen = tally()
     seen.slow = {"lags": 1}
     text = "\n".join(lines(reported(tally=seen, why="/metrics answered 403.")))
@@ -206,7 +206,7 @@ def test_on_a_narrow_terminal_no_line_is_longer_than_it() -> None:
     assert whole.split() == text.split()
 
 
-def test_the_page_has_charts_of_all_of_it() -> None:
+def test_the_page_has_charts_of_all_results() -> None:
     seen = tally()
     seen.error("busy", 3.0)
     seen.closes, seen.slow = {"1006": 1}, {"lags": 2}
@@ -229,19 +229,19 @@ def test_the_page_has_charts_of_all_of_it() -> None:
     assert "gateway_captions_created" not in page and "process_cpu" not in page
 
 
-def test_charts_over_time_reach_to_the_end_of_the_run_or_to_where_it_was_stopped() -> None:
+def test_charts_over_time_end_with_the_run() -> None:
     whole, cut = reported(), reported(whole=False)
     assert report._last(whole) >= whole.plan.seconds
     assert 0 < report._last(cut) < cut.plan.seconds, "nine seconds were seen of ten"
 
 
-def test_parameters_are_written_as_one_would_say_them() -> None:
+def test_parameters_are_written_as_plain_text() -> None:
     page = html(reported())
     assert ">2, 40</td>" in page
     assert "(&#x27;" not in page and "None" not in page
 
 
-def test_a_parameter_that_is_none_is_a_dash() -> None:
+def test_a_missing_parameter_is_written_as_a_dash() -> None:
     plan = msgspec.structs.replace(PLAN, words=None)
     page = html(made(plan, tally=tally(), engine="scripted", whole=True))
     assert "None" not in page and ">-</td>" in page
@@ -254,7 +254,7 @@ def test_the_page_of_a_good_run_has_no_complaint() -> None:
     assert "Growing text" not in page, "there was none"
 
 
-def test_why_a_run_is_not_whole_is_told_as_far_as_it_is_known() -> None:
+def test_the_reason_why_a_run_is_not_whole_is_given_if_known() -> None:
     assert "NOT WHOLE: it was stopped." in lines(reported(whole=False))
     lost = tally()
     lost.closes = {"1006": 1}
@@ -262,7 +262,7 @@ def test_why_a_run_is_not_whole_is_told_as_far_as_it_is_known() -> None:
     assert "sockets that had to speak were lost" in told
 
 
-def test_the_time_of_a_token_is_told_from_the_jobs_at_work() -> None:
+def test_the_time_of_a_token_is_computed_from_the_running_jobs() -> None:
     before = {"gateway_tokens_total": 100.0, "gateway_jobs_running": 2.0}
     after = {"gateway_tokens_total": 300.0, "gateway_jobs_running": 6.0}
     assert _step(before, after, 1.0) == pytest.approx(4 / 200)

@@ -1,4 +1,4 @@
-"""What a speaker sends, and when."""
+"""The schedule of a speaker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def utterances(found: list[Send]) -> dict[str, list[Send]]:
     return by
 
 
-def test_an_id_says_when_its_utterance_began_and_ended_for_parts_of_it_too() -> None:
+def test_the_id_of_an_utterance_or_segment_says_when_the_utterance_began_and_ended() -> None:
     id = label(3, 12, 1.5, 4.25)
     assert times(id) == times(f"{id}.2") == (1.5, 4.25)
     assert id.startswith(prefix(3)) and not id.startswith(prefix(1))
@@ -37,11 +37,11 @@ def test_an_id_says_when_its_utterance_began_and_ended_for_parts_of_it_too() -> 
 
 
 @pytest.mark.parametrize("id", ["u1", "", "b-1-2", "x1-2-3-4", "b1-2-three-4"])
-def test_the_id_of_somebody_else_says_nothing(id: str) -> None:
+def test_ids_that_were_not_made_here_have_no_times(id: str) -> None:
     assert times(id) is None
 
 
-def test_an_utterance_at_once_is_one_frame_when_it_is_due() -> None:
+def test_an_utterance_that_does_not_grow_is_one_frame_at_its_due_time() -> None:
     found = written()
     assert all((send.rev, send.text, send.final) == (1, TEXT, True) for send in found)
     assert [times(send.id) for send in found] == [
@@ -49,7 +49,7 @@ def test_an_utterance_at_once_is_one_frame_when_it_is_due() -> None:
     ]
 
 
-def test_one_that_grows_ends_after_the_time_that_it_takes_to_say_it() -> None:
+def test_a_growing_utterance_ends_after_the_time_it_takes_to_say_it() -> None:
     found = utterances(written(partials=1.0, pace=120.0))
     for id, group in found.items():
         begun, ended = times(id) or (0, 0)
@@ -61,14 +61,14 @@ def test_one_that_grows_ends_after_the_time_that_it_takes_to_say_it() -> None:
         assert group[-1].text == TEXT
 
 
-def test_in_scripts_without_spaces_the_pace_is_that_of_as_much_said() -> None:
+def test_in_scripts_without_spaces_the_pace_counts_characters() -> None:
     plan = msgspec.structs.replace(PLAN, partials=1.0, source="ja", pace=60.0)
     (first, *_) = utterances(list(sends(plan, 0, lambda draw: "おはよう", Random(1))))
     begun, ended = times(first) or (0, 0)
     assert 0 < ended - begun < 4
 
 
-def test_what_is_cancelled_is_not_said_on() -> None:
+def test_nothing_is_sent_of_an_utterance_after_its_cancel() -> None:
     for grown in (0.0, 1.0):
         found = utterances(written(cancel=1.0, partials=grown))
         for group in found.values():

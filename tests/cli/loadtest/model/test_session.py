@@ -1,4 +1,4 @@
-"""What one socket says and reads, and what that counts for."""
+"""What one virtual user sends and reads, and what that counts for."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Room:
         return [told.count, told.max]
 
 
-def test_frames_are_what_the_protocol_asks_for() -> None:
+def test_sent_frames_follow_the_protocol() -> None:
     room = Room()
     assert room.say(GROWN, 2, final=False) == {
         **{"type": "say", "id": GROWN, "rev": 2, "text": "text", "final": False}
@@ -82,7 +82,7 @@ def test_frames_are_what_the_protocol_asks_for() -> None:
 
 
 @pytest.mark.parametrize("wire", ["json", "msgpack"])
-def test_times_count_from_when_something_was_due(wire: Any) -> None:
+def test_latencies_count_from_the_due_time(wire: Any) -> None:
     room = Room(msgspec.structs.replace(PLAN, wire=wire))
     room.say(WHOLE)
     room.ack(WHOLE, 10.25)
@@ -97,7 +97,7 @@ def test_times_count_from_when_something_was_due(wire: Any) -> None:
     assert (room.counts["deltas"], room.counts["captions"]) == (2, 1)
 
 
-def test_of_one_that_grows_the_first_text_counts_from_its_beginning_the_final_from_its_end() -> (
+def test_the_first_text_counts_from_the_beginning_of_an_utterance_and_the_final_from_its_end() -> (
     None
 ):
     room = Room()
@@ -109,7 +109,7 @@ def test_of_one_that_grows_the_first_text_counts_from_its_beginning_the_final_fr
     )
 
 
-def test_a_part_that_ended_before_the_speaker_did_has_no_time_of_its_end() -> None:
+def test_a_segment_that_ended_before_its_utterance_has_no_final_latency() -> None:
     room = Room()
     room.final(GROWN, 13.0)
     room.delta(f"{GROWN}.2", 14.0)
@@ -117,20 +117,20 @@ def test_a_part_that_ended_before_the_speaker_did_has_no_time_of_its_end() -> No
     assert (room.ms("final"), room.ms("grown")) == ([1, 1000.0], [1, 3000.0])
 
 
-def test_a_caption_that_comes_whole_is_its_own_first_text() -> None:
+def test_a_caption_without_deltas_counts_as_its_own_first_text() -> None:
     room = Room()
     room.final(WHOLE, 10.5)
     assert room.ms("first") == [1, 500.0]
 
 
-def test_what_was_due_before_it_was_warm_does_not_count_but_is_in_its_course() -> None:
+def test_latencies_of_the_warm_up_are_only_in_the_timeline() -> None:
     room = Room()
     room.final(label(0, 0, 0.5, 0.5), 0.75)
     assert room.ms("final") == [0, 0.0]
     assert room.tally.courses["final"].points(1.0) == [(0.0, 0.25)]
 
 
-def test_captions_that_have_not_ended_are_known_by_their_speaker() -> None:
+def test_a_speaker_knows_which_of_its_captions_have_not_ended() -> None:
     room = Room()
     room.say(WHOLE)
     assert room.member.open == 2
@@ -144,7 +144,7 @@ def test_captions_that_have_not_ended_are_known_by_their_speaker() -> None:
     assert (room.counts["missed"], room.tally.errors) == (1, {"rejected": 1})
 
 
-def test_parts_are_captions_of_their_own() -> None:
+def test_segments_are_captions_of_their_own() -> None:
     room = Room()
     room.say(GROWN, 1, final=False)
     room.source(GROWN)
@@ -161,7 +161,7 @@ def test_parts_are_captions_of_their_own() -> None:
     assert room.member.open == 0
 
 
-def test_what_others_say_is_read_to_its_end_but_is_not_its_own() -> None:
+def test_captions_of_other_speakers_are_awaited_but_not_counted_as_its_own() -> None:
     room, theirs = Room(), label(1, 1, 10.0, 10.0)
     room.source(theirs)
     room.ack(theirs)
@@ -176,7 +176,7 @@ def test_what_others_say_is_read_to_its_end_but_is_not_its_own() -> None:
     )
 
 
-def test_what_has_other_names_is_read_without_a_time() -> None:
+def test_captions_with_foreign_ids_are_read_without_a_latency() -> None:
     room = Room(speaker=None)
     room.delta("u1", 1.0)
     room.final("u1", 2.0)
@@ -220,7 +220,7 @@ def test_a_language_that_is_cancelled_by_itself_is_one_caption_less() -> None:
     assert (room.member.open, room.counts["missed"]) == (1, 0)
 
 
-def test_lag_degraded_and_resets_are_counted_and_the_rest_is_read() -> None:
+def test_lag_degraded_and_resets_are_counted_and_other_frames_are_accepted() -> None:
     room = Room()
     room.hear(Lag(dropped=5, ms=100), 1.0)
     room.hear(Degraded(partials="off"), 1.0)
@@ -235,7 +235,7 @@ def test_lag_degraded_and_resets_are_counted_and_the_rest_is_read() -> None:
     assert counts["bytes"] == sum(room.tally.flows["bytes"].values()) > 0
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_state_of_a_session_is_bounded() -> None:
     room = Room()
     for number in range(user.BEGUN + 10):
         room.delta(label(0, number, 1.0, 1.0), 2.0)
@@ -245,6 +245,6 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(room.member._acks) == len(room.member._said) == user.OPEN
 
 
-def test_what_is_no_frame_of_the_protocol_is_told() -> None:
+def test_a_frame_that_is_not_of_the_protocol_raises() -> None:
     with pytest.raises(msgspec.MsgspecError):
         Room().member.read(b"{", 1.0)

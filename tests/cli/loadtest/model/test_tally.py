@@ -1,4 +1,4 @@
-"""What sockets have seen, in numbers that add up."""
+"""Counters and latencies that add up over processes."""
 
 from __future__ import annotations
 

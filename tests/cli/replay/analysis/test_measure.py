@@ -26,7 +26,7 @@ def said(
 
 
 def history(*texts: str) -> tuple[ShownCaption, ...]:
-    """Texts shown one after the other, one a second; the last is final."""
+    """Return texts shown one after the other, one a second; the last is final."""
     shown = [ShownCaption(float(at), "", text) for at, text in enumerate(texts[:-1], 1)]
     return (*shown, ShownCaption(float(len(texts)), texts[-1], "", True))
 
@@ -63,7 +63,7 @@ def test_no_final_text_has_no_erasure() -> None:
 
 
 @given(st.lists(WORDS, min_size=1, max_size=6))
-def test_what_only_grows_erases_nothing_and_nothing_erases_more_than_was_shown(
+def test_growing_text_erases_nothing_and_no_text_erases_more_than_was_shown(
     texts: list[list[str]],
 ) -> None:
     grown = [sum(texts[:end], []) for end in range(1, len(texts) + 1)]
@@ -72,7 +72,7 @@ def test_what_only_grows_erases_nothing_and_nothing_erases_more_than_was_shown(
         assert 0 <= measure.taken(old, new) <= len(old)
 
 
-def test_an_update_is_a_change_of_what_stands_there() -> None:
+def test_an_update_counts_only_if_the_text_changes() -> None:
     shown = (
         ShownCaption(1, "", "a"),
         ShownCaption(2, "a", ""),
@@ -109,14 +109,14 @@ def test_first_visible_is_the_first_text_of_any_kind() -> None:
     )
 
 
-def test_a_word_stays_from_when_it_and_all_before_it_stand() -> None:
+def test_a_word_is_settled_once_it_and_all_before_it_are_unchanged() -> None:
     shown = history("a b", "x b", "a b", "a c", "a b c")
     # "a" changed at 2 and came back at 3; "b" came to stay at 5 although it stood there before.
     assert measure.settled(shown, spaced=True) == [3.0, 5.0, 5.0]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=6))
-def test_words_come_to_stay_in_their_order(texts: list[list[str]]) -> None:
+def test_words_are_settled_in_their_order(texts: list[list[str]]) -> None:
     shown = history(*map(" ".join, texts))
     times = measure.settled(shown, spaced=True)
     assert len(times) == len(texts[-1])
@@ -127,7 +127,7 @@ def test_words_come_to_stay_in_their_order(texts: list[list[str]]) -> None:
                 assert text[: place + 1] == texts[-1][: place + 1]
 
 
-def test_what_had_been_said_is_told_by_the_last_update_sent() -> None:
+def test_the_last_update_tells_how_much_had_been_said() -> None:
     one = said((1.0, "one"), (2.0, "one two"), t0=0.5)
     assert [measure.heard(one, at) for at in (0.7, 1.0, 1.9, 3.9, 4.0, 9.0)] == [
         *(0.5, 1.0, 1.0, 2.0, 4.0, 4.0)
@@ -159,7 +159,7 @@ def test_lagging_is_never_more_than_the_latest_delay(
 # --- figures -------------------------------------------------------------------------------------
 
 
-def test_the_figures_of_one_caption() -> None:
+def test_one_caption_has_all_figures() -> None:
     one = said((1.0, "one"), (2.0, "one two"), (3.0, "one two"), references={"de": "Eins zwei."})
     shown = (
         ShownCaption(3.25, "", "Eins"),
@@ -208,12 +208,12 @@ def test_percentiles_are_values_that_occurred() -> None:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def test_one_part_is_the_caption() -> None:
+def test_a_single_segment_is_the_caption() -> None:
     assert joined([history("a", "b")], spaced=True) == history("a", "b")
     assert joined([()], spaced=True) == ()
 
 
-def test_parts_are_shown_one_behind_the_other() -> None:
+def test_segments_are_joined_in_their_order() -> None:
     first = (ShownCaption(1, "", "Eins"), ShownCaption(3, "Eins.", "", True))
     second = (ShownCaption(2, "", "Zwei"), ShownCaption(4, "Zwei.", "", True))
     assert joined([first, second], spaced=True) == (
@@ -224,12 +224,12 @@ def test_parts_are_shown_one_behind_the_other() -> None:
     )
 
 
-def test_parts_are_joined_without_a_space_where_there_are_none() -> None:
+def test_segments_of_scripts_without_spaces_are_joined_without_a_space() -> None:
     assert (
         joined([history("你好。"), history("", "世界。")], spaced=False)[-1].text == "你好。世界。"
     )
 
 
-def test_a_caption_has_ended_when_all_its_parts_have() -> None:
+def test_a_caption_has_ended_when_all_its_segments_have() -> None:
     whole = joined([history("a"), ()], spaced=True)
     assert not whole[-1].ended

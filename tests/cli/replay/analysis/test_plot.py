@@ -35,7 +35,7 @@ def named(picture: ElementTree.Element, name: str) -> list[ElementTree.Element]:
     return [one for one in picture.iter() if one.get("class") == name]
 
 
-def test_updates_the_final_text_and_its_caption_are_marked_where_they_were() -> None:
+def test_updates_final_text_and_caption_are_marked_at_their_times() -> None:
     picture = drawn(SHOWN)
     at = {name: [one.get("x1") or one.get("cx") for one in named(picture, name)] for name in (
         "said", "end", "first", "final", "taken")}  # fmt: skip
@@ -49,7 +49,7 @@ def test_updates_the_final_text_and_its_caption_are_marked_where_they_were() -> 
     }
 
 
-def test_what_was_shown_and_what_was_stable_are_areas() -> None:
+def test_shown_and_stable_text_are_areas() -> None:
     for name in ("shown", "stable"):
         (area,) = named(drawn(SHOWN), name)
         points = re.findall(r"([\d.]+),([\d.]+)", area.get("points") or "")
@@ -61,7 +61,7 @@ def test_texts_of_others_are_escaped_and_can_be_read() -> None:
     assert title.text == "a < b\n<script>"
 
 
-def test_a_caption_of_which_nothing_came_has_no_area() -> None:
+def test_a_caption_that_never_came_has_no_area() -> None:
     picture = drawn(())
     assert not named(picture, "shown")
     assert len(named(picture, "said")) == 2
@@ -73,6 +73,6 @@ def test_a_caption_that_failed_has_no_dots() -> None:
     assert not named(picture, "final")
 
 
-def test_only_so_many_utterances_are_drawn() -> None:
+def test_only_the_first_utterances_are_drawn() -> None:
     assert len(named(drawn(SHOWN, plot.ROWS + 1), "cell")) == plot.ROWS
     assert plot.svg({}).startswith("<svg")

@@ -1,4 +1,4 @@
-"""What stood on a reader's screen, from the events of its socket."""
+"""The history of a reader's screen, from the events of its socket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def source(id: str = "a") -> Source:
 
 
 def watched(*events: ServerMessage, langs: tuple[str, ...] = ("de",)) -> ScreenRecorder:
-    """A watch that was told an event each second."""
+    """Return a recorder that got an event each second."""
     watch = ScreenRecorder(langs)
     for at, event in enumerate(events, 1):
         watch.note(event, float(at))
@@ -53,7 +53,7 @@ def test_a_history_has_every_change_of_the_text() -> None:
     assert watch.history("a", "fr") == watch.history("b", "de") == ()
 
 
-def test_nothing_changes_a_caption_that_has_ended() -> None:
+def test_an_ended_caption_does_not_change() -> None:
     watch = watched(final("Eins."), Delta(id="a", rev=2, lang="de", draft="Zwei", n=0))
     assert watch.history("a", "de") == (ShownCaption(1, "Eins.", "", True),)
 
@@ -63,7 +63,7 @@ def test_a_failure_is_an_end_without_text() -> None:
     assert watched(failed).history("a", "de") == (ShownCaption(1, "", "", True),)
 
 
-def test_what_is_cancelled_has_ended_in_all_languages_or_in_one() -> None:
+def test_a_cancel_ends_a_caption_in_all_languages_or_in_one() -> None:
     ended = (ShownCaption(1, "", "", True),)
     both = watched(Cancelled(seq=1, id="a", rev=1, was="running"), langs=("de", "fr"))
     assert both.history("a", "de") == both.history("a", "fr") == ended
@@ -75,7 +75,7 @@ def test_a_cancel_that_ended_nothing_is_no_end() -> None:
     assert watched(Cancelled(id="a", rev=1, was="done")).history("a", "de") == ()
 
 
-def test_the_parts_of_an_utterance_are_found_in_their_order() -> None:
+def test_the_segments_of_an_utterance_are_found_in_their_order() -> None:
     watch = watched(source("a.10"), source("a"), source("ab"), final("Zwei.", "a.2"), source("a.x"))
     assert watch.parts("a") == ["a", "a.2", "a.10"]
     assert watch.parts("c") == []
@@ -87,14 +87,14 @@ def test_a_correction_is_one_more_state() -> None:
     assert watch.history("a", "de")[-1] == ShownCaption(7.0, "Eins!", "", True)
 
 
-def test_what_is_forgotten_is_gone() -> None:
+def test_a_forgotten_utterance_has_no_history() -> None:
     watch = watched(source(), final("Eins."))
     watch.forget("a")
     watch.forget("a")
     assert (watch.sources, watch.history("a", "de"), watch.parts("a")) == ({}, (), [])
 
 
-def test_what_a_snapshot_shows_of_a_growing_caption_is_part_of_its_history() -> None:
+def test_a_snapshot_of_a_growing_caption_is_part_of_its_history() -> None:
     lines = (
         Line(lang="de", state="running", text="Guten", draft=" Tag"),
         Line(lang="fr", state="running", text="Bon"),

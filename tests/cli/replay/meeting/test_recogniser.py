@@ -1,4 +1,4 @@
-"""What simulated speech recognition sends: the pace, the updates, the mistakes."""
+"""Simulated speech recognition: the pace, the updates, the mistakes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Always(Random):
 
 
 def said(text: str, draw: Random, vocabulary: Sequence[str] = (), lang: bool = True) -> list[str]:
-    """The updates of a text spoken at the usual pace."""
+    """Return the updates of a text spoken at the usual pace."""
     spoken = timed(text, 0.0, spaced=lang)
     found = updates(spoken, 0.0, spoken[-1][1], spaced=lang, draw=draw, vocabulary=vocabulary)
     return [text for _, text in found]
@@ -67,7 +67,7 @@ def test_a_speaker_says_5_characters_a_second_where_there_are_no_spaces() -> Non
     assert timed("会議を", 0.0, spaced=False)[-1] == ("を", pytest.approx(0.6))
 
 
-def test_a_figure_in_chinese_is_said_at_once_and_takes_its_time() -> None:
+def test_a_number_in_chinese_text_is_one_unit_that_takes_the_time_of_its_digits() -> None:
     assert timed("在2025年", 0.0, spaced=False) == [
         ("在", pytest.approx(0.2)),
         ("2025", pytest.approx(1.0)),
@@ -84,7 +84,7 @@ def test_a_dash_takes_no_time() -> None:
     assert timed("–", 1.0, 2.0, spaced=True) == [("–", 1.0)]
 
 
-def test_until_the_end_there_are_neither_capitals_nor_punctuation() -> None:
+def test_updates_have_neither_capitals_nor_punctuation() -> None:
     assert heard("Yes, it's 3:30 – OK?") == "yes it's 3:30 ok"
     assert heard("はい、はっきり。") == "はい はっきり"
 
@@ -109,7 +109,7 @@ def test_a_spoilt_word_is_cut_in_half_and_corrected_one_update_later() -> None:
     assert [text for _, text in found] == ["won", "wonder", "won"]
 
 
-def test_or_it_is_another_word_of_the_meeting() -> None:
+def test_a_spoilt_word_may_be_another_word_of_the_meeting() -> None:
     found = updates(
         [("wonder", 0.1)], 0.0, 0.7, spaced=True, draw=Always(), vocabulary=["wonder", "under"]
     )
@@ -160,6 +160,6 @@ def test_the_same_draws_make_the_same_updates_and_times_rise(
     assert all(text.strip() for _, text in one)
 
 
-def test_utterances_are_apart() -> None:
+def test_there_is_a_pause_between_utterances() -> None:
     assert PAUSE_S > 0
     assert recogniser.WORDS_A_MINUTE == 150

@@ -89,7 +89,7 @@ def test_words_with_times_make_the_text_and_its_updates() -> None:
     assert one(words=[["お", 3.0], ["茶", 3.2]], lang="ja").text == "お茶"
 
 
-def test_what_was_recorded_is_not_made_up() -> None:
+def test_recorded_updates_are_not_replaced_by_simulated_ones() -> None:
     found = one(text="Good morning.", updates=[[7.0, "good"], [7.5, "good morning"]])
     assert found.updates == (RecogniserUpdate(7.0, "good"), RecogniserUpdate(7.5, "good morning"))
     assert (found.t0, found.t1) == (pytest.approx(6.7), 7.5)
@@ -126,7 +126,7 @@ def test_a_line_that_makes_no_sense_is_named(line: object, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_what_is_no_json_is_named() -> None:
+def test_a_line_that_is_not_json_is_named() -> None:
     with pytest.raises(ValueError, match=r"^Line 3: Input data was truncated."):
         parse('\n{"lang":"en","text":"Hi."}\n{', Random(0))
 
@@ -136,7 +136,7 @@ def test_an_id_is_used_once() -> None:
         lines({"lang": "en", "text": "A.", "id": "2"}, {"lang": "en", "text": "B."})
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_meeting_is_read_back_unchanged() -> None:
     found = parse('{"lang":"en","text":"Good morning all.","speaker":"Anna"}', Random(3))
     assert parse(msgspec.json.encode(found[0]).decode(), Random(4)) == found
 
@@ -161,7 +161,7 @@ def test_columns_without_a_language_are_ignored() -> None:
     assert found.references == {"fr": "Salut."}
 
 
-def test_any_column_can_be_what_is_said() -> None:
+def test_any_column_can_be_the_spoken_one() -> None:
     (found,) = columns("Hi.\t你好。", "a.tsv", Random(0), langs=("en", "zh"), source="ZH")
     assert (found.lang, found.text, found.references) == ("zh", "你好。", {"en": "Hi."})
 

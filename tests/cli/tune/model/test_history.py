@@ -1,4 +1,4 @@
-"""What scrapes of ``/metrics`` tell of a load."""
+"""The load that scrapes of ``/metrics`` show."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def exposition(
     partial: float = 0.0,
     jobs: tuple[float, float] = (0.0, 0.0),
 ) -> str:
-    """A scrape in which each utterance has two captions."""
+    """Return a scrape in which each utterance has two captions."""
     buckets = lengths or (("10.0", said / 2), ("100.0", said), ("+Inf", said))
     lines = [
         f"# at {at}",
@@ -70,14 +70,14 @@ def test_a_rate_is_never_that_of_silence() -> None:
     assert recorded(parse(silent + exposition(1030, 4))).rate == pytest.approx(4 / 40)
 
 
-def test_the_rate_is_not_that_of_a_second_in_which_two_are_said() -> None:
+def test_the_rate_is_not_that_of_a_single_busy_second() -> None:
     said = [0, 0, 0, 2, 2, 3, 3, 3, 3, 5]  # half of one a second on average
     text = "".join(exposition(n, 5 * (n // 10) + said[n % 10]) for n in range(301))
     assert recorded(parse(text)).rate == pytest.approx(0.5, abs=0.1)
 
 
 def marked(at: float, said: dict[str, float], label: str = "worker") -> str:
-    """A scrape of several processes."""
+    """Return a scrape of several processes."""
     lines = [f"# at {at}"]
     for name, count in said.items():
         for line in exposition(at, count).splitlines()[3:9]:
@@ -88,7 +88,7 @@ def marked(at: float, said: dict[str, float], label: str = "worker") -> str:
 
 
 @pytest.mark.parametrize("label", ["worker", "instance"])
-def test_one_of_several_processes_that_begins_anew_is_seen_to_do_so(label: str) -> None:
+def test_the_restart_of_one_of_several_processes_is_noticed(label: str) -> None:
     text = marked(100, {"0": 1000, "1": 1000}, label) + marked(110, {"0": 1010, "1": 4}, label)
     found = recorded(parse(text))
     assert found.mean == pytest.approx(14 / 10)
@@ -96,23 +96,23 @@ def test_one_of_several_processes_that_begins_anew_is_seen_to_do_so(label: str) 
     assert sum(count for *_, count in found.lengths) == pytest.approx(14)
 
 
-def test_a_process_that_gives_no_answer_once_has_not_begun_anew() -> None:
+def test_a_process_that_is_missing_once_was_not_restarted() -> None:
     text = marked(100, {"0": 1000, "1": 1000}) + marked(110, {"0": 1010})
     assert recorded(parse(text + marked(120, {"0": 1020, "1": 1004}))).mean == pytest.approx(1.2)
 
 
-def test_what_a_process_had_counted_before_it_was_looked_at_is_not_of_this_time() -> None:
+def test_counts_from_before_the_first_scrape_of_a_process_do_not_count() -> None:
     text = marked(100, {"0": 0}) + marked(110, {"0": 10, "1": 5000})
     assert recorded(parse(text + marked(120, {"0": 20, "1": 5010}))).mean == pytest.approx(1.5)
 
 
-def test_scrapes_are_in_the_order_of_their_times_wherever_they_stand() -> None:
+def test_scrapes_are_sorted_by_their_times() -> None:
     text = exposition(120, 40) + exposition(100, 0)
     assert recorded(parse(text)).mean == 2.0
     assert recorded(parse(exposition(100, 0) * 2 + exposition(120, 40))).mean == 2.0
 
 
-def test_a_counter_that_falls_has_begun_anew() -> None:
+def test_a_counter_that_falls_was_restarted() -> None:
     text = exposition(100, 1000) + exposition(110, 1020) + exposition(120, 4)
     found = recorded(parse(text))
     assert found.mean == pytest.approx(24 / 20)
@@ -138,7 +138,7 @@ def test_lengths_beyond_the_last_bucket_are_twice_that_at_most() -> None:
     assert found.lengths == ((0.0, 10.0, 5.0), (2000.0, 4000.0, 4.0))
 
 
-def test_what_prometheus_answers_to_query_range_is_a_history() -> None:
+def test_an_answer_of_prometheus_to_query_range_is_a_history() -> None:
     def row(name: str, one: float, two: float, **labels: str) -> dict[str, object]:
         return {
             "metric": {"__name__": name, "job": "gateway", **labels},
@@ -177,12 +177,12 @@ def test_what_prometheus_answers_to_query_range_is_a_history() -> None:
          "does not say how long"),
     ],
 )  # fmt: skip
-def test_a_history_that_tells_nothing_is_refused_with_a_sentence(text: str, why: str) -> None:
+def test_an_unusable_history_is_refused_with_a_sentence(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         recorded(parse(text))
 
 
-def test_what_this_gateway_exposes_can_be_read() -> None:
+def test_the_metrics_of_this_gateway_can_be_read() -> None:
     metrics = Metrics()
 
     def scrape(at: int) -> str:

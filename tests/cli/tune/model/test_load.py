@@ -171,7 +171,7 @@ def test_texts_of_one_length_are_refused() -> None:
         check(uniform(FEW))
 
 
-def test_of_few_texts_it_cannot_be_told_whether_they_are_uniform() -> None:
+def test_few_texts_are_refused_since_they_may_be_uniform() -> None:
     with pytest.raises(Uniform, match="known from 19 texts only, of 40 to 40 characters"):
         check(uniform(FEW - 1))
 

@@ -1,4 +1,4 @@
-"""What a search found, written down."""
+"""The report of a search."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_columns_that_an_engine_has_nothing_for_are_left_out() -> None:
     assert "lost %" in report.text(found(tried(steps=bare | {8: figures(lost=0.005)})))
 
 
-def test_what_is_weak_about_it_is_said() -> None:
+def test_weaknesses_of_a_search_are_warnings() -> None:
     assert found().warnings == ()
     weak = {8: figures(doubts=("A client process used 99% of its core.",), running=7)}
     few = replace(LOAD, texts=5)
@@ -98,7 +98,7 @@ def test_what_is_weak_about_it_is_said() -> None:
     assert "Warning: This load is known from" in report.text(found(load=few))
 
 
-def test_how_few_the_latest_of_a_hundred_are_is_no_warning_but_told() -> None:
+def test_a_percentile_of_few_captions_is_a_reason_and_no_warning() -> None:
     quiet = found(tried(steps={8: replace(figures(running=7), final=summary(1000, 30))}))
     assert quiet.warnings == ()
     assert "by the latest 2 of them. With --seconds 200 there would be 100." in quiet.reasons[-1]
@@ -107,7 +107,7 @@ def test_how_few_the_latest_of_a_hundred_are_is_no_warning_but_told() -> None:
     assert "by the latest of them" in quiet.reasons[-1]
 
 
-def test_a_best_that_is_the_end_of_what_was_tried_is_said_to_be_so() -> None:
+def test_a_best_value_that_is_the_largest_tried_is_a_warning() -> None:
     def warned(running: int, best: int = 4, setting: str = "max_num_seqs") -> bool:
         steps = {value: figures(running=running) for value in (2, 4)}
         one = tried(setting=setting, best=best, steps=steps, verdicts={})

@@ -1,4 +1,4 @@
-"""Which value of a setting is best."""
+"""The comparison of steps, and the best value of a setting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.cli.tune.model.steps import Figures, Verdict, best, compare, reason
 
 
 def summary(p95: float, count: int = 100) -> Summary:
-    """Waits whose 95th percentile is ``p95`` ms."""
+    """Return waits whose 95th percentile is ``p95`` ms."""
     return Summary(count, p95 / 4, p95 / 5, p95 / 2, p95, p95 * 1.2, p95 * 1.2, p95 * 1.2)
 
 
@@ -56,7 +56,7 @@ def test_a_step_that_keeps_up_is_better_than_one_that_does_not_however_late_it_i
     assert compare(figures(final=9000), figures(growing=True))[0] is Verdict.BETTER
 
 
-def test_where_neither_keeps_up_the_one_that_makes_more_is_better() -> None:
+def test_if_no_step_keeps_up_the_one_that_makes_more_is_better() -> None:
     slow, quick = figures(growing=True, made=5.0), figures(growing=True, made=8.0, final=3000)
     assert compare(quick, slow) == (Verdict.BETTER, "8.0 captions a second, not 5.0")
     assert compare(slow, quick) == (Verdict.WORSE, "5.0 captions a second, not 8.0")
@@ -67,7 +67,7 @@ def test_a_full_cache_is_no_worse_than_a_full_cache() -> None:
     assert compare(figures(cache=0.99), figures(cache=0.96))[0] is Verdict.SAME
 
 
-def test_of_equal_steps_the_smallest_is_best_or_the_usual_one() -> None:
+def test_the_smallest_of_equal_steps_is_best_or_the_usual_one() -> None:
     found = {value: figures() for value in (4, 8, 16)}
     assert best(found) == 4
     assert best(found, 8) == 8
@@ -78,7 +78,7 @@ def test_a_usual_value_that_is_worse_is_not_the_best() -> None:
     assert best({4: figures(), 8: figures(final=2000)}, 8) == 4
 
 
-def test_a_step_is_not_best_for_less_than_chance_makes() -> None:
+def test_a_step_is_not_best_by_a_difference_that_chance_explains() -> None:
     assert best({1: figures(), 2: figures(final=950)}) == 1
 
 
@@ -87,16 +87,16 @@ def test_many_small_gains_are_a_gain() -> None:
     assert best(falling) == 4
 
 
-def test_first_texts_that_come_sooner_decide_between_captions_as_late() -> None:
+def test_earlier_first_texts_decide_between_equal_captions() -> None:
     assert best({4: figures(first=400), 8: figures(final=1010, first=50)}) == 8
 
 
-def test_a_cache_that_is_too_small_is_taken_only_where_all_are() -> None:
+def test_a_step_with_a_full_cache_is_best_only_if_all_caches_are_full() -> None:
     assert best({4: figures(cache=0.99, token=9.0), 8: figures()}) == 8
     assert best({4: figures(cache=0.99), 8: figures(preemptions=9)}) == 4
 
 
-def test_where_nothing_keeps_up_the_most_is_best() -> None:
+def test_if_nothing_keeps_up_the_step_that_makes_most_is_best() -> None:
     assert best({n: figures(growing=True, made=float(n), final=n) for n in (1, 2, 4)}) == 4
 
 
@@ -121,12 +121,12 @@ found_steps = st.dictionaries(st.sampled_from((1, 2, 4, 8, 16, 32, 64)), measure
 
 
 def later(one: float, other: float) -> bool:
-    """Whether a tail is later by more than chance makes it."""
+    """Return whether a percentile is later by more than chance explains."""
     return one > other * (1 + steps.MARGIN) + steps.LEAST_MS
 
 
 @given(found_steps)
-def test_no_step_is_recommended_whose_tail_is_later_than_that_of_another_that_keeps_up(
+def test_no_recommended_step_is_later_than_another_that_keeps_up(
     found: dict[int, Figures],
 ) -> None:
     value = best(found)
@@ -139,7 +139,9 @@ def test_no_step_is_recommended_whose_tail_is_later_than_that_of_another_that_ke
 
 
 @given(found_steps)
-def test_what_is_recommended_stays_so_when_it_gets_better(found: dict[int, Figures]) -> None:
+def test_a_recommended_step_is_still_recommended_when_it_improves(
+    found: dict[int, Figures],
+) -> None:
     value = best(found)
     one = found[value]
     if one.kept:
@@ -158,7 +160,7 @@ def test_what_is_recommended_stays_so_when_it_gets_better(found: dict[int, Figur
         ((900.0,) * 6, False),
     ],
 )
-def test_waits_rise_where_the_last_are_twice_as_long_as_the_first(
+def test_waits_grow_if_the_last_are_twice_as_long_as_the_first(
     waits: tuple[float, ...], rising: bool
 ) -> None:
     assert rises(waits) is rising
@@ -179,7 +181,7 @@ def test_a_reason_names_what_is_worse_with_less_and_with_more() -> None:
     ]
 
 
-def test_a_load_that_nothing_keeps_up_with_is_said_to_be_one() -> None:
+def test_the_reason_says_if_no_step_keeps_up_with_the_load() -> None:
     found = {8: figures(growing=True, made=4.0, final=12_000)}
     told = reason("batch", found, 8)
     assert told[0] == (
