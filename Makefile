@@ -24,7 +24,7 @@ $(RUN): pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	@touch $@
 
-# The groups of pyproject.toml are for tools that read them; pip 25.1 does, and brings itself up first.
+# Dependency groups of pyproject.toml need pip 25.1, so pip is upgraded first.
 $(TEST): pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group test
@@ -37,17 +37,17 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 
-# The pure folders (scripts/pure.py): every branch of them, in seconds.
+# The tests of the pure folders (scripts/pure.py), with complete branch coverage, in seconds.
 pure: $(TEST)
 	$(BIN)/coverage run -m pytest $(PURE_TESTS)
 	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
 
-# Everything else that needs no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
+# All other tests that need no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
 suite: $(TEST)
 	$(BIN)/pytest -m 'not vllm and not node and not browser and not external' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
-# New examples for all properties, ten times as many as a test takes.
+# New examples for all property tests, ten times as many as in `make test`.
 search: $(TEST)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest --timeout 1800 -m 'not vllm' $(shell grep -rl '^@given' tests)
 
@@ -58,12 +58,12 @@ test-node: $(TEST)
 test-browser: $(TEST)
 	$(BIN)/pytest -m browser
 
-# vLLM for real, on the CPU: its own environment, since it brings PyTorch.
+# Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:
 	PYTHON=$(PYTHON) scripts/vllm-cpu.sh
 	.venv-vllm/bin/python -m pytest -m vllm tests/engines tests/cli/tune tests/server/vllm_plugin
 
-# Known vulnerabilities of the dependencies. Says so where the service cannot be reached.
+# Known vulnerabilities of the dependencies. If the service cannot be reached, the output says so.
 audit: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group audit
 	$(BIN)/python scripts/audit.py
@@ -71,39 +71,39 @@ audit: $(TEST)
 docs: $(TEST)
 	$(BIN)/python scripts/docs.py
 
-# Inputs that a fuzzer makes up: frames, byte streams, whole meetings, HTTP. What it learns stays in
-# build/fuzz. With a SEED it makes up the same ones again.
+# Fuzzing of frames, byte streams, whole meetings and HTTP. The corpus stays in build/fuzz. A SEED
+# repeats the same inputs.
 SECONDS ?= 60
 SEED ?= 0
 fuzz: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group fuzz
 	$(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
 
-# RFC 6455 by the Autobahn test-suite, which needs Python 2.7.
+# Conformance to RFC 6455 by the Autobahn test-suite, which needs Python 2.7.
 PYTHON2 ?= python2.7
 autobahn: $(TEST)
 	$(BIN)/python -m fuzz.autobahn --python2 $(PYTHON2)
 
-# Everybody's network breaks, the gateway is killed, and nothing may be lost: 60 s, or ARGS="--seconds 600".
+# A soak test with a bad network and a gateway that is killed: 60 s, or ARGS="--seconds 600".
 soak: $(RUN)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-# The architectures that led to this gateway, side by side. See docs/benchmarks.md.
+# A comparison with the architectures that preceded this gateway. See docs/benchmarks.md.
 journey: $(RUN)
 	$(BIN)/python -m benchmarks.journey $(ARGS)
 
-# A replayed meeting whose sockets are cut a thousand times.
+# A replayed meeting whose connections are cut a thousand times.
 cuts: $(RUN)
 	$(BIN)/python -m benchmarks.cuts $(ARGS)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks.delta
 
-# What a delta costs in instructions, against its ceilings: needs valgrind, and no quiet machine.
+# Instructions for each delta, compared with their ceilings. Needs valgrind, but no idle machine.
 instructions: $(RUN)
 	$(BIN)/python -m benchmarks.instructions $(ARGS)
 
-# The embedded model, on one GPU; and its scores, on a CPU. See training/README.md.
+# Training of the embedded model on one GPU, and its scores on a CPU. See training/README.md.
 train: $(RUN)
 	$(BIN)/python -m pip install -q -r training/requirements.txt
 	$(BIN)/python -m training.prepare $(DATA) $(WORK)

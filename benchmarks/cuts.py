@@ -106,7 +106,7 @@ async def run(args: argparse.Namespace, folder: Path) -> int:
                 luck = Random(f"{args.seed}/{n}")
                 return VirtualUser(reader, "meeting", langs, tally, luck, address, role=role)
 
-            whole = come(0, LANGS, child.port)  # nobody cuts this one
+            whole = come(0, LANGS, child.port)  # not through the proxy
             speaker = come(1, LANGS[:1], proxy.port, "speak")
             others = [
                 come(n, tuple(chance.sample(LANGS, chance.randint(1, 2))), proxy.port)

@@ -145,7 +145,7 @@ class Front:
                 processor.process_outputs(part, message.timestamp, stats)
                 await asyncio.sleep(0)
             self.loggers.record(message.scheduler_stats, stats, engine_idx=0)
-        for _ in range(4):  # who waits for the last step wakes
+        for _ in range(4):  # tasks that wait for the last step wake
             await asyncio.sleep(0)
         taken = time.process_time() - begun
         gc.unfreeze()

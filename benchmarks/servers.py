@@ -106,7 +106,7 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
         config = configure(bare(stepper), settings)
         server = uvicorn.Server(config)
     else:
-        # Every delta by itself, however busy: what one costs is what is asked.
+        # Deltas are never merged, however busy the server: the cost of one is measured.
         app = create_app(engine, settings.limits, lang="en", coalesce_s=0)
         config = configure(app, settings)
         server = GatewayServer(config, app.state.hub, 0)

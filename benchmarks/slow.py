@@ -96,7 +96,7 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
     def obey() -> None:
         try:
             asked = pipe.recv()
-        except EOFError:  # whoever measures has gone
+        except EOFError:  # the measuring process has gone
             asyncio.get_running_loop().remove_reader(pipe.fileno())
             asked = "stop"
         if asked == "ask":

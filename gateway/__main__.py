@@ -11,7 +11,8 @@ import sys
 def start() -> int:
     """Run the command line and return its exit status."""
     usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # else somebody wants it ignored
+    # A parent process may have set it to be ignored; that must stay so.
+    if usual is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from gateway.cli.main import main
 

@@ -133,7 +133,7 @@ class Workers:
 
 def work(plan: Plan, names: Any, tasks: DictProxy[str, Task], events: Any) -> None:
     """Run a worker process: load the model, then translate tasks until the process is ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the run
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
     signal.signal(signal.SIGTERM, _end)
     from benchmarks.journey import models
 

@@ -65,7 +65,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 env=self._environ,
-                start_new_session=True,  # Ctrl-C is for whoever started this
+                start_new_session=True,  # Ctrl-C is for the soak alone
             )
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_S

@@ -72,7 +72,7 @@ class Epoch:
         self.last = 0
         self._faults = faults
         self._langs: dict[str | None, int] = {None: ALL}
-        self._marks = bytearray(1)  # by number: whom it is for; 0 where nobody has seen it
+        self._marks = bytearray(1)  # by number: its language; 0 if no reader has seen it
         self._says = array("q", [0])
         self._said: dict[str, int] = {}
         self._ends: set[tuple[str, str | None]] = set()

@@ -122,7 +122,7 @@ class VirtualUser:
         self._token: str | None = None
         self._visits = 0
         self._socket: ClientConnection | None = None
-        self._unheard: dict[str, Saying] = {}  # whoever says looks at `unheard`
+        self._unheard: dict[str, Saying] = {}  # see `unheard`
         self._ending: dict[str, float] = {}  # when it was said to its end; as many again
         self._attempts = 0  # to come back, however they ended
         self._moment: Callable[[], float] = asyncio.get_running_loop().time

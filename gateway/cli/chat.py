@@ -71,6 +71,7 @@ async def converse(
                 if line is not None:
                     screen.finish(line)
                 screen.draw([f"[{lang}] {one.text}" for (_, lang), one in captions.growing()])
+            # The gateway has closed: further input has no recipient.
             typing.cancel()
     except ExceptionGroup as group:
         expected = group.subgroup((OSError, Refused))
@@ -123,6 +124,7 @@ async def _insist(
             await ask(*args, **options)
             break
         except Refused as exc:
+            # A permanent refusal would be repeated for ever.
             if not exc.error.retry:
                 raise
             await asyncio.sleep((exc.error.retry_ms or 1000) / 1000)
@@ -146,7 +148,7 @@ def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
             return f"(taken back: {head(text, BRIEF)})" if text else None
         case Source() if not event.id.startswith(f"{session}-"):
             return f"{event.speaker or 'somebody'}: {event.text}"
-        case Error(ref=None, retry=False):  # the others answer a line, or it is said again
+        case Error(ref=None, retry=False):  # other errors answer a line, which is sent again
             return f"! {event.msg} {event.hint or ''}"
         case _:
             return None

@@ -35,7 +35,7 @@ async def _bytes(fd: int) -> bytes:
     try:
         loop.add_reader(fd, _ready, readable)
     except PermissionError:
-        return os.read(fd, 4096)  # a regular file never makes one wait
+        return os.read(fd, 4096)  # epoll refuses regular files, whose reads never block
     try:
         await readable
     finally:

@@ -105,8 +105,9 @@ class UserConnection:
 
     def _on_first(self, payload: bytes) -> None:
         """Handle the first frame: ``welcome``, or the reason why there is none."""
+        # All later frames go to the session without this check.
         self.socket.heard = self._read
-        if self.welcome.done():  # nobody waits for it any more
+        if self.welcome.done():  # the wait for it has timed out
             return
         first = self._client.read(payload)
         if first.type == "welcome":
@@ -166,6 +167,7 @@ class ClientProcess:
             async with asyncio.TaskGroup() as tasks:
                 for connection in self._connections:
                     tasks.create_task(connection.join())
+                    # The gateway bounds new sockets of one address by the second.
                     await asyncio.sleep(pace)
         except* OSError as group:
             raise OSError(str(_first(group))) from None
@@ -174,6 +176,7 @@ class ClientProcess:
         """Run the load from ``begin`` (of `time.monotonic`) until its end or ``stop``."""
         self._zero = begin
         self._write()
+        # A collection during the run would delay sends, and would count as the gateway's latency.
         gc.collect()
         gc.freeze()
         cpu, wall = time.process_time(), time.monotonic()
@@ -187,6 +190,7 @@ class ClientProcess:
             ):
                 await _wait(stop, LOOK_S)
             cut = stop.is_set() or bool(self._due)
+            # Only the loaded time counts: the drain would make the process look idle.
             used = time.process_time() - cpu
             self.tally.busiest = used / max(1e-3, time.monotonic() - wall)
             await self._drain(stop)
@@ -250,6 +254,7 @@ class ClientProcess:
                 heapreplace(due, (after, place))
             now = self.now()
         loop = asyncio.get_running_loop()
+        # Sends that are late go on after the sockets were read.
         if due and due[0][0] <= now:
             self._timer = loop.call_soon(self._turn)
         elif due:
@@ -287,6 +292,7 @@ class ClientProcess:
                 for connection in self._connections
                 if connection.socket.open and not connection.member.user.slow
             )
+            # A reader far behind may not know yet what was said; frames must have stopped too.
             if not waits and now - since >= QUIET_S:
                 return
             await _wait(stop, LOOK_S)
@@ -343,7 +349,7 @@ async def main() -> None:
     opening = asyncio.create_task(client.open())
     hearing = asyncio.create_task(pipe.receive(reader))
     await asyncio.wait((opening, hearing), return_when=asyncio.FIRST_COMPLETED)
-    if not opening.done():  # nobody waits for it any more
+    if not opening.done():  # the parent process has gone
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         return
@@ -386,7 +392,7 @@ def run() -> None:
         from uvloop import new_event_loop as loop
     except ImportError:
         loop = asyncio.new_event_loop  # type: ignore[assignment]
-    # Who asked may have gone: then there is nobody to be told anything.
+    # The parent process may have gone, and then nothing reads the pipe.
     with contextlib.suppress(BrokenPipeError), asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
 

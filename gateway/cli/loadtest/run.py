@@ -110,6 +110,7 @@ class LoadRun:
                 for task in looking:
                     task.cancel()
                 await asyncio.gather(*looking, return_exceptions=True)
+        # The last scrape has the final counters, after all captions have ended.
         await self._scraper.look(self._zero)
         self._draw("")
         return report.made(
@@ -131,6 +132,7 @@ class LoadRun:
             "to": ",".join(self.plan.langs),
         }
         route = Route(self.plan.url, query, self._key, "json", ANSWER_S, {})
+        # One short connection finds a wrong address, key or language before processes start.
         line = await route.dial({})
         welcome = line.welcome
         await line.socket.close()
@@ -153,7 +155,7 @@ class LoadRun:
                     *(sys.executable, "-m", "gateway.cli.loadtest.child"),
                     stdin=PIPE,
                     stdout=PIPE,
-                    start_new_session=True,  # Ctrl-C is for the one that prints
+                    start_new_session=True,  # Ctrl-C is for the process that prints the report
                 )
                 self._processes.append(process)
                 start = pipe.ClientConfig(
@@ -225,6 +227,7 @@ async def perform(load: LoadRun) -> LoadReport:
 
     def end() -> None:
         load.stop()
+        # A second signal then ends the process at once.
         for sign in signs:
             loop.remove_signal_handler(sign)
 

@@ -37,6 +37,7 @@ def parse(text: str) -> dict[str, float] | None:
     for name, _, value, *_ in samples:
         if name == UP and not value:
             return None
+        # Buckets are cumulative; their sum over ``le`` means nothing.
         if name.endswith("_bucket"):
             continue
         before = found.get(name, 0.0)
@@ -67,6 +68,7 @@ class Scraper:
         except OSError as exc:
             self.why = str(exc)
             return False
+        # A run of days must not grow without a bound.
         if found is not None and len(self.samples) < self.CAP:
             self.samples.append((round(max(0.0, begun - zero), 3), found))
         return True
@@ -99,9 +101,11 @@ class Scraper:
             url.hostname, url.port or (443 if tls else 80), ssl=tls, limit=MOST
         )
         try:
+            # A proxy may serve the gateway below a path of its own.
+            path = url.path.removesuffix("/v1/ws").rstrip("/") + "/metrics"
             bearer = "" if self._key is None else f"Authorization: Bearer {self._key}\r\n"
             writer.write(
-                f"GET /metrics HTTP/1.0\r\nHost: {url.netloc.rpartition('@')[2]}\r\n{bearer}"
+                f"GET {path} HTTP/1.0\r\nHost: {url.netloc.rpartition('@')[2]}\r\n{bearer}"
                 "Connection: close\r\n\r\n".encode()
             )
             first = await reader.readline()

@@ -95,6 +95,7 @@ class Socket(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         address = self._address
         try:
+            # A slow reader needs its small buffer before it connects: TCP fixes the window then.
             if self._pace:
                 await loop.create_connection(
                     lambda: self,
@@ -107,6 +108,7 @@ class Socket(asyncio.Protocol):
                     lambda: self, address.host, address.port, ssl=address.tls
                 )
         except BaseException:
+            # Also when cancelled: nothing will complete the future any more.
             self.opened.cancel()
             raise
         await self.opened
@@ -150,6 +152,7 @@ class Socket(asyncio.Protocol):
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
+        # Bytes are counted before they are handled, as a slow network would delay them.
         if self._slow:
             self._pause(len(data))
         try:
@@ -196,7 +199,7 @@ class Socket(asyncio.Protocol):
                 raise ConnectionError("This is no gateway: its answer to the handshake has no end.")
             return b""
         frames.answered(head, self._key)
-        if self.opened.done():  # nobody waits for it any more
+        if self.opened.done():  # the wait for it has timed out
             self._transport.abort()
             return b""
         self.open = True

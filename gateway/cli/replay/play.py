@@ -9,26 +9,23 @@ Each speaker has a socket, and so has each pair of a language and a view that is
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
-from urllib.parse import urlsplit, urlunsplit
 
-import httpx2
 from msgspec.structs import replace
 
 from gateway.cli.console.files import read_text
 from gateway.cli.console.terminal import Screen
+from gateway.cli.loadtest import scrape
 from gateway.cli.replay.analysis.measure import ReaderRecord, joined
 from gateway.cli.replay.analysis.screen import ScreenRecorder
 from gateway.cli.replay.meeting import script
 from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
 from gateway.client import Client, NotTranslated, Refused, connect
-from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source, View
 from gateway.text import languages, units
 
@@ -43,9 +40,6 @@ RETRY_S = 1.0
 say how long.
 """
 
-METRICS_S = 10.0
-"""Seconds to wait for ``/metrics``."""
-
 FILE_BYTES = 64 * 1024 * 1024
 """Largest file in bytes, enough for a recorded week."""
 
@@ -58,7 +52,7 @@ def load(
     Raises `OSError`, and `ValueError` with a sentence.
     """
     text = read_text(path, FILE_BYTES)
-    draw = Random(seed)  # the same meeting each time
+    draw = Random(seed)  # the same seed makes the same meeting
     try:
         if path.suffix in (".jsonl", ".json"):
             found = script.parse(text, draw)
@@ -132,6 +126,7 @@ class Player:
         for id, said in self._said.items():
             parts = [watch.history(part, lang) for part in watch.parts(id) or (id,)]
             reading = ReaderRecord(said=said, shown=joined(parts, spaced=units.spaced(lang)))
+            # After an early end a caption without an end was not lost, only not awaited.
             if self.whole or not reading.lost:
                 found.append(reading)
         return found
@@ -148,6 +143,7 @@ class Player:
             self.tokens = _since(before, await tokens(self.url, self._key))
         except ExceptionGroup as group:
             fault: Exception | None = group.subgroup((OSError, Refused))
+            # Anything else is a bug and keeps its traceback.
             if fault is None:
                 raise
             while isinstance(fault, ExceptionGroup):
@@ -206,7 +202,8 @@ class Player:
                         tasks.create_task(self._read(client, lang, view))
                     said = [tasks.create_task(self._speak(*one)) for one in speakers]
                     await asyncio.wait(said)
-                    for client, _, _ in readers:  # its answer comes behind all captions
+                    # The answer to ``bye`` comes after all captions.
+                    for client, _, _ in readers:
                         await client.bye()
                 self.whole = True
             finally:
@@ -226,7 +223,7 @@ class Player:
                     await client.say(
                         update.text, id=id, final=False, lang=line.lang, t0=line.t0, t1=update.at
                     )
-                except Refused:  # the next one says it all
+                except Refused:  # the next update has the whole text again
                     self.refused += 1
                 else:
                     sent.append(RecogniserUpdate(at, update.text))
@@ -271,6 +268,7 @@ class _Board:
         if self._screen is None:
             return
         match event:
+            # Every reader gets the original; it is shown once.
             case Source() if lang == self._to[0]:
                 self._screen.finish(f"{event.speaker or 'Speaker'}: {event.text}")
             case Final():
@@ -329,18 +327,11 @@ async def _insist(client: Client, line: ScriptUtterance, id: str | None = None) 
 
 async def tokens(url: str, key: str | None = None) -> float | None:
     """Return the tokens that the gateway's engine has made so far, or None if that is unknown."""
-    scheme, place, path, _, _ = urlsplit(url if "://" in url else f"ws://{url}")
-    scheme = {"ws": "http", "wss": "https"}.get(scheme, scheme)
-    path = path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
-    where = urlunsplit((scheme, place, path, "", ""))
     try:
-        async with httpx2.AsyncClient(timeout=METRICS_S) as http:
-            shown = {} if key is None else {"authorization": f"Bearer {key}"}
-            answer = await http.get(where, headers=shown)
-    except httpx2.HTTPError:
+        found = scrape.parse(await scrape.Scraper(url, key).fetch())
+    except (OSError, ValueError):
         return None
-    counter = re.search(r"^gateway_tokens_total ([\d.e+]+)$", answer.text, re.MULTILINE)
-    return float(counter[1]) if counter else None
+    return found.get("gateway_tokens_total") if found is not None else None
 
 
 def _since(before: float | None, after: float | None) -> float | None:

@@ -44,6 +44,7 @@ class Recorder:
         match event:
             case Source():
                 self._came[event.id] = at
+                # The oldest can hardly change any more, and memory stays bounded.
                 if len(self._came) > self._kept:
                     self._put(next(iter(self._came)))
             case Edited() if event.id in self._came:
@@ -52,7 +53,7 @@ class Recorder:
                 self._came.pop(event.id, None)
                 self._watch.forget(event.id)
             case Cancelled(lang=None) if event.id not in self._came:
-                self._watch.forget(event.id)  # it was never said to its end
+                self._watch.forget(event.id)  # it was cancelled before its end
             case _:
                 pass
 
@@ -63,6 +64,7 @@ class Recorder:
 
     def _edit(self, event: Edited, at: float) -> None:
         source = self._watch.sources[event.id]
+        # A correction in the spoken language replaces the original.
         if languages.same(event.lang, source.lang):
             self._watch.sources[event.id] = msgspec.structs.replace(source, text=event.text)
         else:
@@ -83,6 +85,7 @@ class Recorder:
                 for one in history
                 if one.at <= end and not one.ended and one.text.strip()
             ]
+        # The beginning is not in the protocol: the earliest trace of the utterance stands for it.
         begin = updates[0].at if updates else end
         for history in shown.values():
             begin = min(begin, history[0].at)

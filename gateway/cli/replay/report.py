@@ -98,6 +98,7 @@ def row(
     references = {
         one.said.id: text for one in readings if (text := one.said.references.get(lang)) is not None
     }
+    # Scores need the same utterances on both sides.
     ids = [id for id in made if id in references]
     if ids and score.available():
         right = [references[id] for id in ids]

@@ -81,6 +81,7 @@ class Scale:
             self.ticks = list(ticks) or _even(low, high)
         self.log = log
         self.low, self.high = min(low, *self.ticks), max(high, *self.ticks)
+        # One value alone would have a scale of no length.
         if self.low == self.high:
             self.high = self.low * 2 if log else self.low + 1
         self._begin, self._end = begin, end
@@ -218,6 +219,7 @@ def _legend(names: Sequence[str], *, dashed: bool) -> tuple[float, list[str]]:
     for place, name in enumerate(names):
         mark = 22 if dashed else 12
         width = mark + 5 + LETTER * len(name) + GAP
+        # A name that does not fit begins a new row, unless it has a row to itself already.
         if at + width > WIDTH - RIGHT and at > LEFT:
             at, row = float(LEFT), row + 1
         y = TOP + row * ROW

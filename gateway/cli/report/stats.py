@@ -106,6 +106,7 @@ class Histogram(msgspec.Struct):
 
         It is at most 1/128 too long, and 0 if the histogram is empty.
         """
+        # Nearest rank: the result is a bucket that has a value.
         left = max(1, math.ceil(share * self.count))
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]

@@ -169,6 +169,7 @@ def run(
     except KeyboardInterrupt:
         status = 130
     except (EngineFault, OSError) as fault:
+        # With no result at all the fault is the answer; else the results are worth printing.
         if not sweep.tried:
             raise
         note(f"The search ends early: {fault}")
@@ -209,6 +210,7 @@ def _load(
     from gateway.cli.tune.model import load as loads
 
     given = [name for name in ("metrics", "watch", "replay", "describe") if getattr(args, name)]
+    # argparse's exclusive groups cannot say what the four sources are.
     if len(given) != 1:
         raise SettingsError(
             "Name one load: --metrics FILE, --watch SECONDS, --replay FILE or --describe"
@@ -307,11 +309,12 @@ async def _watch(
         except OSError as exc:
             if not found:
                 raise OSError(f"{url}: {exc}") from exc
-            if not gone:  # it may be starting again
+            if not gone:  # it may be restarting, so that is told once
                 note(f"{exc} Trying again.")
             gone = True
         else:
             gone = False
+            # Comments and metrics of libraries would be most of a kept file.
             kept = [line for line in text.splitlines() if line.startswith("gateway_")]
             if not kept:
                 raise ValueError(f"{url} is not a gateway: its /metrics has no metric gateway_...")

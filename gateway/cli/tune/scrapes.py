@@ -46,8 +46,8 @@ def _scrapes(text: str) -> Iterator[Row]:
             "This history has no times: each scrape needs a line before it, `# at SECONDS`."
         )
     for at, scrape in zip(parts[::2], parts[1::2], strict=True):
-        yield float(at), "", {}, 0.0  # a scrape with nothing in it is one, too
-        # The rest of a scrape is of no use here, and most of it.
+        yield float(at), "", {}, 0.0  # so that an empty scrape counts as one
+        # Other metrics are most of a scrape; parsing them would take most of the time.
         lines = "\n".join(line for line in scrape.splitlines() if line.startswith(NAMES))
         for family in text_string_to_metric_families(f"{lines}\n"):
             for name, labels, value, *_ in family.samples:

@@ -181,6 +181,7 @@ def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
         raise ValueError(
             f"Nothing is said in {plan.seconds:g} s of this load. Take longer with --seconds."
         )
+    # Failed captions are fast; their waits would look like a good setting.
     if tally.counts["missed"] > FAILED * wanted:
         codes = ", ".join(f"{code} {count}" for code, count in sorted(tally.errors.items()))
         raise EngineFault(f"{tally.counts['missed']} of {wanted} captions failed: {codes}.")
@@ -303,10 +304,12 @@ class Sweep:
         for value in values:
             try:
                 found = await self._step(tuned, value)
+                # One bad measurement may be chance; it must not end the search.
                 if steps and compare(found, steps[best(steps)])[0] is Verdict.WORSE:
                     again = await self._step(tuned, value, ", again")
                     found = again if compare(again, found)[0] is Verdict.BETTER else found
             except EngineFault as fault:
+                # The one engine of all values failed, so no other value can be measured.
                 if tuned.held:
                     raise
                 told[value] = f"cannot be used: {fault}"
@@ -317,6 +320,7 @@ class Sweep:
             steps[value] = found
             if verdict is Verdict.WORSE:
                 return
+            # More places than jobs change nothing.
             if tuned.held and found.kept and found.running < value:
                 told[value] += f"; there were never more than {found.running} jobs at once"
                 return
@@ -338,7 +342,7 @@ class Sweep:
     @asynccontextmanager
     async def _started(self, changes: dict[str, int]) -> AsyncIterator[LimitedEngine]:
         """Start an engine with some settings changed. Raises `EngineFault`."""
-        # A substitute would be measured in the place of what does not start.
+        # A fallback would be measured in the place of an engine that does not start.
         engine = LimitedEngine(self._build(replace(self.settings, fallback=None, **changes)))
         shown = ", ".join(f"{name} = {value}" for name, value in changes.items())
         self._say(f"{engine.name} starts with {shown} ...")

@@ -28,6 +28,7 @@ def frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
         head = bytes((0x80 | opcode, 0xFE)) + size.to_bytes(2)
     else:
         head = bytes((0x80 | opcode, 0xFF)) + size.to_bytes(8)
+    # One XOR of two large integers is much faster than a loop over bytes.
     long = (mask * (size // 4 + 1))[:size]
     masked = int.from_bytes(payload) ^ int.from_bytes(long)
     return head + mask + masked.to_bytes(size)
@@ -48,9 +49,11 @@ class Frames:
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
+        # Two bytes hold opcode and short length; longer lengths are read once they are complete.
         while end - at >= 2:
             first, size = data[at], data[at + 1]
             body = at + 2
+            # RFC 6455, section 5.1: a server must not mask.
             if size & 0x80:
                 raise ValueError("A frame that is masked.")
             if size >= 126:
@@ -70,6 +73,7 @@ class Frames:
 
     def _joined(self, first: int, payload: bytes) -> tuple[int, bytes] | None:
         opcode, last = first & 15, first & 0x80
+        # Control frames may come between the fragments of a message, and are never fragmented.
         if opcode >= CLOSE:
             return opcode, payload
         if opcode == 0:
@@ -115,6 +119,7 @@ def request(host: str, target: str, key: str, wire: str, bearer: str | None) -> 
         f"Sec-WebSocket-Protocol: {wire}",
     ]
     if bearer is not None:
+        # A line end in a key would begin another header.
         if not bearer.isascii() or not bearer.isprintable():
             raise ValueError("The key has letters that no key has.")
         lines.append(f"Authorization: Bearer {bearer}")

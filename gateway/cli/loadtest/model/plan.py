@@ -91,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> Plan:
         """Return the plan. Raises `ValueError` with a sentence for impossible values."""
+        # Each check names the flags to change, since the plan comes from a command line.
         if self.slow > self.readers:
             raise ValueError(f"--slow ({self.slow}) exceeds --readers ({self.readers}).")
         if self.rate > MOST_RATE:
@@ -138,6 +139,7 @@ def virtual_users(plan: Plan) -> Iterator[VirtualUser]:
     """
     rooms = [f"bench-{plan.run}-{number}" for number in range(plan.rooms)]
     number = 0
+    # Places go around the rooms, so that rooms fill evenly.
     for place in range(plan.speakers):
         for at, room in enumerate(rooms):
             yield VirtualUser(number, room, plan.langs, speaker=place * plan.rooms + at)

@@ -166,6 +166,7 @@ def _silent(tally: LoadTally) -> str | None:
 
 
 def _busy(tally: LoadTally) -> str | None:
+    # A busy client delays its own reading, and so adds to the latencies that it measures.
     if tally.busiest <= BUSY:
         return None
     return (
@@ -180,9 +181,10 @@ def _missed(goal: Goal, tally: LoadTally, errors: float) -> str | None:
             return None
         return f"errors are {errors:.3%} of the captions; the goal is {goal.most:.3%}."
     times = tally.times[goal.kind]
+    # A goal that nothing was measured for is not met.
     if not times.count:
         return f"{goal.name} has nothing to be told from."
-    # What never came is later than all that did: a gateway that drops half is not a quick one.
+    # A caption that never came is later than all that did: dropping half must not look fast.
     share = goal.share / 100
     if goal.kind in OF_CAPTIONS and errors:
         if share > 1 - errors:
@@ -220,13 +222,14 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
     steps: Points = []
     for (begun, before), (at, after) in zip(samples, samples[1:], strict=False):
         seconds = at - begun
+        # Two scrapes of one moment have no rate.
         if seconds <= 0:
             continue
         step = _step(dict(before), dict(after), seconds)
         if step is not None:
             steps.append((at, step))
         for name in GROWING:
-            if name in after and after[name] >= before.get(name, math.inf):  # else it began anew
+            if name in after and after[name] >= before.get(name, math.inf):  # else it was restarted
                 grown = (after[name] - before[name]) / seconds
                 found.setdefault(f"{name} a second", []).append((at, grown))
     if steps:
@@ -333,7 +336,7 @@ def _too_slow(report: LoadReport) -> str:
     if name not in report.after:
         return "unknown"
     grown = report.after[name] - report.before.get(name, 0.0)
-    return f"{grown:.0f}" if grown >= 0 else "unknown, since it began anew"
+    return f"{grown:.0f}" if grown >= 0 else "unknown, since the gateway was restarted"
 
 
 # --- as a page -----------------------------------------------------------------------------------

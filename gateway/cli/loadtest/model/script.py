@@ -51,6 +51,7 @@ def times(id: str) -> tuple[float, float] | None:
     ended, in seconds. Return None for ids that were not made here.
     """
     fields = id.partition(".")[0].split("-")
+    # Ids of other clients in the room have another form.
     if len(fields) != 4 or not fields[0].startswith(PREFIX):
         return None
     try:
@@ -67,15 +68,18 @@ def sends(
     :param text: returns the next text
     """
     speakers = plan.rooms * plan.speakers
+    # Evenly spaced speakers take turns instead of speaking at the same moments.
     offset = speaker / plan.rate if plan.arrivals == "fixed" else 0.0
     begins = arrivals(plan.rate / speakers, plan.seconds - offset, plan.arrivals, draw)
     waiting: list[tuple[float, int, Send]] = []
     order = 0
     for number, begin in enumerate(begins):
         due = begin + offset
+        # Sends of overlapping utterances are merged by due time; a heap keeps memory small.
         while waiting and waiting[0][0] <= due:
             yield heappop(waiting)[2]
         for send in _utterance(plan, speaker, number, due, text(draw), draw):
+            # `order` keeps sends of one time in the order of their utterance.
             heappush(waiting, (send.due, order, send))
             order += 1
     while waiting:
@@ -98,6 +102,7 @@ def _utterance(
         found = [Send(at, id, rev, part) for rev, (at, part) in enumerate(partials, 1)]
     found.append(Send(end, id, len(found) + 1, text, True))
     if cancelled:
+        # The first frame is always sent: an unknown id cannot be cancelled.
         at = due + draw.random() * max(CANCEL_S, length)
         first = found[0].due
         found = [send for send in found if send.due < at or send.due == first]

@@ -111,6 +111,7 @@ class UserSession:
         at, kind, counts = second(now), event.type, self._counts
         counts["frames"] += 1
         self._bytes[at] += len(payload)
+        # The most frequent kinds come first: this runs for every frame of every socket.
         if kind == "delta":
             self._deltas[at] += 1
             if event.reset:
@@ -126,6 +127,7 @@ class UserSession:
             due, last = self._acks.pop((event.id, event.rev), (None, False))
             if due is not None:
                 self._tally.time("ack", due, now, self._warm)
+            # Acknowledged: from now on `_owed` counts its captions, announced by ``source``.
             if last:
                 self._said.pop(event.id, None)
         elif kind == "failed":
@@ -136,6 +138,7 @@ class UserSession:
             self._stopped(event, now)
         elif kind == "error":
             self._tally.error(event.code, now)
+            # Other errors answer a partial, whose utterance goes on.
             if event.id in self._said:
                 del self._said[event.id]
                 counts["refused"] += 1
@@ -156,16 +159,19 @@ class UserSession:
 
     def _ended(self, event: GatewayFrame, now: float) -> None:
         key = event.id, event.lang
+        # A short caption comes without deltas; its final is then its first text.
         if key not in self._begun:
             self._first(event, now)
         self._begun.pop(key, None)
         self._less(event.id)
         when = times(event.id)
-        if when is not None and now >= when[1]:  # else a part that ended before the speaker did
+        # A segment may end before its utterance does, and then has no latency of its end.
+        if when is not None and now >= when[1]:
             self._tally.time("final", when[1], now, self._warm)
 
     def _stopped(self, event: GatewayFrame, now: float) -> None:
         self._tally.counts["cancelled"] += 1
+        # One language alone was cancelled; the others go on.
         if event.lang is not None:
             self._lost(event)
             return
@@ -184,6 +190,7 @@ class UserSession:
     def _less(self, id: str) -> bool:
         """Note the end of a caption. Return whether it was waited for."""
         left = self._owed.get(id)
+        # Unknown: it ended before, or its utterance was said before this user came.
         if left is None:
             return False
         if left > 1:

@@ -81,6 +81,7 @@ class LoadTally(msgspec.Struct):
         only.
         """
         self.courses[kind].add(due, now - due)
+        # The warm-up is shown over time, but must not count in the percentiles.
         if due >= warm:
             self.times[kind].add(now - due)
 

@@ -120,6 +120,7 @@ def taken(old: Sequence[str], new: Sequence[str]) -> int:
     """Return how many units disappear when ``new`` replaces ``old``."""
     same = units.common(old, new)
     left = len(old) - same
+    # A word that only grows at its end does not flicker.
     if left == 1 and same < len(new) and new[same].startswith(old[same]):
         return 0
     return left
@@ -163,6 +164,7 @@ def settled(shown: Sequence[ShownCaption], *, spaced: bool) -> list[float]:
     final = counted(shown[-1].text, spaced=spaced)
     times: list[float] = [shown[-1].at] * len(final)
     kept = len(final)
+    # Going back in time, a unit is settled as long as all texts agree up to it.
     for one in reversed(shown):
         kept = min(kept, units.common(counted(one.text, spaced=spaced), final))
         times[:kept] = [one.at] * kept
@@ -188,6 +190,7 @@ def lagging(delays: Sequence[float], source: float, reference: int) -> float:
     for number, delay in enumerate(delays):
         total += delay - number * each
         count += 1
+        # LAAL averages up to the first unit after the end of the source.
         if delay >= source:
             break
     return total / count

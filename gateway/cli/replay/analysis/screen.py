@@ -43,7 +43,7 @@ class ScreenRecorder:
             case Delta():
                 caption = self._captions[event.id, event.lang]
                 self._add(event.id, event.lang, ShownCaption(at, caption.stable, caption.draft))
-            case Snapshot():  # as it stands after the connection broke
+            case Snapshot():  # the state after a reconnect
                 for line in event.lines:
                     if line.lang in self.langs and line.state in ("open", "queued", "running"):
                         self._add(
@@ -53,6 +53,7 @@ class ScreenRecorder:
                 self._add(event.id, event.lang, ShownCaption(at, event.text, "", True))
             case Failed():
                 self._add(event.id, event.lang, ShownCaption(at, "", "", True))
+            # Without a number it only answers this socket's request: no caption ended.
             case Cancelled() if event.seq is not None:
                 for lang in self.langs if event.lang is None else (event.lang,):
                     self._add(event.id, lang, ShownCaption(at, "", "", True))
@@ -84,6 +85,7 @@ class ScreenRecorder:
         history = self._histories.setdefault(id, {}).setdefault(lang, [])
         last = history[-1] if history else ShownCaption(0.0, "")
         same = (last.stable, last.draft, last.ended) == (shown.stable, shown.draft, shown.ended)
+        # Only changes that a reader could see count as states.
         if not (same or last.ended):
             history.append(shown)
 

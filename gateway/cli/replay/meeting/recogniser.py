@@ -106,12 +106,15 @@ def updates(
     found: list[tuple[float, str]] = []
     spoilt = 0  # how many words the update before had, if its last one was wrong
     tick = 1
+    # Multiples of the period, since a sum of periods would drift.
     while (at := round(begin + tick * UPDATE_S, 3)) < end:
         tick += 1
         count = bisect_right(ends, at)
+        # Nothing is recognised before the first word has ended.
         if not count:
             continue
         so_far = [word for word, _ in known[:count]]
+        # A word is spoilt once: the next update has it right.
         if spoilt != count and draw.random() < SPOILT:
             so_far[-1] = _spoil(so_far[-1], vocabulary, draw)
             spoilt = count

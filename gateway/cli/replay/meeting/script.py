@@ -137,6 +137,7 @@ def columns(
             raise ValueError(f"Line {number}: it has {len(cells)} columns, not {len(langs)}.")
         texts = {lang: cell.strip() for lang, cell in zip(langs, cells, strict=False)}
         said = texts.pop(source)
+        # A translation may be missing, the source not.
         if not said:
             raise ValueError(f"Line {number}: nothing is said in it.")
         lines.append(_ScriptLine(lang=source, text=said, references=texts))
@@ -205,6 +206,7 @@ def _filled(lines: Sequence[_ScriptLine], draw: RecogniserRandom) -> list[Script
         made.append(_whole(line, str(number), free, draw, known[line.lang]))
         free = made[-1].t1 + recogniser.PAUSE_S
     ids = [one.id for one in made]
+    # Captions are matched to utterances by id.
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
         raise ValueError(f"Two utterances have the id {twice!r}.")

@@ -125,6 +125,7 @@ def _busy(said: Sequence[tuple[float, float]]) -> float:
     width = count = 0.0
     for more, utterances in said:
         width, count, left = width + more, count + utterances, left - more
+        # A short rest would be a span with a rate of chance, so it joins the last one.
         if not left or (width >= BUSY_S and left >= BUSY_S):
             spans.append((count / width, width))
             width = count = 0.0
@@ -148,6 +149,7 @@ def _lengths(whole: Values) -> Iterator[tuple[float, float, float]]:
         )
     for (low, below), (high, count) in pairwise([(0.0, 0.0), *sorted(bounds.items())]):
         if count > below:
+            # The last bucket has no upper bound; twice its lower one is a guess.
             yield low, 2 * low if math.isinf(high) else high, count - below
 
 

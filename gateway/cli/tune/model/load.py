@@ -110,6 +110,7 @@ def check(load: Load) -> None:
     low, high = load.spread
     if high >= UNIFORM * low:
         return
+    # The tenths of a few lengths are chance.
     if len(load.lengths) < FEW:
         raise Uniform(
             f"This load is known from {len(load.lengths)} texts only, of {low:.0f} to {high:.0f}"
@@ -209,6 +210,7 @@ def remembered(
         lengths.append(low + (high - low) * (1 - (until[place] - at) / count))
     least, most = (max(1, round(percentile(lengths, share) / letters)) for share in (0.05, 0.95))
     texts = [text.mixed(lines, draw, least, most, lang) for _ in range(SAMPLE)]
+    # A mean a little above a whole number comes from a reader who stayed for a short time.
     languages = max(1, math.ceil(one.languages - 0.25))
     partials = one.partials > PARTIALS
     return Load(

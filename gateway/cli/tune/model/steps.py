@@ -141,6 +141,7 @@ def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
             return Verdict.WORSE, why
         if _above(other, one, LEAST_MS):
             return Verdict.BETTER, why
+    # Waits are equal here; a full cache would make them longer with the next long text.
     if new.tight and not old.tight:
         return Verdict.WORSE, (
             f"it fills {new.cache:.0%} of the KV cache, and throws {new.preemptions} requests out"
@@ -209,6 +210,7 @@ def rises(waits: Sequence[float]) -> bool:
     `RISEN_MS`.
     """
     third = len(waits) // 3
+    # A median of one value is no trend.
     if third < 2:
         return False
     return median(waits[-third:]) > max(RISEN_MS, 2 * median(waits[:third]))
