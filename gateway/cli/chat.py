@@ -28,7 +28,7 @@ from gateway.protocol.messages import (
 PARTING_S = 120.0
 """Seconds to wait at the end for captions that are in flight."""
 
-BRIEF = 32
+NOTE_COLUMNS = 32
 """Columns in which is said which line was corrected or taken back."""
 
 
@@ -51,12 +51,12 @@ async def converse(
     Raises `Refused` and `ConnectionError`, as `gateway.client.connect` does.
     """
     screen = Screen(sys.stdout)
-    tidings = ConnectionNotices(screen)
+    notices = ConnectionNotices(screen)
     try:
         async with (
             connect(
                 url, to=to, source=source, room=room, speaker=speaker,
-                answer_s=PARTING_S, notice=tidings.tell, key=key,
+                answer_s=PARTING_S, notice=notices.tell, key=key,
             ) as client,
             asyncio.TaskGroup() as tasks,
         ):  # fmt: skip
@@ -109,13 +109,13 @@ async def _type(client: Client, name: str, screen: Screen) -> None:
             count += 1
             if line.strip():
                 try:
-                    await _insist(client.say, line, id=f"{name}-{count}")
+                    await _retry(client.say, line, id=f"{name}-{count}")
                 except Refused as exc:
                     screen.finish(f"! {exc}")
-    await _insist(client.bye)
+    await _retry(client.bye)
 
 
-async def _insist(
+async def _retry(
     ask: Callable[..., Coroutine[Any, Any, object]], *args: object, **options: object
 ) -> None:
     """Ask again whatever the gateway refuses only for the moment. Raises `Refused`."""
@@ -145,7 +145,7 @@ def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
             was = before[event.id, event.lang].text
             return None if was == event.text else f"[{event.lang}] {event.text} {_instead(was)}"
         case Retracted():
-            return f"(taken back: {head(text, BRIEF)})" if text else None
+            return f"(taken back: {head(text, NOTE_COLUMNS)})" if text else None
         case Source() if not event.id.startswith(f"{session}-"):
             return f"{event.speaker or 'somebody'}: {event.text}"
         case Error(ref=None, retry=False):  # other errors answer a line, which is sent again
@@ -156,4 +156,4 @@ def _line(event: ServerMessage, session: str, before: Captions) -> str | None:
 
 def _instead(text: str) -> str:
     """Return a note that names the earlier text which a correction replaces."""
-    return f"(instead of: {head(text, BRIEF)})" if text else "(corrected)"
+    return f"(instead of: {head(text, NOTE_COLUMNS)})" if text else "(corrected)"

@@ -14,27 +14,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import errno
 import json
 import logging
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
 from gateway import __version__
-from gateway.auth import api_keys
 from gateway.auth.permissions import Role
+from gateway.cli import key as key_command
 from gateway.cli import say
 from gateway.cli.chat import converse
 from gateway.cli.console.args import count, positive, rooms, tags
-from gateway.cli.console.files import check_outputs
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
@@ -188,75 +183,6 @@ def _schema(args: argparse.Namespace) -> int:
     return 0
 
 
-# --- key -----------------------------------------------------------------------------------------
-
-
-def _key(args: argparse.Namespace) -> int:
-    """Make a key, append its hash to the file, and print the key. It is written nowhere else."""
-    file = Path(args.keys).expanduser()
-    until = None
-    if args.days is not None:
-        until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=args.days)
-    fields = {
-        "id": secrets.token_hex(api_keys.ID_BYTES),
-        "name": args.name,
-        "hash": "0" * 64,
-        "role": args.role,
-        "rooms": args.rooms,
-        "langs": args.langs,
-        "tenant": args.tenant,
-        "until": until,
-        "quota": {"sessions": args.sessions, "inflight": args.inflight, "minute": args.minute},
-    }
-    try:
-        key = msgspec.convert(fields, api_keys.ApiKey)
-    except msgspec.ValidationError as exc:
-        fault, _, field = str(exc).partition(" - at `$.")
-        raise SettingsError(f"The {field.rstrip('`')} of a key: {fault}.") from exc
-    check_outputs((str(file),))
-    token, entry = api_keys.made(key, secrets.token_hex(api_keys.SECRET_BYTES))
-    _add_key(file, args.name, entry)
-    print(token)
-    print(
-        f"# The hash of key {args.name!r} was added to {file}. The key itself is not shown again."
-        f" A running gateway with --keys {file} accepts it within seconds.",
-        file=sys.stderr,
-    )
-    return 0
-
-
-def _add_key(file: Path, name: str, entry: str) -> None:
-    """Append a key to a key file, or leave the file as it is.
-
-    Raises `OSError`, and `KeyFault` for a file that is no key file or already has this name.
-    """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    with open(descriptor, "rb+", buffering=0) as opened:
-        before = opened.read()
-        if name in _ring(file, before).names:
-            raise api_keys.KeyFault(
-                f"{file} already has a key named {name!r}."
-                " Choose another name, or delete that key from the file first."
-            )
-        more = (b"\n" if before else b"") + entry.encode()
-        _ring(file, before + more)  # a faulty file would lock out the holders of all keys
-        try:
-            if opened.write(more) < len(more):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as exc:
-            opened.truncate(len(before))  # half an entry would lock out the holders of all keys
-            raise OSError(exc.errno, exc.strerror, str(file)) from exc
-
-
-def _ring(file: Path, text: bytes) -> api_keys.Keyring:
-    try:
-        return api_keys.Keyring.read(text.decode())
-    except UnicodeDecodeError as exc:
-        raise api_keys.KeyFault(f"{file} cannot be read: it is not text in UTF-8.") from exc
-    except api_keys.KeyFault as exc:
-        raise api_keys.KeyFault(f"{file}: {exc}") from exc
-
-
 # --- command line --------------------------------------------------------------------------------
 
 
@@ -354,7 +280,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(show)
 
     key = command(
-        "key", _key, "Make an API key. The key is printed once; the file keeps only its hash."
+        "key",
+        key_command.make,
+        "Make an API key. The key is printed once; the file keeps only its hash.",
     )
     key.add_argument("name", metavar="NAME", help="name of the key, in logs and in the file")
     key.add_argument(

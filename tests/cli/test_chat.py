@@ -153,9 +153,9 @@ async def test_chat_that_loses_its_gateway_says_so_and_goes_on(
 
 
 def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    tidings = chat.ConnectionNotices(chat.Screen(sys.stdout))
+    notices = chat.ConnectionNotices(chat.Screen(sys.stdout))
     for ok in (False, True):  # before a planned restart nothing breaks
-        tidings.tell(welcome(ok=ok))
+        notices.tell(welcome(ok=ok))
     assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"
 
 

@@ -41,7 +41,7 @@ SLICE_S = 0.02
 """Seconds of sending at a time. A process that cannot keep up still reads, and can still be
 stopped.
 """
-LOOK_S = 0.05
+POLL_S = 0.05
 """Seconds between two checks whether all captions have ended."""
 QUIET_S = 0.3
 """Seconds without a frame after which nothing more is expected."""
@@ -188,7 +188,7 @@ class ClientProcess:
                 and self._alive()
                 and (self._due or self.now() < self.plan.seconds)
             ):
-                await _wait(stop, LOOK_S)
+                await _wait(stop, POLL_S)
             cut = stop.is_set() or bool(self._due)
             # Only the loaded time counts: the drain would make the process look idle.
             used = time.process_time() - cpu
@@ -295,7 +295,7 @@ class ClientProcess:
             # A reader far behind may not know yet what was said; frames must have stopped too.
             if not waits and now - since >= QUIET_S:
                 return
-            await _wait(stop, LOOK_S)
+            await _wait(stop, POLL_S)
 
     async def _tick(self) -> None:
         """Measure how late this process is, also while nothing is sent."""
@@ -347,8 +347,8 @@ async def main() -> None:
         return
     client = ClientProcess(start, tell)
     opening = asyncio.create_task(client.open())
-    hearing = asyncio.create_task(pipe.receive(reader))
-    await asyncio.wait((opening, hearing), return_when=asyncio.FIRST_COMPLETED)
+    next_message = asyncio.create_task(pipe.receive(reader))
+    await asyncio.wait((opening, next_message), return_when=asyncio.FIRST_COMPLETED)
     if not opening.done():  # the parent process has gone
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
@@ -356,22 +356,22 @@ async def main() -> None:
     try:
         opening.result()
     except OSError as exc:
-        hearing.cancel()
+        next_message.cancel()
         tell(pipe.SocketFailed(str(exc)))
         return
     tell(pipe.SocketsReady())
-    begin = await hearing
+    begin = await next_message
     if not isinstance(begin, pipe.BeginRun):
         return
     stop = asyncio.Event()
 
-    async def obey() -> None:
+    async def wait_for_stop() -> None:
         await pipe.receive(reader)
         stop.set()
 
-    obeying = asyncio.create_task(obey())
+    stopping = asyncio.create_task(wait_for_stop())
     tell(await client.run(begin.at, stop))
-    obeying.cancel()
+    stopping.cancel()
 
 
 def _files() -> None:

@@ -111,7 +111,7 @@ class LoadRun:
                     task.cancel()
                 await asyncio.gather(*looking, return_exceptions=True)
         # The last scrape has the final counters, after all captions have ended.
-        await self._scraper.look(self._zero)
+        await self._scraper.scrape_once(self._zero)
         self._draw("")
         return report.made(
             self.plan,

@@ -57,7 +57,7 @@ class Scraper:
         self._url = urlsplit(address(url, {}))
         self._key = key
 
-    async def look(self, zero: float) -> bool:
+    async def scrape_once(self, zero: float) -> bool:
         """Scrape once, timed from ``zero`` (of `time.monotonic`); return whether it succeeded."""
         begun = time.monotonic()
         try:
@@ -75,7 +75,7 @@ class Scraper:
 
     async def watch(self, zero: float, every: float) -> None:
         """Scrape every ``every`` seconds until cancelled or until a scrape fails."""
-        while await self.look(zero):  # noqa: ASYNC110  # no event tells of another process
+        while await self.scrape_once(zero):  # noqa: ASYNC110  # no event tells of another process
             await asyncio.sleep(every)
 
     async def fetch(self) -> str:

@@ -165,7 +165,7 @@ class Player:
         ) as client:  # fmt: skip
             for one in self.utterances:
                 try:
-                    id = await _insist(client, one)
+                    id = await _say_until_accepted(client, one)
                 except Refused:
                     continue
                 for lang in self.to:
@@ -230,7 +230,7 @@ class Player:
             await self._until(line.t1)
             at = self._now()
             try:
-                await _insist(client, line, id=id)
+                await _say_until_accepted(client, line, id=id)
             except Refused as exc:
                 self.refused += 1
                 self._board.complain(str(exc))
@@ -311,7 +311,7 @@ def offered(to: Iterable[str], known: Sequence[str]) -> None:
         )
 
 
-async def _insist(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
+async def _say_until_accepted(client: Client, line: ScriptUtterance, id: str | None = None) -> str:
     """Send a final text until the gateway accepts it, and return its id. Raises `Refused`."""
     while True:
         try:

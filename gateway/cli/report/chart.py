@@ -103,8 +103,6 @@ def lines(
     x: str,
     y: str,
     x_log: bool = False,
-    y_log: bool = False,
-    zero: bool = True,
     marks: Mapping[str, float] | None = None,
     reach: Sequence[float] = (),
 ) -> str:
@@ -113,8 +111,6 @@ def lines(
     :param x: label of the x axis with its unit
     :param y: label of the y axis with its unit
     :param x_log: logarithmic x axis, with a tick at each x if they are few
-    :param y_log: logarithmic y axis
-    :param zero: the y axis begins at 0
     :param marks: named values on the y axis, such as goals, drawn across
     :param reach: values that the x axis must include, so that charts of one run have the same axis
     """
@@ -127,7 +123,7 @@ def lines(
     across = Scale(
         xs, LEFT, WIDTH - RIGHT, log=x_log, zero=False, ticks=few if len(few) <= 10 else ()
     )
-    up = Scale([*ys, *marks.values()], HEIGHT - BOTTOM, top, log=y_log, zero=zero)
+    up = Scale([*ys, *marks.values()], HEIGHT - BOTTOM, top)
     parts = [*legend, *_axes(across, up, top, x, y)]
     parts += _marked(marks, up)
     for place, (name, points) in enumerate(drawn.items()):

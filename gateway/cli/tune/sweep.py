@@ -41,7 +41,7 @@ PLACES = (1, 2, 4, 8, 16, 32, 64)
 TOKENS = (512, 2048, 8192, 16384)
 """Values of tokens in one step of the model."""
 
-LOOK_S = 0.25
+SCRAPE_S = 0.25
 """Seconds between two scrapes of the gateway's gauges."""
 
 FAILED = 0.5
@@ -169,7 +169,7 @@ async def measure(
     engine.peak = 0
     async with serving(engine, settings) as url:
         plan = replace(load.plan, url=url, langs=tuple(to), run=secrets.token_hex(4)).checked()
-        run = bench.LoadRun(plan, load.lines, every=LOOK_S)
+        run = bench.LoadRun(plan, load.lines, every=SCRAPE_S)
         return figures(await run.run(), run, engine.peak)
 
 

@@ -260,7 +260,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(tmp_path: Path) -> None:
         (["--text", "nowhere.txt"], "nowhere.txt"),
         (["--json", "nowhere/a.json"], "There is no directory nowhere"),
         (["--html", "."], ". is a directory"),
-        (["--rate", "1e300"], "a smaller --rate"),
+        (["--rate", "1e300"], "--rate 1e+300 exceeds"),
         (["--processes", "500"], "--processes (500) exceeds"),
     ],
 )

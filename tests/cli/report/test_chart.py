@@ -144,7 +144,7 @@ def test_a_long_name_under_a_bar_is_cut_and_can_be_read() -> None:
 
 def test_a_chart_without_values_is_drawn() -> None:
     assert "T" in texts(read(lines("T", {}, x="", y="")))
-    assert "T" in texts(read(lines("T", {"a": []}, x="", y="", y_log=True)))
+    assert "T" in texts(read(bars("T", {"a": {}}, y="", y_log=True)))
     assert "T" in texts(read(bars("T", {}, y="")))
 
 

@@ -131,7 +131,7 @@ def test_a_counter_that_fell_has_no_growth() -> None:
     seen.slow = {"lags": 1}
     found = reported(tally=seen, samples=ends)
     assert found.metrics["gateway_tokens_total a second"] == [(1.0, 50.0), (3.0, 20.0)]
-    assert "counts: unknown, since it began anew" in "\n".join(lines(found))
+    assert "counts: unknown, since the gateway was restarted" in "\n".join(lines(found))
 
 
 def test_every_caption_without_a_text_is_an_error() -> None:
