@@ -180,7 +180,7 @@ class Publisher:
         self._audience.tell(envelope, lang, now, but=to, tag=tag)
         if to is not None:
             if tag is not None:
-                envelope = envelope.tagged(tag)
+                envelope = envelope.for_language(tag)
             if ref is not None:
                 envelope = Envelope(replace(envelope.message, ref=ref))
             to.answer(envelope, now)

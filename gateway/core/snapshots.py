@@ -32,7 +32,7 @@ def decided(log: EventLog, tags: Iterable[tuple[str, str]], most: int) -> list[E
         if lang is None:
             told.append(envelope)
         else:
-            told += [envelope.tagged(tag) for tag, served in tagged if served == lang]
+            told += [envelope.for_language(tag) for tag, served in tagged if served == lang]
     return told
 
 
@@ -55,7 +55,9 @@ def missed(
         lang = log.concerns(event)
         envelope = Envelope(event)
         envelopes = (
-            [envelope] if lang is None else [envelope.tagged(tag) for tag in under.get(lang, ())]
+            [envelope]
+            if lang is None
+            else [envelope.for_language(tag) for tag in under.get(lang, ())]
         )
         assert event.seq is not None, "an event of a log has a number"
         told.append((event.seq, envelopes))

@@ -104,7 +104,7 @@ class Subscribers:
         else:
             for member, own, _ in self._readers.get(lang, {}).values():
                 if member is not but or own != tag:
-                    member.hear(envelope.tagged(own), now)
+                    member.hear(envelope.for_language(own), now)
 
     def show(self, delta: Delta, now: float) -> None:
         """Send an ephemeral delta to those who read its language as it grows.
@@ -129,7 +129,7 @@ class Subscribers:
         """Send what has been shown of a caption to one reader, as far as its view has it."""
         if member.view != "final" and member.backlog is None:
             shown = delta if member.view == "live" else settled(delta)
-            member.outbox.push(Envelope(shown).tagged(tag), now)
+            member.outbox.push(Envelope(shown).for_language(tag), now)
 
     def presence(self) -> Presence:
         """How many read each language, and who may speak, of many those who came first."""

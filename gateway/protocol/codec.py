@@ -1,11 +1,12 @@
-"""Frames to messages and back: JSON, MessagePack, and plain lines for people.
+"""Codecs between frames and messages: JSON, MessagePack, and plain lines for people.
 
-Owns: the sub-protocol names, decoding with a named fault for any bytes, encoding once per event.
-Must not know: what a message causes, sockets. How a frame stands on the wire is
-`gateway.protocol.frames`'s business.
+Owns: the names of the sub-protocols, decoding with a named error for any bytes, and one encoding
+per event. Must not know: the effects of a message, sockets. `gateway.protocol.frames` has the
+layout of a frame on the wire.
 
 Invariant (``tests/protocol/test_codec.py``): any bytes either decode to a message or raise
-`ClientFault`."""
+`ClientFault`.
+"""
 
 from __future__ import annotations
 
@@ -32,42 +33,46 @@ from gateway.protocol.messages import (
 
 
 class Codec(enum.Enum):
-    """How a socket's frames are written. The value is the WebSocket sub-protocol."""
+    """Encoding of the frames to a socket. The value is the WebSocket sub-protocol."""
 
     JSON = "gw.v1.json"
     MSGPACK = "gw.v1.msgpack"
     PLAIN = "plain"
 
-    # `Enum` hashes names, in Python.
+    # `Enum.__hash__` is a Python function that hashes the name. Identity is enough for a dict key.
     __hash__ = object.__hash__
 
     def encode(self, message: ServerMessage) -> str | bytes | None:
-        """One frame: `str` goes out as text, `bytes` as binary, None is not shown at all."""
+        """Return the payload of one frame: `str` for a text frame, `bytes` for a binary one.
+
+        None means that this codec does not show the message.
+        """
         wire = self.wire(message)
         return None if wire is None else frames.message(wire)
 
     def wire(self, message: ServerMessage) -> bytes | None:
-        """The same with its head before it, as it is written to a socket.
+        """Return the frame with its head, as it is written to a socket, or None.
 
-        Text is not made a `str` on the way, which would cost as much again.
+        JSON text stays `bytes`: a `str` in between would double the cost.
         """
         return _WIRES[self](message)
 
     @property
     def encoder(self) -> Callable[[ServerMessage], bytes | None]:
-        """`wire` itself, for who has many to encode."""
+        """Return the function behind `wire`, for callers that encode many messages."""
         return _WIRES[self]
 
 
 _JSON = Codec.JSON
-"""The look-up of a member of an `Enum` is a call."""
+"""Kept in a global because the look-up of an `Enum` member is a call."""
 
 _to_json = msgspec.json.Encoder().encode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def _json_wire(message: ServerMessage) -> bytes:
-    """`framing.text` of the message. Every delta goes this way, and calls are what it costs."""
+    """Return `frames.text` of the message. Inlined, because every delta passes here and function
+    calls are most of its cost."""
     payload = _to_json(message)
     size = len(payload)
     return SHORT[size] + payload if size < 126 else frames.text(payload)
@@ -90,7 +95,10 @@ _WIRES: dict[Codec, Callable[[ServerMessage], bytes | None]] = {
 
 
 def negotiate(offered: Sequence[str]) -> Codec | None:
-    """The first offered sub-protocol the gateway speaks, or None."""
+    """Return the codec of the first offered sub-protocol that the gateway has, or None.
+
+    `Codec.PLAIN` is no sub-protocol: it is asked for in the query.
+    """
     for name in offered:
         if name in (Codec.JSON.value, Codec.MSGPACK.value):
             return Codec(name)
@@ -98,9 +106,10 @@ def negotiate(offered: Sequence[str]) -> Codec | None:
 
 
 def decode(frame: str | bytes) -> ClientMessage:
-    """Read a client's frame. Text that does not begin with ``{`` is said as it stands.
+    """Decode a client's frame. Text that does not begin with ``{`` becomes a `Say`.
 
-    Raises `ClientFault` (``bad_frame``, ``unknown_type``) with what was wrong and where.
+    Raises `ClientFault` (``bad_frame``, ``unknown_type``) with the reason and the place in the
+    frame.
     """
     try:
         if isinstance(frame, bytes):
@@ -113,13 +122,13 @@ def decode(frame: str | bytes) -> ClientMessage:
 
 
 def reference(frame: str | bytes) -> tuple[str | None, str | None]:
-    """(ref, id) of a frame that could not be read, as far as they can be made out."""
+    """Return ``ref`` and ``id`` of a frame that could not be decoded, None for each not found."""
     head = _peek(frame)
     return (head.get("ref"), head.get("id"))
 
 
 def plain(message: ServerMessage) -> str | None:
-    """A line for a person at a terminal, or None for what only programs need."""
+    """Return a line for a person at a terminal, or None for messages that only programs need."""
     match message:
         case Final():
             return f"[{message.lang}] {message.text}"
@@ -136,20 +145,22 @@ def plain(message: ServerMessage) -> str | None:
 
 
 class Envelope(msgspec.Struct, eq=False):
-    """One event on its way to many readers: encoded once per codec, the same object for all.
+    """An event for many readers, encoded once per codec and shared by all of them.
 
-    A struct is made in a third of the time of any other object, and there is one for every delta.
+    It is a struct because there is one for every delta, and a struct is created in a third of the
+    time of an ordinary object.
     """
 
     message: ServerMessage
-    # Most events have readers of one codec, and a dict costs as much as the encoding.
+    # Readers of most events use one codec, and a dict costs as much as the encoding itself. So the
+    # first codec has fields of its own and only further ones a dict.
     _codec: Codec | None = None
     _wire: bytes | None = None
     _wires: dict[Codec, bytes | None] | None = None
     _tagged: dict[str, Envelope] | None = None
 
     def wire(self, codec: Codec) -> bytes | None:
-        """The frame with its head, ready to be written; see `Codec.wire`."""
+        """Return the frame with its head, ready to be written; see `Codec.wire`."""
         if codec is self._codec:
             return self._wire
         if self._codec is None:
@@ -163,8 +174,11 @@ class Envelope(msgspec.Struct, eq=False):
             self._wires[codec] = codec.wire(self.message)
         return self._wires[codec]
 
-    def tagged(self, lang: str) -> Envelope:
-        """The same for those who call the event's language ``lang``."""
+    def for_language(self, lang: str) -> Envelope:
+        """Return the event with ``lang`` as its language tag, for readers who asked for that tag.
+
+        The result is shared as well. Events without a language are returned unchanged.
+        """
         if getattr(self.message, "lang", None) in (None, lang):
             return self
         if self._tagged is None:
@@ -175,8 +189,8 @@ class Envelope(msgspec.Struct, eq=False):
 
 
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What msgspec raises for bytes that are no message: invalid UTF-8 is a `ValueError`, a key that is
-itself a list a `TypeError`."""
+"""Exceptions of msgspec for bytes that are no message: invalid UTF-8 is a `ValueError`, a list as a
+key of a map is a `TypeError`."""
 
 _from_json: Callable[[str], ClientMessage] = msgspec.json.Decoder(ClientMessage).decode
 _from_msgpack: Callable[[bytes], ClientMessage] = msgspec.msgpack.Decoder(ClientMessage).decode
@@ -184,7 +198,7 @@ _TYPES = tuple(str(request.__struct_config__.tag) for request in REQUESTS)
 
 
 class _Head(msgspec.Struct):
-    """The fields that tell what a frame was about; any other is skipped unread."""
+    """The fields that identify a frame. Other fields are skipped."""
 
     type: object = None
     id: object = None
@@ -196,7 +210,7 @@ _head_of_msgpack = msgspec.msgpack.Decoder(_Head).decode
 
 
 def _peek(frame: str | bytes) -> dict[str, str]:
-    """The strings among type, id and ref, from a frame that may be anything."""
+    """Return those of ``type``, ``id`` and ``ref`` that are strings, from any bytes."""
     try:
         head = _head_of_msgpack(frame) if isinstance(frame, bytes) else _head_of_json(frame)
     except _UNREADABLE:
@@ -206,7 +220,9 @@ def _peek(frame: str | bytes) -> dict[str, str]:
 
 
 def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
+    """Return the error that describes why ``frame`` could not be decoded."""
     kind = _peek(frame).get("type")
+    # The type is looked at first: an unknown type is a newer client, not a broken frame.
     if kind is not None and kind not in _TYPES:
         return ClientFault(
             ErrorCode.UNKNOWN_TYPE,

@@ -1,47 +1,49 @@
-"""Frames as they stand on the wire: RFC 6455, section 5.2, as far as a server writes it.
+"""WebSocket data frames as a server writes them: RFC 6455, section 5.2.
 
-Owns: the head of an unmasked, unfragmented data frame, put before a payload and taken off again.
+Owns: the head of an unmasked, unfragmented data frame, added to a payload and removed again.
 Must not know: messages, sockets.
 
-A frame is put together once and written to many sockets as it is.
+A frame is built once and written to many sockets.
 """
 
 from __future__ import annotations
 
 TEXT, BINARY = 0x81, 0x82
-"""The first byte of a whole message: FIN, and the opcode."""
+"""First byte of an unfragmented message: the FIN bit and the opcode."""
 
 
 def text(payload: bytes) -> bytes:
-    """A text frame around UTF-8."""
+    """Return a text frame with ``payload``, which is UTF-8."""
     size = len(payload)
     return (SHORT[size] if size < 126 else _head(TEXT, size)) + payload
 
 
 def binary(payload: bytes) -> bytes:
-    """A binary frame."""
+    """Return a binary frame with ``payload``."""
     size = len(payload)
     return (_BINARY[size] if size < 126 else _head(BINARY, size)) + payload
 
 
 def frame(message: str | bytes) -> bytes:
-    """`str` as a text frame, `bytes` as a binary one."""
+    """Return a text frame of a `str`, or a binary frame of `bytes`."""
     return text(message.encode()) if isinstance(message, str) else binary(message)
 
 
 def message(wire: bytes) -> str | bytes:
-    """What `frame` was made of."""
+    """Return the payload of a frame: the inverse of `frame`."""
     payload = wire[offset(wire) :]
     return payload.decode() if wire[0] == TEXT else payload
 
 
 def offset(wire: bytes) -> int:
-    """Where the payload of a frame begins: the bytes of its head."""
+    """Return the length of the head of a frame in bytes, which is where its payload begins."""
     size = len(wire)
+    # The heads have 2, 4 or 10 bytes. A payload of 126 to 65,535 bytes has a head of 4.
     return 2 if size < 128 else 4 if size < 65_540 else 10
 
 
 def _head(first: int, size: int) -> bytes:
+    """Return the head of a frame: ``first`` is its first byte, ``size`` the payload's in bytes."""
     if size < 126:
         return bytes((first, size))
     if size < 65_536:
@@ -50,5 +52,6 @@ def _head(first: int, size: int) -> bytes:
 
 
 SHORT = tuple(_head(TEXT, size) for size in range(126))
-"""The heads of short text frames, by the length of the payload."""
+"""Heads of short text frames, by the length of the payload."""
 _BINARY = tuple(_head(BINARY, size) for size in range(126))
+"""Heads of short binary frames, by the length of the payload."""

@@ -1,15 +1,15 @@
 """Wire protocol, version 1: every message as a frozen struct.
 
-Owns: names, types and shapes of all frames (``docs/protocol.md`` is checked against this file).
-Must not know: encodings, sockets, what any message causes.
+Owns: names, types and shapes of all frames. The documents of the protocol are checked against this
+file. Must not know: encodings, sockets, the effects of a message.
 
-Rules of evolution: a new field has a default; an unknown field is ignored; a field never changes
-its type or meaning; a removed name is never used again.
+Rules of evolution: A new field has a default. An unknown field is ignored. A field never changes
+its type or its meaning. The name of a removed field is never used again.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta, field
@@ -17,7 +17,8 @@ from msgspec import Meta, field
 VERSION = 1
 
 PRIVATE = "~"
-"""Begins the name of a room that was made for one socket: nobody else can name it."""
+"""Prefix of the name of a private room, which is made for one socket. No client can ask for a room
+with such a name."""
 
 Id = Annotated[
     str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
@@ -25,8 +26,9 @@ Id = Annotated[
 Part = Annotated[
     str,
     Meta(min_length=1, max_length=80, description="An utterance, or a part of a long one: `u1.2`."),
-]
-Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision, rising.")]
+]  # longer than an id, because the gateway appends the number of the part
+# JavaScript keeps integers exact up to 2**53 - 1 only.
+Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision number, rising.")]
 Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
 Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
 Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
@@ -44,11 +46,13 @@ By = Literal["mt", "human", "same", "cache"]
 
 
 class _Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of the messages of clients. The answer carries the same ``ref``."""
+
     ref: Ref | None = None
 
 
 class Say(_Request, frozen=True, kw_only=True, tag="say"):
-    """A new utterance, or a newer revision of one: the whole text so far."""
+    """A new utterance, or a newer revision of one. ``text`` is the whole text so far."""
 
     text: str
     id: Id | None = None
@@ -61,17 +65,17 @@ class Say(_Request, frozen=True, kw_only=True, tag="say"):
 
 
 class Cancel(_Request, frozen=True, kw_only=True, tag="cancel"):
-    """Stop work on an utterance now. Always answered by ``cancelled``."""
+    """A request to stop work on an utterance now. Always answered by ``cancelled``."""
 
     id: Part
     langs: tuple[Tag, ...] | None = None
 
 
 class Want(_Request, frozen=True, kw_only=True, tag="want"):
-    """What this socket reads from now on.
+    """The languages and the view that this socket reads from now on.
 
-    ``backfill`` is how many utterances that have ended it is shown in languages that are new to it;
-    the server has a number of its own.
+    ``backfill`` is the number of ended utterances that are shown in languages that this socket did
+    not read before. Without it the number is the server's setting.
     """
 
     langs: tuple[Tag, ...]
@@ -80,7 +84,7 @@ class Want(_Request, frozen=True, kw_only=True, tag="want"):
 
 
 class Set(_Request, frozen=True, kw_only=True, tag="set"):
-    """Change settings of the room or of this speaker. Answered by ``settings``."""
+    """A change of settings of the room or of this speaker. Answered by ``settings``."""
 
     context: Context | None = None
     glossary: Terms | None = None
@@ -90,8 +94,9 @@ class Set(_Request, frozen=True, kw_only=True, tag="set"):
 
 
 class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
-    """Correct a caption; or, in the language it was said in, the original, which is then translated
-    anew. Answered by ``edited``, or by ``final`` where the caption was still being made."""
+    """A correction of a caption, or of the original if ``lang`` is the language of the utterance;
+    the original is then translated again. Answered by ``edited``, or by ``final`` if the caption
+    was still being made."""
 
     id: Part
     lang: Tag
@@ -99,79 +104,68 @@ class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
 
 
 class Retract(_Request, frozen=True, kw_only=True, tag="retract"):
-    """Take an utterance back, in all languages. Answered by ``retracted``."""
+    """A request to withdraw an utterance in all languages. Answered by ``retracted``."""
 
     id: Part
 
 
 class Get(_Request, frozen=True, kw_only=True, tag="get"):
-    """Ask for the full snapshot of one utterance. Answered by ``snapshot``."""
+    """A request for the full snapshot of one utterance. Answered by ``snapshot``."""
 
     id: Part
 
 
 class Sync(_Request, frozen=True, kw_only=True, tag="sync"):
-    """Tell again what this room decided after ``seq``. Answered by ``synced``."""
+    """A request to send the room's durable events after ``seq`` again. Answered by ``synced``."""
 
     epoch: Annotated[str, Meta(max_length=64)]
     seq: Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
 class Auth(_Request, frozen=True, kw_only=True, tag="auth"):
-    """Show another key or token before the one this socket has expires.
+    """A new key or token, sent before the one of this socket expires.
 
-    Answered by ``authenticated``, or by ``error``: then the old one goes on to hold.
+    Answered by ``authenticated``, or by ``error``. After an error the old one stays valid.
     """
 
     token: Annotated[str, Meta(max_length=8192)]
 
 
 class AskStats(_Request, frozen=True, kw_only=True, tag="stats"):
-    """Ask for the counters of this socket. Answered by ``stats``."""
+    """A request for the counters of this socket. Answered by ``stats``."""
 
 
 class AskHelp(_Request, frozen=True, kw_only=True, tag="help"):
-    """Ask for the list of message types, one line each. Answered by ``help``."""
+    """A request for the list of message types, one line each. Answered by ``help``."""
 
 
 class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
-    """Finish what is in flight, send ``stats``, close 1000."""
+    """A request to finish the utterances in flight, send ``stats`` and close with 1000."""
 
 
 ClientMessage = (
     Say | Cancel | Want | Set | Edit | Retract | Get | Sync | Auth | AskStats | AskHelp | Bye
 )
-REQUESTS: tuple[type[ClientMessage], ...] = (
-    Say,
-    Cancel,
-    Want,
-    Set,
-    Edit,
-    Retract,
-    Get,
-    Sync,
-    Auth,
-    AskStats,
-    AskHelp,
-    Bye,
-)
+REQUESTS: tuple[type[ClientMessage], ...] = get_args(ClientMessage)
+"""All messages of clients, in the order of the documents."""
 
 
 # --- server to client -------------------------------------------------------------------------
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    pass
+    """Base of the messages of the server."""
 
 
 class _Durable(_Event, frozen=True, kw_only=True):
-    """Kept in the room's log. ``seq`` rises by one per room, without holes."""
+    """Base of the events in a room's log. ``seq`` rises by one per room, without gaps."""
 
     seq: int
 
 
 class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What this socket may send: bytes, characters, utterances, languages, frames a second."""
+    """Limits of this socket: bytes of a frame, characters of a text, utterances in flight,
+    languages it reads, frames a second."""
 
     frame: int
     text: int
@@ -181,10 +175,10 @@ class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether a socket goes on where another ended.
+    """The outcome of resuming: ``ok`` if this socket continues where an earlier one ended.
 
-    ``replayed`` durable events follow. Where the log does not reach back, ``from`` is the first
-    that is left of it, and ``transcript`` the path at which more may be found.
+    ``replayed`` durable events follow. If the log no longer reaches back far enough, ``from`` is
+    the number of its first event, and ``transcript`` is a path where more may be found.
     """
 
     ok: bool
@@ -194,8 +188,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
-    """First frame of every socket. ``resume`` is a token with which another can take its place;
-    ``resumed`` is there where the client said how far it had come."""
+    """The first frame of every socket. ``resume`` is a token with which a new socket can take the
+    place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``."""
 
     v: int
     session: str
@@ -211,7 +205,7 @@ class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
 
 
 class Ack(_Event, frozen=True, kw_only=True, tag="ack"):
-    """The utterance was accepted; ``ord`` is its position in the room."""
+    """The acceptance of an utterance. ``ord`` is its position in the room."""
 
     id: str
     rev: int
@@ -233,10 +227,11 @@ class Source(_Durable, frozen=True, kw_only=True, tag="source"):
 
 
 class Delta(_Event, frozen=True, kw_only=True, tag="delta", gc=False):
-    """More of a caption. A caption is its stable text followed by its draft.
+    """More text of a caption. A caption is its stable text followed by its draft.
 
-    ``add`` is appended to the stable text; ``draft``, where present, replaces the unstable tail;
-    ``reset`` empties the stable text first; ``n`` is the length of the stable text in code points.
+    ``add`` is appended to the stable text. ``draft``, if present, replaces the unstable tail.
+    ``reset`` empties the stable text first. ``n`` is the length of the stable text afterwards, in
+    code points.
     """
 
     id: str
@@ -249,7 +244,7 @@ class Delta(_Event, frozen=True, kw_only=True, tag="delta", gc=False):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Milliseconds since the utterance was said: work began, first text, finished."""
+    """Milliseconds from the utterance to the start of work, the first text, and the end."""
 
     queue: int
     first: int
@@ -257,7 +252,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Final(_Durable, frozen=True, kw_only=True, tag="final"):
-    """The finished caption, whole: a client may ignore every ``delta``."""
+    """The finished caption with its whole text. A client may ignore every ``delta``."""
 
     id: str
     rev: int
@@ -271,7 +266,7 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
 
 
 class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
-    """There is no caption. The reader sees the original, marked."""
+    """The failure of a caption. The reader is shown the original, marked as such."""
 
     id: str
     rev: int
@@ -282,10 +277,10 @@ class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
 
 
 class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
-    """A barrier: after it nothing of (``id``, ``rev`` or older) comes.
+    """A barrier: no event of ``id`` with this ``rev`` or an older one follows.
 
-    Without ``lang`` it covers every language that had not ended. It carries a ``seq`` only where it
-    ended something: the answer for an utterance that had ended, or never was, decides nothing.
+    Without ``lang`` it covers every language that had not ended. It carries a ``seq`` only if it
+    ended something. The answer for an utterance that had ended or never existed has none.
     """
 
     seq: int | None = None
@@ -297,10 +292,10 @@ class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class Edited(_Durable, frozen=True, kw_only=True, tag="edited"):
-    """A caption that had ended has another text now.
+    """The new text of a caption that had ended.
 
-    ``by`` is ``human`` for the correction itself, and ``mt`` for what a corrected original became
-    in other languages.
+    ``by`` is ``human`` for the correction itself, and ``mt`` for the new translation of a corrected
+    original.
     """
 
     id: str
@@ -313,7 +308,7 @@ class Edited(_Durable, frozen=True, kw_only=True, tag="edited"):
 
 
 class Retracted(_Durable, frozen=True, kw_only=True, tag="retracted"):
-    """The utterance is taken back: to be removed from the screen in all languages."""
+    """The withdrawal of an utterance. Clients remove it from the screen in all languages."""
 
     id: str
     ord: int
@@ -321,7 +316,7 @@ class Retracted(_Durable, frozen=True, kw_only=True, tag="retracted"):
 
 
 class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
-    """What changed in the room's settings, and their version after it."""
+    """The changed settings of the room, and the version of the settings after the change."""
 
     version: int
     context: str | None = None
@@ -334,7 +329,7 @@ class Settings(_Durable, frozen=True, kw_only=True, tag="settings"):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One language of a snapshot; ``state`` is that of the caption, ``text`` its stable text."""
+    """One language of a snapshot: ``state`` and stable ``text`` of the caption."""
 
     lang: str
     state: str
@@ -344,7 +339,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
-    """One utterance as it stands now. Answer to ``get``."""
+    """One utterance in its present state. Answer to ``get``."""
 
     id: str
     rev: int
@@ -358,7 +353,8 @@ class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
 
 
 class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
-    """Answer to ``sync``: as ``resumed``, with the epoch and number that it goes on from."""
+    """The answer to ``sync``: the fields of ``resumed``, and the epoch and number from which the
+    events continue."""
 
     epoch: str
     seq: int
@@ -370,7 +366,8 @@ class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
 
 
 class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
-    """Answer to ``auth``. ``until`` is when this one expires, in seconds of the Unix clock."""
+    """The answer to ``auth``. ``until`` is the expiry time of the new key or token, in seconds of
+    the Unix clock."""
 
     name: str | None = None
     until: float | None = None
@@ -395,14 +392,14 @@ class Stats(_Event, frozen=True, kw_only=True, tag="stats"):
 
 
 class Help(_Event, frozen=True, kw_only=True, tag="help"):
-    """One line for each message a client can send."""
+    """The message types a client can send, with one line for each."""
 
     types: dict[str, str]
     ref: str | None = None
 
 
 class Presence(_Event, frozen=True, kw_only=True, tag="presence"):
-    """Who is here: readers of each language, sockets in all, and the names of those who speak."""
+    """The people in the room: readers of each language, number of sockets, names of speakers."""
 
     readers: dict[str, int]
     members: int
@@ -410,17 +407,17 @@ class Presence(_Event, frozen=True, kw_only=True, tag="presence"):
 
 
 class Tick(_Event, frozen=True, kw_only=True, tag="tick"):
-    """Heartbeat for clients that cannot see pings (``hb=`` in the query)."""
+    """A heartbeat for clients that cannot see pings (``hb=`` in the query)."""
 
     seq: int
 
 
 class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
-    """How captions are made from now on, where that is less well than usual, or is so no longer.
+    """The start, a change or the end of reduced service.
 
-    ``partials`` are ``off`` while the engine has more to do than it can: captions come once the
-    utterance is final. ``engine`` is there while that engine does the work of the one in
-    ``welcome``. All is as usual again with ``partials`` ``on`` and no ``engine``.
+    ``partials`` is ``off`` while the engine is overloaded: captions come once the utterance is
+    final. ``engine`` is present while that engine replaces the one in ``welcome``. Normal service
+    is back with ``partials`` ``on`` and no ``engine``.
     """
 
     partials: Literal["on", "off"]
@@ -428,9 +425,9 @@ class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
 
 
 class Lag(_Event, frozen=True, kw_only=True, tag="lag"):
-    """This socket reads too slowly: ``dropped`` deltas and drafts were left out.
+    """A notice that this socket reads too slowly. ``dropped`` deltas and drafts were left out.
 
-    ``ms`` is how long the oldest frame of what follows has waited, in milliseconds.
+    ``ms`` is the age of the oldest frame that follows, in milliseconds.
     """
 
     dropped: int
@@ -438,14 +435,14 @@ class Lag(_Event, frozen=True, kw_only=True, tag="lag"):
 
 
 class Goaway(_Event, frozen=True, kw_only=True, tag="goaway"):
-    """A planned close is coming: open the next socket, then leave."""
+    """The notice of a planned close. A client opens the next socket, then leaves this one."""
 
     in_ms: int
     why: str
 
 
 class Error(_Event, frozen=True, kw_only=True, tag="error"):
-    """A request that was not done. ``fatal`` means that a close follows."""
+    """The refusal of a request. ``fatal`` means that a close follows."""
 
     code: str
     fatal: bool
@@ -480,43 +477,23 @@ ServerMessage = (
     | Goaway
     | Error
 )
-EVENTS: tuple[type[ServerMessage], ...] = (
-    Welcome,
-    Ack,
-    Source,
-    Delta,
-    Final,
-    Failed,
-    Cancelled,
-    Edited,
-    Retracted,
-    Settings,
-    Presence,
-    Snapshot,
-    Synced,
-    Authenticated,
-    Stats,
-    Help,
-    Tick,
-    Degraded,
-    Lag,
-    Goaway,
-    Error,
-)
+EVENTS: tuple[type[ServerMessage], ...] = get_args(ServerMessage)
+"""All messages of the server, in the order of the documents."""
 
 DURABLE = (Source, Final, Failed, Cancelled, Edited, Retracted, Settings)
+"""Events that carry a ``seq`` and are kept in the room's log."""
 
 HELP: dict[str, str] = {
     "say": '{"type":"say","text":"good morning"}  say a line (or just type it, without JSON)',
-    "cancel": '{"type":"cancel","id":"u1"}  stop the work on it now',
-    "want": '{"type":"want","langs":["de","fr"],"view":"live"}  what this socket reads',
-    "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  room and speaker settings',
+    "cancel": '{"type":"cancel","id":"u1"}  stop work on an utterance now',
+    "want": '{"type":"want","langs":["de","fr"],"view":"live"}  set what this socket reads',
+    "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  change room settings',
     "edit": '{"type":"edit","id":"u1","lang":"de","text":"Guten Morgen."}  correct a caption',
-    "retract": '{"type":"retract","id":"u1"}  take an utterance back in all languages',
-    "get": '{"type":"get","id":"u1"}  one utterance as it stands',
-    "sync": '{"type":"sync","epoch":"9a41c07e","seq":41}  what was decided after a number',
-    "auth": '{"type":"auth","token":"..."}  show another key before the old one expires',
-    "stats": '{"type":"stats"}  counters of this socket',
-    "help": '{"type":"help"}  this list',
-    "bye": '{"type":"bye"}  finish what is in flight, then close',
+    "retract": '{"type":"retract","id":"u1"}  withdraw an utterance in all languages',
+    "get": '{"type":"get","id":"u1"}  show one utterance with all its captions',
+    "sync": '{"type":"sync","epoch":"9a41c07e","seq":41}  send the durable events after seq again',
+    "auth": '{"type":"auth","token":"..."}  send a new key before the old one expires',
+    "stats": '{"type":"stats"}  show the counters of this socket',
+    "help": '{"type":"help"}  show this list',
+    "bye": '{"type":"bye"}  finish the utterances in flight, then close',
 }

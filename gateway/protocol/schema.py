@@ -1,10 +1,11 @@
-"""The protocol as programs read it: JSON Schema, AsyncAPI and the list of codes.
+"""Machine-readable documents of the protocol: JSON Schema, AsyncAPI and the list of codes.
 
-Owns: the files generated from the structs (`FILES` says which, below ``docs/``), an example of
-every message, and the query parameters of the socket. Must not know: sockets, settings, engines.
+Owns: the files generated from the structs (`FILES`, below ``docs/``), an example of every message,
+and the query parameters of the socket. Must not know: sockets, settings, engines.
 
-``docs/protocol.md`` is the same contract for people; ``tests/docs/test_docs.py`` holds the two
-together."""
+The pages about the protocol in ``docs/`` are the same contract for people.
+``tests/docs/test_docs.py`` checks that both agree.
+"""
 
 from __future__ import annotations
 
@@ -75,66 +76,68 @@ QUERY: dict[str, Json] = {
     "room": {
         "type": "string",
         "pattern": ROOM_PATTERN,
-        "description": "Room to join; without it the socket gets a room of its own.",
+        "description": "Room to join. Without it the socket gets a private room.",
     },
     "role": {
         "type": "string",
         "enum": ["speak", "view", "moderate"],
         "default": "speak",
-        "description": "What this socket may do; each role may also read.",
+        "description": "Role of this socket. Every role may read.",
     },
     "from": {
         "type": "string",
-        "description": "BCP 47 tag of what this socket says, or `auto`: each text is detected.",
+        "description": "BCP 47 tag of the language that this socket speaks, or `auto` to detect it "
+        "for each text.",
     },
     "to": {
         "type": "string",
-        "description": "Comma-separated BCP 47 tags this socket reads.",
+        "description": "Comma-separated BCP 47 tags of the languages that this socket reads.",
     },
     "view": {
         "type": "string",
         "enum": ["live", "stable", "final"],
         "default": "live",
-        "description": "How much of an unfinished caption this socket is shown.",
+        "description": "How much of an unfinished caption is sent to this socket.",
     },
     "speaker": {"type": "string", "maxLength": 128, "description": "Display name."},
     "ticket": {
         "type": "string",
-        "description": "A ticket of `POST /v1/tickets`, good once; for those who send no key.",
+        "description": "A ticket from `POST /v1/tickets`, valid once, for clients that cannot send "
+        "a key.",
     },
     "hb": {
         "type": "number",
         "minimum": 1,
-        "description": "Seconds between `tick` events, for clients that cannot see pings; "
-        "more than 300 are taken as 300.",
+        "description": "Seconds between `tick` events, for clients that cannot see pings. "
+        "The maximum is 300; larger values are lowered to it.",
     },
     "resume": {
         "type": "string",
-        "description": "`welcome.resume` of a socket whose place this one takes: its session, its "
-        "room, and what the query does not say.",
+        "description": "`welcome.resume` of an earlier socket, whose place this one takes. Session "
+        "and room are taken over, and every parameter that the query leaves out.",
     },
     "attempt": {
         "type": "integer",
         "minimum": 0,
-        "description": "Together with `resume`: which attempt of this client to come back this is. "
+        "description": "Number of this client's attempt to reconnect, together with `resume`. "
         "A socket does not take the place of one with a higher number.",
     },
     "epoch": {
         "type": "string",
         "maxLength": 64,
-        "description": "`epoch` of the events that the client has; together with `seq`.",
+        "description": "`epoch` of the events that the client has, together with `seq`.",
     },
     "seq": {
         "type": "integer",
         "minimum": 0,
-        "description": "Number of the last event that the client has: it is sent what came after.",
+        "description": "Number of the last event that the client has. Later events are sent again.",
     },
     "plain": {
         "type": "string",
         "enum": ["0", "1"],
         "default": "0",
-        "description": "`1`: the server answers in plain lines, finished captions only. "
-        "Without effect where a sub-protocol was offered.",
+        "description": "`1`: the server writes plain lines, and finished captions only. "
+        "No effect if the client offers a sub-protocol.",
     },
 }
 """Query parameters of `SOCKET_PATH`."""
@@ -153,8 +156,8 @@ ANSWERS: dict[type[ClientMessage], tuple[type[ServerMessage], ...]] = {
     AskHelp: (Help,),
     Bye: (Stats,),
 }
-"""What a request may be answered with. `Want` is answered only where something is wrong, or where
-there is something to catch up with."""
+"""Possible answers to each request. `Want` is answered only if something is wrong or if there are
+captions to catch up with."""
 
 EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     Say(text="Good morning everybody"),
@@ -263,15 +266,15 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
         hint="It has: de, en, fr.",
     ),
 )
-"""At least one of every message. All of them are in ``docs/protocol.md`` too."""
+"""Examples of every message. All of them are on the pages about the protocol too."""
 
 
 def json_schema() -> Json:
-    """JSON Schema (2020-12) of every frame.
+    """Return the JSON Schema (2020-12) of every frame.
 
     ``$defs`` has each message under its struct's name, and ``ClientMessage`` and ``ServerMessage``.
-    A frame is checked against one of these two: ``stats`` and ``help`` mean one thing from a client
-    and another from the server.
+    Check a frame against one of these two: ``stats`` and ``help`` have different meanings in the
+    two directions.
     """
     schemas = _schemas("#/$defs/{name}")
     for name, messages in (("ClientMessage", REQUESTS), ("ServerMessage", EVENTS)):
@@ -287,7 +290,7 @@ def json_schema() -> Json:
 
 
 def asyncapi() -> Json:
-    """AsyncAPI 3 document of the socket, from the server's point of view."""
+    """Return the AsyncAPI 3 document of the socket, from the server's point of view."""
     every = (*REQUESTS, *EVENTS)
     channel = {"$ref": "#/channels/socket"}
     operations: Json = {
@@ -317,8 +320,8 @@ def asyncapi() -> Json:
         "info": {
             "title": "Real-time translation gateway",
             "version": str(VERSION),
-            "description": "Say utterances, read their translations as they are made. "
-            "The contract in words is `docs/protocol.md`.",
+            "description": "Send utterances and read their translations while they are made. "
+            "`docs/protocol.md` describes the protocol in words.",
             "license": {
                 "name": "Apache-2.0",
                 "url": "https://www.apache.org/licenses/LICENSE-2.0",
@@ -338,7 +341,7 @@ def asyncapi() -> Json:
                 "title": "One socket of one room",
                 "description": f"With sub-protocol `{Codec.JSON.value}` (the default) the server "
                 f"writes JSON text frames, with `{Codec.MSGPACK.value}` the same maps as "
-                "MessagePack in binary frames. It reads both kinds whatever was negotiated.",
+                "MessagePack in binary frames. It reads both kinds with either sub-protocol.",
                 "messages": {m.__name__: _component("messages", m) for m in every},
                 "bindings": {
                     "ws": {
@@ -373,7 +376,7 @@ def asyncapi() -> Json:
 
 
 def codes() -> str:
-    """The catalogue of error and close codes as a page of Markdown."""
+    """Return the catalogue of error and close codes as a page of Markdown."""
     lines = [
         "# Codes",
         "",
@@ -382,7 +385,7 @@ def codes() -> str:
         "## Error codes",
         "",
         "The `code` of an `error` or `failed`. Programs switch on it; `msg` is for people.",
-        "*Retry* is the `retry` of the message: the same thing may work a little later.",
+        "*Retry* is the `retry` of the message: the same request may succeed a little later.",
         "Treat a code you do not know like `internal`.",
         "",
         "| code | retry | meaning |",
@@ -391,9 +394,9 @@ def codes() -> str:
         "",
         "## Close codes",
         "",
-        "How a socket ends. The range tells what to do: open a new socket after 1001 and 4000 to",
-        "4399, and do not after 4400 to 4499. A connection that broke without a close frame (1006",
-        "in browsers) is worth a new socket too.",
+        "The reason for which a socket is closed. The range tells clients what to do: open a new",
+        "socket after 1001 and 4000 to 4399, but not after 4400 to 4499. Also open a new socket",
+        "if the connection broke without a close frame (1006 in browsers).",
         "",
         "| code | reconnect | meaning |",
         "|---|---|---|",
@@ -412,7 +415,7 @@ FILES: dict[str, Callable[[], str]] = {
     "schema/asyncapi.v1.json": _render(asyncapi),
     "codes.md": codes,
 }
-"""Generated files: the path below ``docs/``, and what makes its content."""
+"""Generated files: paths below ``docs/``, and the functions that return their contents."""
 
 
 def write(docs: Path) -> None:
@@ -424,19 +427,23 @@ def write(docs: Path) -> None:
 
 
 def tag(message: type[ClientMessage] | type[ServerMessage]) -> str:
-    """The ``type`` by which the frames of a message are known."""
+    """Return the value of ``type`` in frames of a message."""
     return str(message.__struct_config__.tag)
 
 
 def _schemas(ref: str) -> Json:
-    """The schema of every struct by its name; ``ref`` is how they refer to each other."""
+    """Return the schema of every struct by its name. ``ref`` is the template of references."""
     _, schemas = msgspec.json.schema_components((*REQUESTS, *EVENTS), ref_template=ref)
     tidied: Json = _tidy(schemas)
     return tidied
 
 
 def _tidy(value: Any) -> Any:
-    """Docstrings without indentation and in Markdown; an `enum` of one value as `const`; lists."""
+    """Return a copy for publication.
+
+    Docstrings become Markdown without indentation, an ``enum`` of one value becomes ``const``, and
+    tuples become lists.
+    """
     if isinstance(value, list | tuple):
         return [_tidy(item) for item in value]
     if not isinstance(value, dict):
@@ -456,6 +463,7 @@ def _markdown(doc: str) -> str:
 
 
 def _doc(message: type[ClientMessage] | type[ServerMessage]) -> str:
+    """Return the first paragraph of a message's docstring as one line."""
     assert message.__doc__ is not None, f"{message.__name__} has no docstring"
     return _markdown(message.__doc__).partition("\n\n")[0].replace("\n", " ")
 

@@ -1,4 +1,4 @@
-"""Frames to messages and back, and what a client is told of a frame that is none."""
+"""Decoding and encoding of frames, and the errors for frames that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def pack(message: object) -> bytes:
 # --- reading ------------------------------------------------------------------------------------
 
 
-def test_text_that_does_not_begin_with_a_brace_is_said_as_it_stands() -> None:
+def test_text_that_does_not_begin_with_a_brace_becomes_a_say() -> None:
     for line in ("good morning", "", ' {"type":"bye"}', "[1]", "\u200b", "42"):
         assert decode(line) == Say(text=line)
 
 
-def test_the_type_of_the_frame_alone_decides_how_it_is_read() -> None:
+def test_text_frames_are_read_as_json_and_binary_frames_as_messagepack() -> None:
     assert decode('{"type":"bye"}') == Bye()
     assert decode(pack({"type": "bye"})) == Bye()
     assert refused(b'{"type":"bye"}').code is ErrorCode.BAD_FRAME
@@ -88,7 +88,7 @@ def test_the_type_of_the_frame_alone_decides_how_it_is_read() -> None:
         b"\xdf\xff\xff\xff\xff",
     ],
 )
-def test_a_frame_that_cannot_be_read_is_a_bad_frame_that_says_why(frame: str | bytes) -> None:
+def test_an_unreadable_frame_is_refused_as_bad_frame_with_the_reason(frame: str | bytes) -> None:
     fault = refused(frame)
     assert fault.code is ErrorCode.BAD_FRAME
     assert str(fault).startswith("The frame could not be read: ")
@@ -97,7 +97,7 @@ def test_a_frame_that_cannot_be_read_is_a_bad_frame_that_says_why(frame: str | b
 
 
 @pytest.mark.parametrize("read", [lambda m: msgspec.json.encode(m).decode(), pack])
-def test_the_hint_shows_what_a_frame_of_this_type_looks_like(read: object) -> None:
+def test_the_hint_shows_an_example_of_the_type_of_the_frame(read: object) -> None:
     assert callable(read)
     hint = refused(read({"type": "edit", "id": "u1"})).hint
     assert hint is not None and '{"type":"edit","id":"u1","lang":"de","text":' in hint
@@ -106,24 +106,24 @@ def test_the_hint_shows_what_a_frame_of_this_type_looks_like(read: object) -> No
 @pytest.mark.parametrize(
     ("frame", "says"), [("{", "is read as JSON"), (b"\xc1", "is read as one MessagePack map")]
 )
-def test_the_hint_says_what_a_frame_has_to_be_where_its_type_cannot_be_told(
+def test_the_hint_explains_the_encoding_if_the_type_of_the_frame_is_unknown(
     frame: str | bytes, says: str
 ) -> None:
     hint = refused(frame).hint
     assert hint is not None and says in hint
 
 
-def test_a_wrong_value_is_named_with_its_place() -> None:
+def test_the_error_names_the_path_of_a_wrong_value() -> None:
     assert "$.langs[1]" in str(refused('{"type":"want","langs":["de",5]}'))
 
 
-def test_deep_nesting_is_refused_in_words() -> None:
+def test_the_error_says_that_a_frame_is_nested_too_deeply() -> None:
     deep = '{"type":"say","text":"a","x":' + "[" * 30_000 + "]" * 30_000 + "}"
     assert "nested too deeply" in str(refused(deep))
 
 
 @pytest.mark.parametrize("read", [lambda m: msgspec.json.encode(m).decode(), pack])
-def test_an_unknown_type_is_named_and_the_known_ones_listed(read: object) -> None:
+def test_the_error_of_an_unknown_type_names_it_and_lists_the_known_types(read: object) -> None:
     assert callable(read)
     fault = refused(read({"type": "shout", "text": "a"}))
     assert fault.code is ErrorCode.UNKNOWN_TYPE
@@ -131,13 +131,13 @@ def test_an_unknown_type_is_named_and_the_known_ones_listed(read: object) -> Non
     assert fault.hint is not None and "say, cancel, want" in fault.hint
 
 
-def test_an_unknown_type_is_recognised_whatever_stands_beside_it() -> None:
+def test_an_unknown_type_is_recognised_beside_fields_that_cannot_be_read() -> None:
     for beside in ("9" * 5000, "[" * 500 + "]" * 500):
         frame = '{"type":"shout","id":5,"x":' + beside + "}"
         assert refused(frame).code is ErrorCode.UNKNOWN_TYPE
 
 
-def test_the_ref_and_id_of_an_unreadable_frame_are_found_where_they_can_be() -> None:
+def test_ref_and_id_of_an_unreadable_frame_are_returned_if_they_are_strings() -> None:
     assert reference('{"type":"say","text":5,"ref":"r1","id":"u1"}') == ("r1", "u1")
     assert reference(pack({"type": "nope", "ref": "r1"})) == ("r1", None)
     assert reference('{"type":"say","ref":5,"id":["u1"]}') == (None, None)
@@ -166,25 +166,25 @@ def test_an_event_is_encoded_once_for_all_its_readers() -> None:
         assert envelope.wire(codec) is envelope.wire(codec)
 
 
-def test_what_is_written_to_a_socket_is_the_frame_with_its_head() -> None:
+def test_the_wire_form_is_the_frame_with_its_head() -> None:
     for codec in Codec:
         wire, frame = Envelope(FINAL).wire(codec), codec.encode(FINAL)
         assert wire is not None and frames.message(wire) == frame
     assert Envelope(Ack(id="u1", rev=1, ord=1)).wire(Codec.PLAIN) is None
 
 
-def test_readers_who_call_a_language_otherwise_share_an_event_of_their_own() -> None:
+def test_readers_of_another_tag_of_the_language_share_one_retagged_event() -> None:
     envelope = Envelope(FINAL)
-    austrian = envelope.tagged("de-AT")
+    austrian = envelope.for_language("de-AT")
     assert austrian.message == msgspec.structs.replace(FINAL, lang="de-AT")
-    assert envelope.tagged("de-AT") is austrian
-    assert envelope.tagged("de-CH").message != austrian.message
-    assert envelope.tagged("de") is envelope
+    assert envelope.for_language("de-AT") is austrian
+    assert envelope.for_language("de-CH").message != austrian.message
+    assert envelope.for_language("de") is envelope
     everybody = Envelope(Ack(id="u1", rev=1, ord=1))
-    assert everybody.tagged("de-AT") is everybody, "it has no language"
+    assert everybody.for_language("de-AT") is everybody, "it has no language"
 
 
-def test_a_person_reads_captions_corrections_errors_and_the_greeting_and_nothing_else() -> None:
+def test_the_plain_codec_shows_only_captions_corrections_errors_and_the_greeting() -> None:
     failed = Failed(seq=1, id="u1", rev=1, ord=1, lang="de", code="timeout", retry=True)
     bare = Error(code="rate", fatal=False, retry=True, msg="Too fast.")
     hinted = Error(code="rate", fatal=False, retry=True, msg="Too fast.", hint="Wait.")
@@ -201,7 +201,7 @@ def test_a_person_reads_captions_corrections_errors_and_the_greeting_and_nothing
     assert plain(Delta(id="u1", rev=1, lang="de", add="a", n=1)) is None
 
 
-def test_the_first_sub_protocol_that_is_spoken_is_chosen() -> None:
+def test_the_first_known_sub_protocol_is_chosen() -> None:
     assert negotiate(["gw.v9.json", "gw.v1.msgpack", "gw.v1.json"]) is Codec.MSGPACK
     assert negotiate(["gw.v1.json"]) is Codec.JSON
     assert negotiate(["plain", "gw.bearer.secret"]) is None

@@ -1,4 +1,4 @@
-"""Frames that say more than they are: they cost what they weigh, and are answered by name."""
+"""Hostile frames: their cost is bounded by their size, and the answer names the problem."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gateway.protocol.messages import Ack, Error, Final, Say
 from tests.support.meeting import Meeting, one
 
 FRAME = Limits().frame
-ROOM = 16 * FRAME
-"""Bytes that reading one frame may take for a moment."""
+PEAK = 16 * FRAME
+"""Most bytes of memory that decoding one frame may use."""
 
 
 def packed(*fields: bytes) -> bytes:
-    """A MessagePack map of type ``say`` with these keys and values."""
+    """Return a MessagePack map of type ``say`` with these keys and values."""
     count = 1 + len(fields) // 2
     return bytes((0x80 | count,)) + b"\xa4type\xa3say" + b"".join(fields)
 
@@ -63,7 +63,7 @@ BOMBS = {**MESSAGEPACK, **JSON}
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_frame_takes_no_more_memory_than_its_bytes_account_for(name: str) -> None:
+def test_decoding_a_hostile_frame_uses_bounded_memory(name: str) -> None:
     frame = BOMBS[name]
     assert len(frame) <= FRAME
     tracemalloc.start()
@@ -74,13 +74,13 @@ def test_a_frame_takes_no_more_memory_than_its_bytes_account_for(name: str) -> N
             assert fault.code in (ErrorCode.BAD_FRAME, ErrorCode.UNKNOWN_TYPE)
             assert len(str(fault)) < 400
         reference(frame)
-        assert tracemalloc.get_traced_memory()[1] < ROOM
+        assert tracemalloc.get_traced_memory()[1] < PEAK
     finally:
         tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_session_outlives_it_and_answers_once(name: str) -> None:
+def test_a_session_survives_a_hostile_frame_and_answers_it_once(name: str) -> None:
     peer = Meeting().enter("de")
     events = peer.frame(BOMBS[name])
     assert len([event for event in events if isinstance(event, Error | Ack)]) == 1
@@ -94,11 +94,11 @@ def test_a_session_outlives_it_and_answers_once(name: str) -> None:
         b"\x83\xa4type\xa3say\xa4text\xa5first\xa4text\xa6second",
     ],
 )
-def test_of_two_values_for_one_field_the_last_holds_in_both_encodings(frame: str | bytes) -> None:
+def test_the_last_of_two_values_for_one_field_wins_in_both_encodings(frame: str | bytes) -> None:
     assert decode(frame) == Say(text="second")
 
 
-def test_control_characters_and_surrogates_never_come_out_again() -> None:
+def test_control_characters_and_surrogates_of_a_speaker_never_reach_a_reader() -> None:
     meeting = Meeting()
     reader = meeting.enter("en")
     text = "a\x00b\x1b[31mc\u2028d\ufffee"
@@ -123,7 +123,7 @@ def test_control_characters_from_a_model_never_reach_a_reader(grown: bool) -> No
         speaker.say("good", id="a", final=False)
     speaker.say("good morning", id="a")
     meeting.finish(meeting.job("de"), "Guten", *CONTROLS, " Morgen\x1b")
-    # A corrected original is translated anew.
+    # A corrected original is translated again.
     speaker.send("edit", id="a", lang="en", text="good evening")
     meeting.finish(meeting.job("de"), "Guten\x1b", " Abend")
     for reader in readers:
@@ -140,7 +140,7 @@ def test_control_characters_from_a_model_never_reach_a_reader(grown: bool) -> No
     assert all(text.isprintable() for text in texts)
 
 
-def test_signs_that_no_script_can_do_without_come_through_from_a_model() -> None:
+def test_joiners_and_spaces_that_scripts_need_are_kept_in_captions() -> None:
     meeting = Meeting()
     reader = meeting.enter("de")
     meeting.enter().say("good morning")

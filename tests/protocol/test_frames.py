@@ -1,4 +1,4 @@
-"""A frame has its head before it, whatever its length."""
+"""Heads of frames, at every length at which their form changes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ SIZES = (0, 1, 125, 126, 127, 128, 65_535, 65_536, 65_540, 70_000)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_it_is_what_any_library_would_write(size: int) -> None:
+def test_frames_equal_those_of_the_websockets_library(size: int) -> None:
     payload = b"x" * size
     for made, opcode in ((frames.text, Opcode.TEXT), (frames.binary, Opcode.BINARY)):
         assert made(payload) == Frame(opcode, payload).serialize(mask=False)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_head_has_the_length_that_is_told(size: int) -> None:
+def test_offset_returns_the_length_of_the_head(size: int) -> None:
     wire = frames.binary(b"x" * size)
     assert frames.offset(wire) == len(wire) - size
 
 
 @given(st.text() | st.binary() | st.integers(100, 140).map(bytes))
-def test_what_was_framed_can_be_read_again(message: str | bytes) -> None:
+def test_message_is_the_inverse_of_frame(message: str | bytes) -> None:
     assert frames.message(frames.frame(message)) == message

@@ -1,4 +1,4 @@
-"""The shapes on the wire: what a client may rely on for ever."""
+"""Shapes of messages on the wire, which clients rely on."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_an_unknown_field_is_ignored() -> None:
     assert decode('{"type":"say","text":"a","colour":{"x":[1]}}') == Say(text="a")
 
 
-def test_a_say_is_final_unless_it_says_otherwise() -> None:
+def test_a_say_is_final_by_default() -> None:
     assert decode('{"type":"say","text":"a"}') == Say(text="a", final=True)
 
 
-def test_what_has_its_default_does_not_travel() -> None:
+def test_fields_with_their_default_value_are_not_sent() -> None:
     assert wire(Delta(id="u1", rev=1, lang="de", add="Gu", n=2)) == {
         "type": "delta",
         "id": "u1",
@@ -71,16 +71,16 @@ def test_what_has_its_default_does_not_travel() -> None:
     assert wire(Ack(id="u1", rev=1, ord=1)) == {"type": "ack", "id": "u1", "rev": 1, "ord": 1}
 
 
-def test_an_empty_draft_travels_for_it_clears_the_tail() -> None:
+def test_an_empty_draft_is_sent_because_it_clears_the_tail() -> None:
     assert wire(Delta(id="u1", rev=1, lang="de", draft="", n=0))["draft"] == ""
 
 
-def test_a_cancelled_that_decided_nothing_has_no_seq() -> None:
+def test_a_cancelled_that_ended_nothing_has_no_seq() -> None:
     assert "seq" not in wire(Cancelled(id="u1", rev=0, was="none"))
 
 
 @pytest.mark.parametrize("kind", [Cancel, Retract, Get])
-def test_the_longest_id_has_parts_that_can_be_named_too(
+def test_a_request_can_name_a_part_of_the_longest_id(
     kind: type[Cancel | Retract | Get],
 ) -> None:
     id = "x" * 64 + ".1000"
@@ -90,12 +90,12 @@ def test_the_longest_id_has_parts_that_can_be_named_too(
     )
 
 
-def test_a_want_says_how_much_of_before_it_wants_or_leaves_it_to_the_server() -> None:
+def test_backfill_of_a_want_is_optional_and_may_be_zero() -> None:
     assert decode('{"type":"want","langs":["de"],"backfill":0}') == Want(langs=("de",), backfill=0)
     assert decode('{"type":"want","langs":["de"]}') == Want(langs=("de",), backfill=None)
 
 
-def test_the_ref_of_a_correction_travels_only_to_who_made_it() -> None:
+def test_edited_and_retracted_carry_a_ref_only_if_there_is_one() -> None:
     edited = Edited(seq=1, id="u1.2", rev=1, ord=2, lang="de", text="a", by="human")
     assert "ref" not in wire(edited)
     assert wire(msgspec.structs.replace(edited, ref="r"))["ref"] == "r"
@@ -115,11 +115,11 @@ def test_a_presence_without_speakers_has_no_list_of_them() -> None:
     }
 
 
-def test_a_welcome_has_its_token_even_where_it_has_none() -> None:
+def test_a_welcome_sends_resume_as_null_if_there_is_no_token() -> None:
     assert wire(welcome(resume=None))["resume"] is None
 
 
-def test_the_language_of_a_speaker_is_called_from_on_the_wire() -> None:
+def test_the_field_from_has_its_name_on_the_wire() -> None:
     assert decode('{"type":"set","from":"en"}') == Set(from_="en")
     assert wire(Settings(seq=1, version=1, from_="en"))["from"] == "en"
 
@@ -160,6 +160,6 @@ def test_a_value_out_of_bounds_is_a_bad_frame(frame: str) -> None:
     assert raised.value.code is ErrorCode.BAD_FRAME
 
 
-def test_ten_thousand_languages_can_be_read_so_that_they_can_be_refused_by_name() -> None:
+def test_a_want_with_ten_thousand_languages_can_be_decoded() -> None:
     message = decode('{"type":"want","langs":[' + ",".join(['"de"'] * 10_000) + "]}")
     assert isinstance(message, Want)

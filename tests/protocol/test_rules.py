@@ -1,7 +1,6 @@
-"""The eight rules of the protocol, each as a test of its name.
+"""The eight rules of the protocol, each checked as a client would check it.
 
-What they promise is built from many decisions, which have tests of their own; here each rule stands
-as a client would check it.
+The decisions behind the rules have tests of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SPEECH = "So we met. It was cold. Then we went on and it was warm".split()
 
 
 def monologue(room: Meeting, peer: Peer) -> None:
-    """Somebody speaks, and every text is translated word by word as it comes."""
+    """Speak `SPEECH` word by word, and translate every text word by word at once."""
     for count in range(1, len(SPEECH) + 1):
         peer.say(" ".join(SPEECH[:count]), id="u1", final=count == len(SPEECH))
         while room.jobs:
@@ -50,7 +49,7 @@ def monologue(room: Meeting, peer: Peer) -> None:
 # --- 1 ------------------------------------------------------------------------------------------
 
 
-def test_rule_1_a_caption_is_its_stable_text_and_its_draft_and_no_offsets_travel() -> None:
+def test_rule_1_a_caption_is_its_stable_text_followed_by_its_draft() -> None:
     room, peer = meeting("de")
     for text, made in (("one two", "eins 😀"), ("one two three", "eins 😀 drei")):
         peer.say(text, id="x", final=False)
@@ -65,7 +64,7 @@ def test_rule_1_a_caption_is_its_stable_text_and_its_draft_and_no_offsets_travel
 # --- 2 ------------------------------------------------------------------------------------------
 
 
-def test_rule_2_who_ignores_what_is_ephemeral_ends_with_the_same_text() -> None:
+def test_rule_2_a_client_that_ignores_ephemeral_events_ends_with_the_same_text() -> None:
     room, speaker = meeting(flow=SHORT)
     readers = [room.enter("de", role=Role.VIEW) for _ in ("everything", "durable")]
     everything, durable = Screen(strict=True), Screen()
@@ -86,15 +85,15 @@ def test_rule_2_who_ignores_what_is_ephemeral_ends_with_the_same_text() -> None:
 
 @settings(max_examples=50)
 @given(st.binary(min_size=60, max_size=400))
-def test_rule_3_whatever_was_asked_for_ends_exactly_once(tape: bytes) -> None:
-    """`World` counts the ends; ``properties/test_session_machine.py`` looks for longer."""
+def test_rule_3_every_requested_caption_ends_exactly_once(tape: bytes) -> None:
+    """`World` counts the ends. ``properties/test_session_machine.py`` has longer runs."""
     world = World(tape)
     world.run()
     assert world.asked <= set(world.ends)
     assert set(world.ends.values()) <= {1}
 
 
-def test_rule_3_no_source_text_is_passed_off_as_a_translation() -> None:
+def test_rule_3_source_text_is_never_returned_as_a_translation() -> None:
     room, peer = meeting("en", "de")
     final = one(Final, peer.say("hello"))
     assert (final.lang, final.by) == ("en", "same")
@@ -133,10 +132,10 @@ def test_rule_4_a_cancel_is_never_an_error() -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_rule_5_nobody_gets_another_language_and_a_slow_one_holds_up_no_other(
+def test_rule_5_readers_get_only_their_language_and_a_slow_language_delays_no_other(
     data: st.DataObject,
 ) -> None:
-    """Each language's engine works at a pace of its own; one never comes to an end at all."""
+    """The engine has a different speed for each language, and never finishes one of them."""
     pace = {lang: data.draw(st.integers(1, 6), label=lang) for lang in LANGS}
     stuck = data.draw(st.sampled_from(LANGS), label="stuck")
     room = Meeting(capacity=100, flow=SHORT)
@@ -160,7 +159,7 @@ def test_rule_5_nobody_gets_another_language_and_a_slow_one_holds_up_no_other(
         assert sorted(shown[lang]) == ([] if lang == stuck else said)
 
 
-def test_rule_5_one_slow_sentence_holds_up_no_other() -> None:
+def test_rule_5_a_slow_sentence_delays_no_other() -> None:
     room, peer = meeting("de")
     peer.say("slow")
     for n in range(5):
@@ -175,7 +174,7 @@ def test_rule_5_one_slow_sentence_holds_up_no_other() -> None:
 @settings(max_examples=60)
 @given(st.binary(min_size=60, max_size=400))
 def test_rule_6_stable_text_never_shrinks_without_a_reset(tape: bytes) -> None:
-    """Every `Screen` checks ``n`` after each delta, a strict one that a final goes on from it."""
+    """Every `Screen` checks ``n`` after each delta, and a strict one that a final continues it."""
     World(bytes([tape[0], 1, *tape[1:]])).run()
 
 
@@ -197,9 +196,7 @@ def test_rule_6_the_stable_view_gets_no_draft_and_the_final_view_no_delta() -> N
 
 @settings(max_examples=50)
 @given(st.binary(min_size=60, max_size=400), st.integers(0, 200))
-def test_rule_7_the_durable_events_after_any_of_them_can_be_told_again(
-    tape: bytes, seq: int
-) -> None:
+def test_rule_7_the_durable_events_after_any_number_can_be_replayed(tape: bytes, seq: int) -> None:
     world = World(tape)
     world.run()
     room = world.room
@@ -208,7 +205,7 @@ def test_rule_7_the_durable_events_after_any_of_them_can_be_told_again(
     assert room.log.since(seq) == heard[seq:]
 
 
-def test_rule_7_they_are_what_a_reader_of_everything_received() -> None:
+def test_rule_7_replayed_events_are_those_that_a_reader_of_everything_received() -> None:
     room, speaker = meeting(flow=SHORT)
     reader = room.enter(*LANGS, role=Role.VIEW)
     monologue(room, speaker)
@@ -224,7 +221,7 @@ def test_rule_7_they_are_what_a_reader_of_everything_received() -> None:
 # --- 8 ------------------------------------------------------------------------------------------
 
 
-def test_rule_8_a_slow_socket_never_changes_what_a_fast_one_gets() -> None:
+def test_rule_8_a_slow_socket_never_changes_what_a_fast_socket_gets() -> None:
     told = []
     for company in (False, True):
         room, speaker = meeting(flow=SHORT, outbox_bytes=4_800)
@@ -244,7 +241,7 @@ def test_rule_8_a_slow_socket_never_changes_what_a_fast_one_gets() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=60)), max_size=60))
-def test_rule_8_its_memory_is_bounded(said: list[tuple[int, str]]) -> None:
+def test_rule_8_the_memory_of_a_slow_socket_is_bounded(said: list[tuple[int, str]]) -> None:
     outbox = Outbox(Codec.JSON, Limits(outbox_bytes=2_000))
     length = 0
     for kind, text in said:
@@ -253,10 +250,10 @@ def test_rule_8_its_memory_is_bounded(said: list[tuple[int, str]]) -> None:
         outbox.push(Envelope(delta if kind else Tick(seq=1)), NOW)
         assert outbox.bytes <= 2_000
         assert outbox.bytes == sum(size for _, _, size, _ in outbox._queue.values())
-    assert outbox.closing is None, "nothing that was decided waits"
+    assert outbox.closing is None, "no durable event waits"
 
 
-def test_rule_8_who_is_late_gets_the_newest_draft_and_every_durable_event() -> None:
+def test_rule_8_a_slow_socket_gets_the_newest_draft_and_every_durable_event() -> None:
     room, speaker = meeting(flow=SHORT)
     late = room.enter("de", role=Role.VIEW)
     monologue(room, speaker)

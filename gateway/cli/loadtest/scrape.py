@@ -102,7 +102,7 @@ class Scraper:
         )
         try:
             # A proxy may serve the gateway below a path of its own.
-            path = url.path.removesuffix("/v1/ws").rstrip("/") + "/metrics"
+            path = url.path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
             bearer = "" if self._key is None else f"Authorization: Bearer {self._key}\r\n"
             writer.write(
                 f"GET {path} HTTP/1.0\r\nHost: {url.netloc.rpartition('@')[2]}\r\n{bearer}"
