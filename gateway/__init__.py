@@ -1,3 +1,3 @@
-"""A real-time translation gateway: typed or spoken lines in, streamed captions out."""
+"""A real-time translation gateway: it turns typed or spoken text into streamed captions."""
 
 __version__ = "0.1.0"

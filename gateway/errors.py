@@ -1,7 +1,7 @@
-"""The closed catalogue of error codes and close codes, and the exception tree.
+"""Catalogue of error codes and close codes, and the tree of exceptions.
 
-Owns: every code a client can ever see, what it means and what the client should do.
-Must not know: messages, sockets, engines. Raising and catching is everybody's, naming is here.
+Owns: every code that a client can see, its meaning, and what the client should do. Must not know:
+messages, sockets, engines. All modules raise and catch these exceptions; new codes are added here.
 
     GatewayError                 base; carries an ErrorCode
     ├── ClientFault              the caller asked for something that cannot be done
@@ -9,7 +9,7 @@ Must not know: messages, sockets, engines. Raising and catching is everybody's, 
         ├── EngineGone           the engine died or was closed under the job
         ├── Overloaded           the engine refused the job because it is full
         └── JobFault             this one job cannot be done; the engine is well
-            └── Rejected         the output was not a translation (see guards.py)
+            └── Rejected         the output was not a translation (see `gateway.engines.guards`)
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ class ErrorCode(enum.StrEnum):
     """Machine-readable reason in ``error`` and ``failed``. Clients switch on it."""
 
     doc: str
+    """Meaning, as published in ``docs/codes.md``."""
     retry: bool
+    """True if the same request may succeed a little later."""
 
+    # The defaults are for the look-up by value, `ErrorCode("busy")`.
     def __new__(cls, value: str, doc: str = "", retry: bool = False) -> ErrorCode:
+        """Create a code from its value on the wire, its meaning and whether to retry."""
         self = str.__new__(cls, value)
         self._value_ = value
         self.doc = doc
@@ -32,36 +36,44 @@ class ErrorCode(enum.StrEnum):
 
     BAD_FRAME = "bad_frame", "the frame could not be read; `msg` says what and where", False
     UNKNOWN_TYPE = "unknown_type", "no message of this `type`; `hint` lists those that exist", False
-    EMPTY_TEXT = "empty_text", "`text` has nothing to translate in it", False
+    EMPTY_TEXT = "empty_text", "`text` contains nothing to translate", False
     TOO_LONG = "too_long", "`text` is longer than `limits.text` characters", False
     LANG_UNSUPPORTED = (
         "lang_unsupported",
-        "not a language this engine has, or none that is certain; `hint` says what to send",
+        "not a language of this engine, or the language could not be detected with confidence; "
+        "`hint` says what to send",
         False,
     )
-    PAIR_UNSUPPORTED = "pair_unsupported", "both languages exist, but not in this direction", False
+    PAIR_UNSUPPORTED = (
+        "pair_unsupported",
+        "the engine has both languages, but does not translate in this direction",
+        False,
+    )
     TOO_MANY_TARGETS = "too_many_targets", "more languages than `limits.targets`", False
-    STALE = "stale", "this `rev` is older than one already said, or the utterance has ended", False
+    STALE = "stale", "this `rev` is older than one already sent, or the utterance has ended", False
     BUSY = "busy", "too many utterances in flight; try again after `retry_ms`", True
     RATE = "rate", "more frames a second than `limits.rate`", True
     FORBIDDEN = "forbidden", "this socket's role does not allow it", False
     UNAUTHENTICATED = "unauthenticated", "no valid key or ticket was presented", False
     NOT_FOUND = "not_found", "no such utterance or room", False
-    REJECTED = "rejected", "the model's output was not a translation, twice", True
+    REJECTED = "rejected", "the model's output was not a translation, in two attempts", True
     ENGINE_UNAVAILABLE = "engine_unavailable", "the engine is starting, restarting or gone", True
     TIMEOUT = "timeout", "the translation took longer than the limit", True
-    INTERNAL = "internal", "a fault of the gateway itself; it has been logged", True
+    INTERNAL = "internal", "an error in the gateway itself; it has been logged", True
 
 
 class CloseCode(enum.IntEnum):
-    """WebSocket close codes. 4000-4399: reconnect and resume. 4400-4499: do not.
+    """WebSocket close codes. After 4000 to 4399 clients reconnect and resume, after 4400 to 4499
+    they do not.
 
-    4000 and up are the application's own range (RFC 6455 section 7.4.2).
+    Codes from 4000 on are the application's range (RFC 6455 section 7.4.2).
     """
 
     doc: str
+    """Meaning, as published in ``docs/codes.md``."""
 
     def __new__(cls, value: int, doc: str = "") -> CloseCode:
+        """Create a code from its value on the wire and its meaning."""
         self = int.__new__(cls, value)
         self._value_ = value
         self.doc = doc
@@ -71,7 +83,7 @@ class CloseCode(enum.IntEnum):
     GOING_AWAY = 1001, "the server is shutting down"
     INVALID_DATA = 1007, "a text frame was not UTF-8"
     TOO_BIG = 1009, "a frame was larger than `limits.frame`"
-    SERVER_ERROR = 4000, "a fault of the gateway; reconnect"
+    SERVER_ERROR = 4000, "an error in the gateway; reconnect"
     GOAWAY = 4001, "planned restart; reconnect now"
     TOO_SLOW = 4008, "this socket did not read fast enough; reconnect and resume"
     TOO_MANY = 4029, "too many connections; reconnect later"
@@ -79,33 +91,32 @@ class CloseCode(enum.IntEnum):
     UNAUTHENTICATED = 4401, "no valid key or ticket"
     FORBIDDEN = 4403, "not allowed in this room or role"
     NO_SUCH_ROOM = 4404, "the room does not exist"
-    REPLACED = 4409, "the same session connected again elsewhere"
+    REPLACED = 4409, "the same session has connected again with another socket"
     ROOM_ENDED = 4410, "the room has ended"
 
     @property
     def reconnect(self) -> bool:
-        """Whether a client should open a new socket and resume."""
+        """Tell whether a client should open a new socket and resume."""
         return self is CloseCode.GOING_AWAY or 4000 <= self < 4400
 
 
 class GatewayError(Exception):
-    """Base of every fault the gateway names.
-
-    ``code`` is what the client is told, the message is a sentence for a person,
-    ``hint`` (optional) says what to do instead.
-    """
+    """Base of all errors with a code of this catalogue."""
 
     def __init__(self, code: ErrorCode, message: str, hint: str | None = None) -> None:
+        """Create an error.
+
+        :param code: sent to the client
+        :param message: a sentence for a person
+        :param hint: a sentence that says what to do instead
+        """
         super().__init__(message)
         self.code = code
         self.hint = hint
 
 
 class ClientFault(GatewayError):
-    """What the caller sent cannot be done. The socket stays open.
-
-    ``retry_ms`` is after how long it may work; by default a second, where that is a matter of time.
-    """
+    """An error in what the caller asked for. The socket stays open."""
 
     def __init__(
         self,
@@ -114,15 +125,20 @@ class ClientFault(GatewayError):
         hint: str | None = None,
         retry_ms: int | None = None,
     ) -> None:
+        """Create an error.
+
+        :param retry_ms: milliseconds after which the request may succeed; 1000 by default for
+            ``busy``, none for other codes
+        """
         super().__init__(code, message, hint)
         self.retry_ms = 1000 if retry_ms is None and code is ErrorCode.BUSY else retry_ms
 
 
 class EngineFault(GatewayError):
-    """The model side failed. Ends the caption in ``failed``, never the session.
+    """A failure on the model's side. It ends the caption in ``failed``, never the session.
 
-    ``status`` is the HTTP status of a model server that refused the job. The fault of a job says
-    nothing in the words of a library or a server: these may quote the text, which is private.
+    Messages of libraries and model servers are not repeated in it: they may quote the text, which
+    is private.
     """
 
     def __init__(
@@ -132,14 +148,18 @@ class EngineFault(GatewayError):
         hint: str | None = None,
         status: int | None = None,
     ) -> None:
+        """Create an error.
+
+        :param status: HTTP status of the model server that refused the job
+        """
         super().__init__(code, message, hint)
         self.status = status
 
     @property
-    def brief(self) -> str:
-        """Type, code and status, for the log of a job.
+    def summary(self) -> str:
+        """Type, code and status, for the log.
 
-        >>> EngineFault("It is broken.", status=500).brief
+        >>> EngineFault("It is broken.", status=500).summary
         'EngineFault engine_unavailable 500'
         """
         words = [type(self).__name__, self.code.value]
@@ -147,18 +167,19 @@ class EngineFault(GatewayError):
 
 
 class EngineGone(EngineFault):
-    """The engine died, or ended a job nobody asked it to end. A new one may come."""
+    """The engine died, or ended a job on its own. It may be started again."""
 
 
 class Overloaded(EngineFault):
     """The engine refused the job because its own queue is full."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
+        """Create an error with the code ``busy``."""
         super().__init__(message, ErrorCode.BUSY, status=status)
 
 
 class JobFault(EngineFault):
-    """The engine cannot do this one job, and is well: the text is too long for it, say.
+    """The engine is healthy, but cannot do this one job, for example because the text is too long.
 
     Every other `EngineFault` of a job counts as a failure of the engine
     (`gateway.engines.wrappers.supervised`).
@@ -166,26 +187,27 @@ class JobFault(EngineFault):
 
 
 class Rejected(JobFault):
-    """A guard found that the output is not a translation.
-
-    ``guard`` is the guard's name, as counted in ``gateway_guard_total``.
-    """
+    """A guard found that the output is not a translation."""
 
     def __init__(self, guard: str, message: str) -> None:
+        """Create an error.
+
+        :param guard: name of the guard, as counted in ``gateway_guard_total``
+        """
         super().__init__(message, ErrorCode.REJECTED)
         self.guard = guard
 
 
-def wordless(exc: BaseException) -> BaseException:
-    """Copy an exception and its causes without their messages, for ``exc_info`` of a log.
+def redacted(exc: BaseException) -> BaseException:
+    """Return a copy of an exception and its causes without messages, for ``exc_info`` of a log.
 
-    Types and the lines of code are left. Messages of libraries and of Python itself quote what they
-    were given, and texts of meetings are private.
+    The types and the traceback are kept. Messages of libraries and of Python itself quote their
+    arguments, and texts of meetings are private.
     """
     kind = type(exc)
     copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})()
     if exc.__cause__ is not None:
-        copy.__cause__ = wordless(exc.__cause__)
+        copy.__cause__ = redacted(exc.__cause__)
     elif exc.__context__ is not None and not exc.__suppress_context__:
-        copy.__context__ = wordless(exc.__context__)
+        copy.__context__ = redacted(exc.__context__)
     return copy.with_traceback(exc.__traceback__)

@@ -1,7 +1,7 @@
-"""One translation to be made, and the pieces in which it arrives.
+"""Translation jobs, and the chunks of text that engines return.
 
-Owns: the vocabulary between the core (which decides what to translate) and the engines
-(which translate). Must not know: rooms, sockets, or how any engine works.
+Owns: the types shared by the core, which decides what to translate, and the engines, which
+translate. Must not know: rooms, sockets, or how any engine works.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import msgspec
 
 
 class Priority(enum.IntEnum):
-    """Lower runs earlier. What a reader waits for goes before what merely improves."""
+    """Order of jobs in the scheduler: a lower value runs earlier.
+
+    Captions that a reader waits for come before those that only improve what is shown.
+    """
 
     FINAL = 0
     PARTIAL = 1
@@ -20,60 +23,60 @@ class Priority(enum.IntEnum):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One source text into one target language.
-
-    ``id``       unique in this process; `Engine.abort` takes it
-    ``room``     fairness key of the dispatcher, as is ``tenant``; engines ignore both
-    ``text``     the whole source so far, NFC
-    ``source``   canonical BCP 47 tag, and so is ``target``
-    ``partial``  the source is still growing: do not invent its end
-    ``prefix``   target text the output must continue; chunks do not repeat it
-    ``prefix_ids`` token ids of an output of this engine that begins with ``prefix``: the engine
-                 takes as many of them as spell it, and encodes what is left of it
-    ``topic``    what the conversation is about, in the room's own words
-    ``context``  earlier (source, target) pairs of the conversation, oldest first
-    ``glossary`` (term, translation) pairs that occur in ``text``
-    ``style``    e.g. ``formal``; used where the model's profile knows it
-    ``attempt``  1, or 2 when a guard rejected the first output: the profile samples differently
-    """
+    """The translation of one source text into one target language."""
 
     id: str
+    """Unique in this process. `Engine.abort` takes it."""
     text: str
+    """The whole source so far, in Unicode normalisation form NFC."""
     source: str
+    """Canonical BCP 47 tag of ``text``."""
     target: str
+    """Canonical BCP 47 tag of the output."""
     room: str = ""
+    """Key of fairness in the scheduler. Engines ignore it."""
     tenant: str = ""
+    """Key of fairness in the scheduler. Engines ignore it."""
     partial: bool = False
+    """The source is still growing, so the model should not invent its end."""
     prefix: str = ""
+    """Target text that the output continues. Chunks do not repeat it."""
     prefix_ids: tuple[int, ...] = ()
+    """Token ids of an earlier output of this engine that begins with ``prefix``. The engine uses
+    those that spell the prefix, and encodes the rest of the prefix itself."""
     topic: str = ""
+    """Description of the conversation, written by the people in the room."""
     context: tuple[tuple[str, str], ...] = ()
+    """Earlier (source, target) pairs of the conversation, oldest first."""
     glossary: tuple[tuple[str, str], ...] = ()
+    """(term, translation) pairs whose term occurs in ``text``."""
     style: str | None = None
+    """For example ``formal``. Used if the model's profile knows it."""
     priority: Priority = Priority.FINAL
     attempt: int = 1
+    """2 after a guard rejected the first output; the profile then samples differently."""
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """A piece of the translation, in order. Joined, the ``text`` of all chunks is the output.
-
-    ``tokens`` is how many model tokens it took (0 where the engine cannot know). ``ids`` are token
-    ids where the engine is in this process: joined, they spell the job's forced prefix (whose ids
-    come with the first) and the output, though a chunk's own need not spell its own text. ``reset``
-    means everything before this chunk is void: a second attempt begins. ``flags`` name doubts about
-    the whole output (a number that is missing, say), and stand on the last chunk.
-    """
+    """A piece of a translation. The ``text`` of all chunks, joined in order, is the output."""
 
     text: str
     tokens: int = 1
+    """Number of model tokens, 0 if the engine cannot know it."""
     reset: bool = False
+    """All earlier chunks are void, because a second attempt begins."""
     flags: tuple[str, ...] = ()
+    """Doubts about the whole output, such as a missing number. Only the last chunk has them."""
     ids: tuple[int, ...] = ()
+    """Token ids, from engines in this process only. Those of all chunks together spell the job's
+    forced prefix and the output; the first chunk has the ids of the prefix. A chunk's own ids need
+    not spell its own text."""
 
 
 def merged(one: Chunk, two: Chunk) -> Chunk:
-    """Two chunks that follow each other as one, which says the same to whoever reads it."""
+    """Return one chunk with the same meaning as two consecutive ones."""
     tokens = one.tokens + two.tokens
+    # The text of the first chunk is void after a reset, but its tokens have been paid for.
     if two.reset:
         return Chunk(two.text, tokens, reset=True, flags=two.flags, ids=two.ids)
     return Chunk(

@@ -1,6 +1,6 @@
-"""Every limit of the core, finite and named, what a text counts against them, and the token bucket.
+"""Limits of the core, the memory that a text counts for, and the token bucket.
 
-Owns: the numbers and why they are what they are. Must not know: who is limited.
+Owns: the numbers and their reasons. Must not know: the sockets, rooms and tenants they apply to.
 """
 
 from __future__ import annotations
@@ -11,89 +11,100 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one gateway process. Settings of the same names change them."""
+    """Limits of one gateway process. Each is a setting with the prefix ``limit_``; its docstring
+    is the documentation of that setting."""
 
     frame: int = 65_536
-    """Bytes of one incoming frame; a larger one closes 1009. An utterance is a few hundred."""
+    """Maximum size of one incoming frame, in bytes. A larger frame closes the socket with 1009. A
+    normal utterance has a few hundred bytes."""
     text: int = 2_000
-    """Characters of one utterance: two minutes of speech."""
+    """Maximum length of one utterance, in characters. The default is two minutes of speech."""
     inflight: int = 16
-    """Utterances of one socket that have not ended."""
+    """Maximum number of unfinished utterances of one socket. One more is refused with ``busy``."""
     targets: int = 16
-    """Languages one socket may read."""
+    """Maximum number of languages that one socket may read."""
     rate: float = 50.0
-    """Frames a second from one socket, sustained. Partials come three to ten a second. A frame
-    counts once more for every 4,096 characters it has."""
+    """Sustained rate of frames from one socket, in frames per second. Recognisers send three to ten
+    partial texts per second. A frame counts once more for every 4,096 characters in it."""
     burst: int = 100
-    """Frames at once, before ``rate`` holds."""
+    """Number of frames that one socket may send at once before ``limit_rate`` applies."""
     bad_frames: int = 10
-    """Unreadable frames in a row before the socket is closed with 4400."""
+    """Number of unreadable frames in a row after which a socket is closed with 4400."""
     outbox_bytes: int = 1_048_576
-    """Memory of what waits for one slow reader, what the socket has taken but not sent included;
-    more closes it with 4008. From a quarter on drafts are left out, from half of it all deltas."""
+    """Memory for output that waits for one slow reader, in bytes, including what its socket has
+    accepted but not sent. From a quarter of it on drafts are dropped, from half of it on all
+    deltas. Beyond it the socket is closed with 4008."""
     outbox_s: float = 60.0
-    """Seconds that what was decided may wait before the reader is closed with 4008."""
+    """Seconds that durable events may wait for a slow reader before its socket is closed with
+    4008."""
     log: int = 50_000
-    """Durable events kept per room. Two hours of talk in twenty languages are 32,000."""
+    """Number of durable events kept per room. Two hours of talk in twenty languages have 32,000."""
     log_bytes: int = 33_554_432
-    """Memory of the durable events kept per room: some 40,000 of them."""
+    """Memory for the durable events kept per room, in bytes. The default holds about 40,000."""
     memory_bytes: int = 268_435_456
-    """Memory of the durable events of all rooms together. Beyond it the rooms that have been empty
-    longest are given up, then the longest logs lose their beginning."""
+    """Memory for the durable events of all rooms together, in bytes. Beyond it the gateway removes
+    the rooms that have been empty longest, and then the oldest events of the longest logs."""
     utterances: int = 1_000
-    """Utterances a room remembers for ``get``, ``cancel`` and late revisions."""
+    """Number of utterances that a room keeps for ``get``, ``cancel`` and late revisions."""
     backfill: int = 20
-    """Utterances that somebody who comes late is shown, and that are translated for him into a
-    language that nobody has read before."""
+    """Number of recent utterances that are shown to a reader who joins late. If nobody has read the
+    reader's language before, they are translated into it first."""
     linger_s: float = 30.0
-    """Seconds that a language is still translated into after its last reader left."""
+    """Seconds during which the gateway still translates into a language after its last reader left.
+    A reader who reconnects then misses nothing."""
     context: int = 2
-    """Earlier utterances of the room that a model is told of, where its profile has a place."""
+    """Number of earlier utterances of the room that are given to the model as context, if the
+    model's profile uses context."""
     context_s: float = 30.0
-    """Seconds after which an utterance is no context any more."""
+    """Seconds after which an utterance is no longer used as context."""
     presence_s: float = 1.0
-    """Seconds between two ``presence`` events of a room, at least."""
+    """Minimum number of seconds between two ``presence`` events of a room."""
     queue: int = 256
-    """Jobs waiting for the engine, over all rooms; more answers ``busy``."""
+    """Maximum number of jobs that wait for the engine, over all rooms. Further utterances are
+    refused with ``busy``."""
     stretch: float = 2.0
-    """Times its unloaded duration that a final may take before partials are left out and rooms
-    refused. More serves more rooms, each later."""
+    """Factor by which a final caption may take longer than without load. Beyond it partial texts
+    are no longer translated and new rooms are refused. A higher factor serves more rooms, each with
+    more delay."""
     soon_s: float = 0.5
-    """Seconds within which a final comes soon enough, however fast the engine could be."""
+    """Seconds within which a final caption is always fast enough, whatever ``limit_stretch``
+    says."""
     job_s: float = 30.0
-    """Seconds from submission to the end of one translation; then ``failed`` with ``timeout``."""
+    """Maximum seconds from the submission to the end of one translation. After that the caption
+    fails with ``timeout``."""
     address_sockets: int = 1_000
-    """Open sockets of one address, and handshakes at once: a conference is one address. It may have
-    as many connections that are no sockets."""
+    """Maximum number of open sockets, and of simultaneous handshakes, of one IP address. The
+    default is high because a whole conference may share one address. The same number of other
+    connections is allowed beside them."""
     address_rate: float = 100.0
-    """Handshakes a second of one address, sustained."""
+    """Sustained rate of handshakes of one IP address, in handshakes per second."""
     address_failures: int = 100
-    """Keys that are not valid within a minute, of one address; then none is looked at for the rest
-    of that minute."""
+    """Number of invalid keys within a minute from one IP address, after which no further key from
+    it is checked until the minute is over."""
     handshake_s: float = 10.0
-    """Seconds that a connection has to send the whole head of a request."""
+    """Seconds within which a connection has to send the complete head of its request."""
     sessions: int = 2_000
-    """Open sockets; one more is closed with 4029."""
+    """Maximum number of open sockets. Further sockets are closed with 4029."""
     rooms: int = 2_000
-    """Rooms in memory; a new one beyond that is refused with 4029."""
+    """Maximum number of rooms in memory. Further rooms are refused with 4029."""
     room_s: float = 7_200.0
-    """Seconds a room stays after its last socket left."""
+    """Seconds for which a room is kept after its last socket left. The default is two hours."""
     resume_s: float = 7_200.0
-    """Seconds that a token to resume with is good for."""
+    """Seconds for which a resume token is valid. The default is two hours."""
     grace_s: float = 10.0
-    """Seconds that the captions of a speaker whose socket was lost are still made."""
+    """Seconds during which the captions of a speaker who lost the connection are still finished."""
 
 
 def memory(text: str) -> int:
-    """Return the memory of a text in bytes, with the UTF-8 that Python keeps beside it.
+    """Return the memory of a text in bytes, including the UTF-8 that Python caches for it.
 
     Python caches the UTF-8 of a text that is not ASCII when it is encoded for the first time.
     `sys.getsizeof` counts that cache, so it returns more after the encoding than before. This
-    function returns the same at any time.
+    function always returns the same number.
     """
     if text.isascii():
         return _EMPTY + len(text)
-    # A new string has no cache. Its last character stands for the byte that ends the cache.
+    # A new string has no cache. The extra character accounts for the byte that ends the cache.
     return getsizeof(text + " ") + len(text.encode())
 
 
@@ -101,25 +112,27 @@ _EMPTY = getsizeof("")
 
 
 class TokenBucket:
-    """``rate`` tokens a second, at most ``burst`` saved up."""
+    """A token bucket: it gains ``rate`` tokens per second and holds at most ``burst``."""
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
+        """Create a full bucket at the time ``now``, in seconds of any clock."""
         self._rate = rate
         self._burst = burst
         self._tokens = float(burst)
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take one token: 0 where there is one, else the seconds until there will be."""
+        """Take one token if there is one and return 0, else return the seconds to wait for it."""
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
-        self._at = max(self._at, now)  # time that comes twice is not paid twice
+        # A clock that goes back and forth must not add tokens twice for the same time.
+        self._at = max(self._at, now)
         if self._tokens >= 1:
             self._tokens -= 1
             return 0.0
         return (1 - self._tokens) / self._rate
 
     def spend(self, tokens: float) -> None:
-        """Take so many at once; where there are fewer, of those to come."""
+        """Consume ``tokens``, going into debt if needed."""
         self._tokens -= tokens

@@ -1,4 +1,4 @@
-"""The catalogue of codes: closed, documented, and telling clients what to do."""
+"""Error and close codes, the exceptions that carry them, and redaction for logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.errors import (
     JobFault,
     Overloaded,
     Rejected,
-    wordless,
+    redacted,
 )
 
 PROMISED = {
@@ -31,14 +31,14 @@ def test_every_code_the_protocol_promises_exists() -> None:
 
 
 @pytest.mark.parametrize("code", list(ErrorCode))
-def test_every_error_code_says_what_it_means_and_whether_to_try_again(code: ErrorCode) -> None:
+def test_every_error_code_has_a_meaning_and_says_whether_to_retry(code: ErrorCode) -> None:
     assert code.doc
     assert isinstance(code.retry, bool)
     assert ErrorCode(code.value) is code
 
 
 @pytest.mark.parametrize("code", list(CloseCode))
-def test_every_close_code_says_what_it_means(code: CloseCode) -> None:
+def test_every_close_code_has_a_meaning(code: CloseCode) -> None:
     assert code.doc
     assert CloseCode(int(code)) is code
 
@@ -63,7 +63,7 @@ def test_a_fault_carries_its_code_a_sentence_and_a_hint() -> None:
     )
 
 
-def test_engine_faults_are_named_and_never_the_clients() -> None:
+def test_engine_faults_have_codes_and_are_no_client_faults() -> None:
     faults = [EngineFault("a"), EngineGone("b"), Overloaded("c"), Rejected("loop", "d")]
     assert [fault.code.value for fault in faults] == [
         "engine_unavailable",
@@ -75,16 +75,16 @@ def test_engine_faults_are_named_and_never_the_clients() -> None:
     assert not any(isinstance(fault, ClientFault) for fault in faults)
 
 
-def test_a_fault_of_a_job_is_logged_by_type_code_and_status_alone() -> None:
-    assert EngineFault("private").brief == "EngineFault engine_unavailable"
-    assert Overloaded("private", 429).brief == "Overloaded busy 429"
+def test_the_summary_of_an_engine_fault_has_only_type_code_and_status() -> None:
+    assert EngineFault("private").summary == "EngineFault engine_unavailable"
+    assert Overloaded("private", 429).summary == "Overloaded busy 429"
     fault = JobFault("private", ErrorCode.TOO_LONG, "private", 400)
-    assert fault.brief == "JobFault too_long 400"
+    assert fault.summary == "JobFault too_long 400"
     assert isinstance(Rejected("loop", "private"), JobFault)
 
 
 def chained(*, hidden: bool) -> Exception:
-    """An exception with all that Python prints of one."""
+    """Return an exception with a note, a cause and a context, which Python would print."""
     try:
         try:
             raise KeyError("private")
@@ -101,8 +101,8 @@ def chained(*, hidden: bool) -> Exception:
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_an_exception_without_words_keeps_its_types_and_lines(hidden: bool) -> None:
-    printed = "".join(traceback.format_exception(wordless(chained(hidden=hidden))))
+def test_a_redacted_exception_keeps_types_and_traceback_without_messages(hidden: bool) -> None:
+    printed = "".join(traceback.format_exception(redacted(chained(hidden=hidden))))
     lines = [line for line in printed.splitlines() if not line.startswith(" ")]
     assert not [line for line in lines if "private" in line]
     assert ("KeyError" in lines and "ValueError" in lines) is not hidden
@@ -110,9 +110,9 @@ def test_an_exception_without_words_keeps_its_types_and_lines(hidden: bool) -> N
     assert "in chained" in printed
 
 
-def test_types_of_libraries_are_named_with_their_module() -> None:
+def test_a_redacted_exception_keeps_the_module_of_its_type() -> None:
     kind = type("Odd", (Exception,), {"__module__": "library"})
-    copy = wordless(kind("private"))
+    copy = redacted(kind("private"))
     assert traceback.format_exception_only(copy) == ["library.Odd\n"]
 
 

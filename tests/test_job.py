@@ -1,4 +1,4 @@
-"""Two chunks as one: nobody who reads them can tell."""
+"""Merging of chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNKS = st.lists(
 
 
 def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...], bool]:
-    """Text, tokens, ids and flags in the end, and whether what was before them is void."""
+    """Return text, tokens, ids and flags of all chunks, and whether there was a reset."""
     text, tokens, ids, flags, void = "", 0, (), (), False  # type: ignore[var-annotated]
     for chunk in chunks:
         if chunk.reset:
@@ -35,12 +35,12 @@ def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...
 
 
 @given(CHUNKS)
-def test_merged_chunks_say_what_they_said_apart(chunks: list[Chunk]) -> None:
+def test_merged_chunks_have_the_same_meaning_as_the_separate_ones(chunks: list[Chunk]) -> None:
     whole = chunks[0]
     for chunk in chunks[1:]:
         whole = merged(whole, chunk)
     assert read([whole]) == read(chunks)
 
 
-def test_what_is_taken_back_is_counted_all_the_same() -> None:
+def test_tokens_of_void_chunks_are_still_counted() -> None:
     assert merged(Chunk("a", 2, ids=(1,)), Chunk("b", 3, reset=True)) == Chunk("b", 5, reset=True)

@@ -1,4 +1,4 @@
-"""The wheel holds what the project's description promises."""
+"""Contents of the wheel that the project's description promises."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job
 
 logger = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class ScriptedEngine(PushEngine):
         except EngineFault as fault:
             return fault
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.error(
                 "job %s failed by a fault of the engine's own code", run.job.id, exc_info=bare
             )

@@ -22,7 +22,7 @@ from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver, unfit
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Job
 
 logger = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class LoadedModel:
             else:
                 self._keep(request, self._begin_apart, job, prompt, request)
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.debug("a request could not be made of job %s", job.id, exc_info=bare)
             asyncio.get_running_loop().call_soon(request.failed, exc)
 
@@ -269,7 +269,7 @@ class LoadedModel:
             try:
                 await work(*args)
             except Exception as exc:
-                bare = wordless(exc)
+                bare = redacted(exc)
                 logger.debug("vLLM failed the request %s", request.name, exc_info=bare)
                 request.failed(exc)
 
@@ -280,7 +280,7 @@ class LoadedModel:
     def _halted(self, rest: asyncio.Task[None]) -> None:
         self._tasks.discard(rest)
         if not rest.cancelled() and (exc := rest.exception()) is not None:
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.warning("vLLM could not be told to abort a request", exc_info=bare)
 
     # A prompt.

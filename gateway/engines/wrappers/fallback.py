@@ -158,7 +158,7 @@ class FallbackEngine(PushEngine):
         own = self._adapted(lent.job)
         if own is None:
             return False
-        logger.info("job %s is done again by %s: %s", own.id, self.second.name, fault.brief)
+        logger.info("job %s is done again by %s: %s", own.id, self.second.name, fault.summary)
         self.taken += 1
         self.second.submit(own, lent)
         return True

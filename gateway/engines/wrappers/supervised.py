@@ -36,7 +36,7 @@ from gateway.engines.base.engine import (
     refuse,
 )
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, JobFault, redacted
 from gateway.job import Chunk, Job, Priority
 
 logger = logging.getLogger(__name__)
@@ -302,7 +302,7 @@ class Supervisor(PushEngine):
         if not probe.over.is_set():
             raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
         if probe.fault is not None:
-            raise EngineFault(f"It did not translate a word: {probe.fault.brief}.")
+            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
 
     async def _pause(self) -> None:
         """Wait until it is time to look at the engine: the next poll, or an alarm."""
@@ -325,7 +325,7 @@ class Supervisor(PushEngine):
                 await engine.aclose()
         except Exception as exc:
             # It is given up in any case: what is left of it must not keep a new one from coming.
-            logger.error("engine %s did not close", self.name, exc_info=wordless(exc))
+            logger.error("engine %s did not close", self.name, exc_info=redacted(exc))
 
 
 class Heartbeat:

@@ -42,7 +42,7 @@ from gateway.auth.api_keys import Keyring
 from gateway.core.validation import usual
 from gateway.engines.base.engine import Engine, SubstitutableEngine
 from gateway.engines.registry import build
-from gateway.errors import GatewayError, wordless
+from gateway.errors import GatewayError, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
@@ -488,7 +488,7 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if fault is None:
         log.error("event loop: %s", context["message"])
     else:
-        log.error("nobody waits for what failed", exc_info=wordless(fault))
+        log.error("nobody waits for what failed", exc_info=redacted(fault))
 
 
 async def _serve(

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.auth.permissions import Role
 from gateway.core.event_log import StreamPosition
 from gateway.core.session import Session
-from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
+from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
@@ -111,7 +111,7 @@ class RoomEventStream:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 # A server raises OSError in ``send`` if the client has gone.
                 if isinstance(result, Exception) and not isinstance(result, OSError):
-                    log.error("%s ended by a fault", self._session.id, exc_info=wordless(result))
+                    log.error("%s ended by a fault", self._session.id, exc_info=redacted(result))
 
     def _on_outbox(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:

@@ -21,7 +21,7 @@ from gateway.core.coalescing import Coalescing
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler, StartJob
 from gateway.engines.base.engine import Aborted, Engine
-from gateway.errors import EngineFault, ErrorCode, wordless
+from gateway.errors import EngineFault, ErrorCode, redacted
 from gateway.job import Chunk, Job, merged
 
 log = logging.getLogger("gateway.jobs")
@@ -73,7 +73,7 @@ class JobSink:
             self._close(None)
             return
         if not isinstance(fault, Aborted):
-            log.warning("job %s failed: %s", self.job.id, fault.brief)
+            log.warning("job %s failed: %s", self.job.id, fault.summary)
         self._close(fault.code)
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class JobSink:
             if jobs.dispatch.due:  # it may be stopped by what it says
                 jobs.act()
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             log.error("job %s failed by a fault of the gateway", self.job.id, exc_info=bare)
             self.quit(ErrorCode.INTERNAL)
 
@@ -128,7 +128,7 @@ class JobSink:
             else:
                 self.room.failed(job_id, code, now)
         except Exception as exc:
-            log.error("job %s broke the room", job_id, exc_info=wordless(exc))
+            log.error("job %s broke the room", job_id, exc_info=redacted(exc))
         jobs.dispatch.done(job_id)
         jobs.act()
 
@@ -195,7 +195,7 @@ class JobRunner:
         try:
             self.engine.submit(job, run)
         except Exception as exc:
-            log.error("the engine did not take job %s", job.id, exc_info=wordless(exc))
+            log.error("the engine did not take job %s", job.id, exc_info=redacted(exc))
             run.quit(ErrorCode.INTERNAL)
 
     def look(self) -> None:
