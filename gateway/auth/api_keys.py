@@ -1,12 +1,12 @@
-"""API keys: what one looks like, what is kept of it, and what it lets its bearer do.
+"""API keys: their form, the file that describes them, and the permissions of their bearers.
 
-Owns: the text of a key, the file of keys, and the look-up of one. Must not know: files, sockets,
-who asks.
+Owns: the text of a key, the format of the key file, the look-up of a key. Must not know: paths,
+sockets, callers.
 
-A key is ``gwk_ID_SECRET``. It is found by its ID and known by the SHA-256 of its SECRET, compared
-in constant time; the secret itself is nowhere. It is 32 random bytes: a slow hash makes guessing
-dear where people choose the secret, and nobody guesses one of 2**256, so that a fast one gives
-nothing away and costs a microsecond for each socket instead of a tenth of a second.
+A key is ``gwk_ID_SECRET``. It is found by its ID and verified by the SHA-256 of its SECRET, which
+is compared in constant time. The file has only the hash. A fast hash is enough: slow ones protect
+secrets that people choose, and this one is 32 random bytes, which nobody can guess. Verifying takes
+a microsecond instead of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -32,22 +32,19 @@ ID_BYTES = 4
 SECRET_BYTES = 32
 
 _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([0-9a-f]{{{2 * SECRET_BYTES}}})")
-_NOBODY = "0" * 64
-"""What the secret of an ID that does not exist is compared with."""
+_UNKNOWN = "0" * 64
+"""Hash to compare with if there is no key with the ID."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[\w.@ -]+$")]
 Pattern = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_~*?-]+$")]
 
 
 class KeyFault(ValueError):
-    """The file of keys cannot be used. The message is a sentence that says where it is wrong."""
+    """The key file cannot be used. The message is a sentence that says what is wrong and where."""
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One ``[[key]]`` of the file.
-
-    ``until`` is a date with a time and an offset; ``tenant`` is, by default, the key by itself.
-    """
+    """One ``[[key]]`` of the key file."""
 
     id: Annotated[str, Meta(pattern=rf"^[0-9a-f]{{{2 * ID_BYTES}}}$")]
     name: Name
@@ -56,12 +53,14 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rooms: tuple[Pattern, ...] = ("*",)
     langs: tuple[str, ...] | None = None
     tenant: Name | None = None
+    """Default: the name of the key, so that it is a tenant of its own."""
     until: Annotated[datetime, Meta(tz=True)] | None = None
+    """Expiry: a date with a time and an offset."""
     quota: Quota = Quota()
 
     @property
-    def grant(self) -> Permissions:
-        """What its bearer may do. Raises `ClientFault` for a language that is none."""
+    def permissions(self) -> Permissions:
+        """Permissions of the bearer. Raises `ClientFault` if a language tag is invalid."""
         return Permissions(
             name=self.name,
             key=self.id,
@@ -79,68 +78,79 @@ class _KeysFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Keyring:
-    """The keys that are good now.
-
-    ``text`` is what they were read from, if they were.
-    """
+    """The API keys that are valid now."""
 
     def __init__(self, keys: Iterable[ApiKey] = (), text: str = "") -> None:
+        """Create a keyring. Raises `KeyFault` if two keys share a name or an ID.
+
+        :param text: content of the file that the keys were read from
+        """
         self.text = text
         self._hashes: dict[str, str] = {}
-        self._grants: dict[str, Permissions] = {}
+        self._permissions: dict[str, Permissions] = {}
         self.names: set[str] = set()
         for key in keys:
             if key.name in self.names:
                 raise KeyFault(f"There are two keys named {key.name!r}: rename or delete one.")
-            if key.id in self._grants:
+            if key.id in self._permissions:
                 raise KeyFault(f"There are two keys with the id {key.id!r}: delete one.")
             self.names.add(key.name)
             try:
-                self._grants[key.id] = key.grant
+                self._permissions[key.id] = key.permissions
             except ClientFault as fault:
                 raise KeyFault(f"The key {key.name!r} cannot be used: {fault}") from fault
             self._hashes[key.id] = key.hash
 
     @classmethod
     def read(cls, text: str) -> Keyring:
-        """From the text of a TOML file. Raises `KeyFault`."""
+        """Return the keyring of a key file with the content ``text`` (TOML). Raises `KeyFault`."""
         try:
             return cls(msgspec.convert(tomllib.loads(text), _KeysFile).key, text)
         except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
             raise KeyFault(f"The keys cannot be read: {exc}.") from exc
 
     def __len__(self) -> int:
-        return len(self._grants)
+        return len(self._permissions)
 
-    def grant(self, token: str, now: float) -> Permissions:
-        """What the bearer of ``token`` may do. Raises `ClientFault` (``unauthenticated``).
+    def authenticate(self, token: str, now: float) -> Permissions:
+        """Return the permissions of the bearer of a key.
 
+        Raises `ClientFault` (``unauthenticated``) if the key is unknown or has expired.
+
+        :param token: the whole key
         :param now: seconds of the Unix clock
         """
         found = _SHAPE.fullmatch(token)
         id, secret = found.groups() if found else ("", "")
-        # Whether there is such an ID is not told by how long it takes.
-        good = hmac.compare_digest(_hash(secret), self._hashes.get(id, _NOBODY))
-        if not good or id not in self._grants:
+        # Unknown IDs are compared too, so that the time taken does not tell which IDs exist.
+        valid = hmac.compare_digest(_hash(secret), self._hashes.get(id, _UNKNOWN))
+        if not valid or id not in self._permissions:
             raise _refused("This key is not known.")
-        return self.confirm(self._grants[id], now)
+        return self.confirm(self._permissions[id], now)
 
-    def confirm(self, grant: Permissions, now: float) -> Permissions:
-        """What is left of a grant that rests on a key: keys are changed and taken away.
+    def confirm(self, permissions: Permissions, now: float) -> Permissions:
+        """Return permissions reduced to those that their key has now.
 
-        Raises `ClientFault` (``unauthenticated``).
+        Keys can be changed and revoked while sockets, tickets and resume tokens carry permissions
+        of theirs. Permissions without a key are only checked for expiry.
+
+        Raises `ClientFault` (``unauthenticated``) if the key was revoked or has expired.
         """
-        if grant.key:
-            if grant.key not in self._grants:
-                raise _refused("This key has been taken away.")
-            grant = grant.within(self._grants[grant.key])
-        if grant.until is not None and grant.until <= now:
+        if permissions.key:
+            if permissions.key not in self._permissions:
+                raise _refused("This key has been revoked.")
+            permissions = permissions.limited_to(self._permissions[permissions.key])
+        if permissions.until is not None and permissions.until <= now:
             raise _refused("This key has expired.")
-        return grant
+        return permissions
 
 
-def made(key: ApiKey, secret: str) -> tuple[str, str]:
-    """A new key from its ``secret``: as its bearer shows it, and as it stands in the file."""
+def create_key(key: ApiKey, secret: str) -> tuple[str, str]:
+    """Return the text of a new key for its bearer, and its entry for the key file.
+
+    :param key: its ``hash`` is ignored and made from ``secret``
+    :param secret: random, in hexadecimal
+    """
     rows: dict[str, str | int | list[str] | None] = {
         "id": key.id,
         "name": key.name,
@@ -151,7 +161,7 @@ def made(key: ApiKey, secret: str) -> tuple[str, str]:
         "tenant": key.tenant,
         **{f"quota.{name}": value for name, value in msgspec.structs.asdict(key.quota).items()},
     }
-    # Strings and lists of JSON are those of TOML.
+    # Strings and lists are written the same way in JSON and TOML.
     lines = [
         f"{name} = {json.dumps(value, ensure_ascii=False)}"
         for name, value in rows.items()
@@ -166,5 +176,6 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _refused(what: str) -> ClientFault:
-    return ClientFault(ErrorCode.UNAUTHENTICATED, what, "Ask whoever runs this gateway for one.")
+def _refused(message: str) -> ClientFault:
+    hint = "Ask the operator of this gateway for a valid key."
+    return ClientFault(ErrorCode.UNAUTHENTICATED, message, hint)

@@ -1,11 +1,11 @@
-"""Who is at the other end, as far as an address tells, and how much one address may do.
+"""Addresses of clients behind proxies, and limits of one address.
 
-Owns: how an address is made out behind proxies, and what is counted of each. Must not know:
-sockets, requests, keys.
+Owns: finding the address of a client, and the counters of each address. Must not know: sockets,
+requests, keys.
 
-An address is many people where they share a way out (a conference, a company), and one person is
-many addresses where a provider gives out whole networks: IPv6 addresses are counted by their /64.
-So the limits are wide, and only bound what one machine can do by itself.
+Many people may share one address (a conference, a company), so the limits are wide: they only bound
+what a single machine can do. A single client may have a whole IPv6 network, so IPv6 addresses are
+counted by their /64 prefix.
 """
 
 from __future__ import annotations
@@ -21,68 +21,79 @@ from gateway.limits import Limits, TokenBucket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 IDLE = 16_384
-"""Addresses remembered that have no socket open. The one heard of longest ago is forgotten."""
+"""Number of addresses without an open socket that are remembered. Beyond it the one that was used
+least recently is forgotten, so that an attacker with many addresses cannot fill the memory."""
 
 MINUTE_S = 60.0
 
 
 class TrustedProxies:
-    """The proxies whose word on who is behind them is taken. None by default.
-
-    Raises `ValueError` for what is no address or network, such as ``10.0.0.0/8``.
-    """
+    """Proxies whose ``X-Forwarded-For`` is trusted. None by default."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
+        """Create a list of proxies.
+
+        Raises `ValueError` if one of ``networks`` is not an address or a network such as
+        ``10.0.0.0/8``.
+        """
         self._networks = tuple(map(ipaddress.ip_network, networks))
 
-    def client(self, peer: str | None, forwarded: Sequence[str]) -> str | None:
-        """What to count a connection under; None for one that is not counted.
+    def client_address(self, peer: str | None, forwarded: Sequence[str]) -> str | None:
+        """Return the address (IPv6: the /64 network) to count a connection under.
 
-        Not counted are this machine itself and UNIX sockets, unless a proxy there told for whom it
-        asks. Of the addresses that were told, the last that is no proxy holds: whatever stands
-        before it, the client may have written itself.
+        None means that the connection is not counted. This holds for connections from this machine
+        and over UNIX sockets, unless a trusted proxy there named the client.
 
-        :param peer: the address of the connection; None for a UNIX socket
-        :param forwarded: the values of ``X-Forwarded-For``, in order
+        :param peer: address of the connection; None for a UNIX socket
+        :param forwarded: values of ``X-Forwarded-For``, in order
         """
         here = None if peer is None else _address(peer)
         if here is None:
             return None
-        told = False
+        forwarded_for = False
         if self._trusted(here):
             hops = [hop.strip() for value in forwarded for hop in value.split(",")]
+            # The last address that is no proxy is the client. The client itself may have written
+            # everything before it.
             while hops and self._trusted(here):
                 hop = _address(hops.pop())
                 if hop is None:
                     break
-                here, told = hop, True
-        if here.is_loopback and not told:
+                here, forwarded_for = hop, True
+        if here.is_loopback and not forwarded_for:
             return None
         if isinstance(here, ipaddress.IPv6Address):
             return str(ipaddress.ip_network((here, 64), strict=False))
         return str(here)
 
-    def direct(self, peer: str | None) -> str | None:
-        """The same before anything was read, when a proxy has not yet told for whom it asks: None
-        for every proxy."""
+    def peer_address(self, peer: str | None) -> str | None:
+        """Return the address to count a connection under before any header has been read.
+
+        None for every proxy, because it has not named the client yet.
+        """
         here = None if peer is None else _address(peer)
-        return None if here is None or self._trusted(here) else self.client(peer, ())
+        return None if here is None or self._trusted(here) else self.client_address(peer, ())
 
     def _trusted(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
 
 
 class _AddressRecord:
+    """Counters of one address."""
+
     __slots__ = ("bucket", "failures", "since", "sockets")
 
     def __init__(self, bucket: TokenBucket, now: float) -> None:
         self.bucket = bucket
         self.sockets = self.failures = 0
-        self.since = now
+        self.since = now  # start of the minute in which `failures` are counted
 
 
 class AddressLimits:
-    """What each address has open and has tried. Nothing is asked of None."""
+    """Open sockets and failed attempts of each address, with their limits.
+
+    The address None is never limited.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -92,8 +103,13 @@ class AddressLimits:
     def __len__(self) -> int:
         return len(self._open) + len(self._idle)
 
-    def enter(self, address: str | None, now: float) -> None:
-        """One more socket, that has to `leave`. Raises `ClientFault` (``busy``)."""
+    def connect(self, address: str | None, now: float) -> None:
+        """Count a new socket. Call `disconnect` when it is closed.
+
+        Raises `ClientFault` (``busy``) if the address has too many sockets or opens them too fast.
+
+        :param now: seconds of a monotonic clock
+        """
         if address is None:
             return
         record = self._record(address, now)
@@ -106,8 +122,8 @@ class AddressLimits:
         self._open[address] = record
         self._idle.pop(address, None)
 
-    def leave(self, address: str | None) -> None:
-        """One socket less."""
+    def disconnect(self, address: str | None) -> None:
+        """Count a closed socket."""
         if address is None:
             return
         record = self._open[address]
@@ -116,13 +132,13 @@ class AddressLimits:
             self._idle[address] = self._open.pop(address)
             self._trim()
 
-    def failed(self, address: str | None, now: float) -> None:
-        """Somebody there showed a key that is not valid."""
+    def record_failure(self, address: str | None, now: float) -> None:
+        """Count an invalid key."""
         if address is not None:
             self._record(address, now).failures += 1
 
-    def trust(self, address: str | None, now: float) -> None:
-        """Whether a key from there is looked at. Raises `ClientFault` (``busy``)."""
+    def check(self, address: str | None, now: float) -> None:
+        """Raise `ClientFault` (``busy``) if the address has sent too many invalid keys."""
         if address is None:
             return
         record = self._open.get(address) or self._idle.get(address)
@@ -131,11 +147,12 @@ class AddressLimits:
         if now - record.since >= MINUTE_S:
             record.since, record.failures = now, 0
         if record.failures >= self._limits.address_failures:
-            what = f"shown {record.failures} keys within a minute that are not valid"
+            what = f"sent {record.failures} invalid keys within a minute"
             wait = record.since + MINUTE_S - now
-            raise _busy(what, f"Show a valid one in {math.ceil(wait)} s.", wait)
+            raise _busy(what, f"Send a valid one in {math.ceil(wait)} s.", wait)
 
     def _record(self, address: str, now: float) -> _AddressRecord:
+        """Return the counters of an address, which becomes the most recent of the idle ones."""
         record = self._open.get(address)
         if record is None:
             record = self._idle.get(address)
@@ -153,8 +170,9 @@ class AddressLimits:
 
 
 def _address(text: str) -> Address | None:
-    """An address, with or without a port; one of IPv4 that is written as IPv6 is of IPv4."""
+    """Parse an address with or without a port. An IPv4-mapped IPv6 address becomes IPv4."""
     text = text.strip()
+    # With several colons and no brackets it is an IPv6 address without a port.
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -168,6 +186,6 @@ def _address(text: str) -> Address | None:
 
 
 def _busy(what: str, hint: str, wait: float | None = None) -> ClientFault:
-    """A refusal that passes by itself after ``wait`` seconds, if that is known."""
+    """Return a refusal. ``wait`` is the number of seconds until it ends, if that is known."""
     retry_ms = None if wait is None else math.ceil(wait * 1000)
     return ClientFault(ErrorCode.BUSY, f"This address has {what}.", hint, retry_ms)

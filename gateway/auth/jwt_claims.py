@@ -1,9 +1,10 @@
-"""What the claims of a JSON Web Token let its bearer do.
+"""Permissions from the claims of a JSON Web Token (RFC 7519).
 
-Owns: the names and shapes of the claims that are read. Must not know: signatures, where keys are.
+Owns: the names and types of the claims that are read. Must not know: signatures, the keys of
+issuers.
 
-A token says what it gives, or gives nothing: an identity provider signs tokens for all who log in
-there, and most of them were never meant for this gateway.
+A token must state role and rooms. Others are refused, because an identity provider signs tokens for
+everybody who logs in there, and most of them were never meant for this gateway.
 """
 
 from __future__ import annotations
@@ -32,21 +33,24 @@ class _Claims(msgspec.Struct, frozen=True):
     sub: Annotated[str, Meta(max_length=255)] = ""
 
 
-def home(token: str) -> str | None:
-    """The one room that a token names, whoever signed it: good to guess by, and not to let in."""
+def only_room(token: str) -> str | None:
+    """Return the room of a token that names exactly one, without checking the signature.
+
+    This is good enough to choose a worker process, but not to let anybody in.
+    """
     try:
         body = token.split(".")[1]
         claims = msgspec.json.decode(urlsafe_b64decode(body + "=="), type=dict[str, Any])
-        return granted(claims).home
-    except (IndexError, ValueError, ClientFault):  # msgspec's and base64's are ValueErrors
+        return permissions_of(claims).only_room
+    except (IndexError, ValueError, ClientFault):  # errors of msgspec and base64 are ValueErrors
         return None
 
 
-def granted(claims: Mapping[str, Any]) -> Permissions:
-    """The grant of a token whose signature was found good. Raises `ClientFault`.
+def permissions_of(claims: Mapping[str, Any]) -> Permissions:
+    """Return the permissions of a token whose signature is valid.
 
-    ``role`` and ``rooms`` (a name, or a list) have to be there; ``langs``, ``tenant`` and ``sub``
-    may be.
+    ``role``, ``rooms`` (a name, or a list) and ``exp`` are required; ``langs``, ``tenant`` and
+    ``sub`` are optional. Raises `ClientFault` (``unauthenticated``) for other claims.
     """
     try:
         found = msgspec.convert(claims, _Claims)
@@ -54,8 +58,8 @@ def granted(claims: Mapping[str, Any]) -> Permissions:
     except (msgspec.ValidationError, ClientFault) as exc:
         raise ClientFault(
             ErrorCode.UNAUTHENTICATED,
-            f"The claims of the token do not say what it is for: {exc}.",
-            'They need "role" (view, speak or moderate) and "rooms" (a name, or a list).',
+            f"The claims of the token do not give permissions: {exc}.",
+            'Required are "role" (view, speak or moderate) and "rooms" (a name, or a list).',
         ) from exc
     rooms = (found.rooms,) if isinstance(found.rooms, str) else found.rooms
     return Permissions(

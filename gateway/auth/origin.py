@@ -1,15 +1,15 @@
-"""Which pages may talk to the gateway, and under which names it may be talked to.
+"""Checks of the headers ``Origin`` and ``Host``.
 
-Owns: the rules for the headers ``Origin`` and ``Host``. Must not know: requests, sockets.
+Owns: the rules for these two headers. Must not know: requests, sockets.
 
-A browser lets any page open a WebSocket to any server and send it forms, with no question asked;
-it only tells the page's origin (RFC 6455 section 10.2). So a page is let in where it came from the
-same host, or is on the list. Programs send no ``Origin`` and are not concerned.
+A browser lets any page open a WebSocket to any server, and only sends the page's origin along
+(RFC 6455 section 10.2). So a page is let in if it came from the same host or is listed. Programs
+send no ``Origin`` and are always let in.
 
-Where nobody is asked for a key, that is not enough. The owner of a name can point it at 127.0.0.1
-after the page was loaded ("DNS rebinding"), and then page and gateway are of one origin. What such
-a page cannot do is to call the gateway by another name than its own: an address, ``localhost`` or
-one that the operator has listed.
+A gateway without keys needs a second check. The owner of a domain can point it at 127.0.0.1 after
+a page was loaded from there ("DNS rebinding"), and then page and gateway have the same origin. But
+such a page has to use its own domain as the host name. So the gateway only answers to addresses,
+``localhost`` and names that the operator has listed.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.errors import ClientFault, ErrorCode
 
 ANY = "*"
+"""Entry of a list that allows everything."""
 
 _PORTS = {"http": 80, "https": 443}
 _LOCAL = frozenset(("localhost",))
 
 
 class AllowedOrigins:
-    """The origins whose pages are let in beside the gateway's own; ``*`` is all of them.
-
-    Raises `ValueError` for one that is no origin: ``https://meet.example`` or ``null``.
-    """
+    """Origins whose pages are let in, besides the gateway's own pages."""
 
     def __init__(self, origins: Iterable[str] = ()) -> None:
+        """Create a list. Raises `ValueError` if an entry is not an origin.
+
+        :param origins: such as ``https://meet.example``; ``null``; ``*`` for all
+        """
         self.listed = frozenset(map(_origin, origins))
 
     def check(self, origin: str | None, host: str | None) -> None:
-        """Raises `ClientFault` (``forbidden``) for a page from elsewhere.
+        """Raise `ClientFault` (``forbidden``) if a page of this origin may not use the gateway.
 
-        :param host: the header of the same request
+        :param origin: header ``Origin``; None for a program
+        :param host: header ``Host`` of the same request
         """
         if origin is None or ANY in self.listed or _same(origin, host):
             return
@@ -46,18 +49,22 @@ class AllowedOrigins:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
                 f"Pages of {origin[:128]!r} may not use this gateway.",
-                "The setting `origins` lists those that may.",
+                "The setting `origins` lists the pages that may.",
             )
 
 
 class AllowedHosts:
-    """The names that the gateway answers to beside addresses and ``localhost``; ``*``: any."""
+    """Host names that the gateway answers to, besides addresses and ``localhost``."""
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
+        """Create a list; ``*`` allows all names."""
         self._listed = _LOCAL | {host.lower() for host in hosts}
 
     def check(self, host: str | None) -> None:
-        """Raises `ClientFault` (``forbidden``) for another. Browsers always send one."""
+        """Raise `ClientFault` (``forbidden``) if the header ``Host`` has another name.
+
+        None is allowed: browsers always send the header, and only they are tricked.
+        """
         if not host or ANY in self._listed:
             return
         name, _ = _split(host)
@@ -71,7 +78,10 @@ class AllowedHosts:
 
 
 def _same(origin: str, host: str | None) -> bool:
-    """Whether a page came from ``host``; behind a proxy only the browser knows by which scheme."""
+    """Tell whether a page came from ``host``.
+
+    The scheme is taken from ``origin``: behind a proxy that ends TLS the gateway does not know it.
+    """
     if host is None:
         return False
     try:
@@ -86,7 +96,7 @@ def _same(origin: str, host: str | None) -> bool:
 
 
 def _split(host: str) -> tuple[str, int | None]:
-    """Name and port; an empty name for what is no ``Host``."""
+    """Return name and port of a header ``Host``; an empty name if it is invalid."""
     try:
         parts: SplitResult = urlsplit(f"//{host}")
         return (parts.hostname or "").removesuffix("."), parts.port
@@ -103,6 +113,7 @@ def _address(name: str) -> bool:
 
 
 def _origin(text: str) -> str:
+    """Return an origin in lower case. Raises `ValueError` if it is none."""
     if text in (ANY, "null"):
         return text
     scheme, found, rest = text.lower().partition("://")

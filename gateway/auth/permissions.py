@@ -1,7 +1,7 @@
-"""What somebody who connects may do here.
+"""Permissions of callers.
 
-Owns: the rights of a caller, once it is known who it is, and the refusal of what goes beyond them.
-Must not know: keys, tokens, how anybody proves anything.
+Owns: what a caller may do once it is authenticated, and the errors for what it may not do. Must not
+know: keys, tokens, how callers authenticate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.text import languages
 
 
 class Role(enum.StrEnum):
-    """What a socket may do. Each may also read."""
+    """Role of a socket in a room. Every role may read."""
 
     VIEW = "view"
     SPEAK = "speak"
@@ -25,108 +25,116 @@ class Role(enum.StrEnum):
 
 
 RANKS = (Role.VIEW, Role.SPEAK, Role.MODERATE)
-"""Each may do what the ones before it may."""
+"""Roles in ascending order: each may do everything that those before it may."""
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """What all sockets of one tenant together may use; None: nothing but the gateway's limits."""
+    """Limits of all sockets of one tenant together. None means that only the limits of the gateway
+    apply."""
 
     sessions: int | None = None
-    """Open sockets."""
+    """Number of open sockets."""
     inflight: int | None = None
-    """Utterances that have not ended."""
+    """Number of unfinished utterances."""
     minute: int | None = None
-    """Utterances begun within a minute."""
+    """Number of utterances begun within a minute."""
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """Rights, as a key or a token gave them. The default is everything: nobody is asked.
+    """Permissions from a key or a token. The default allows everything, for gateways without keys.
 
-    ``name``    of the key, or the subject of the token; "" where nobody was asked
-    ``key``     id of the key it rests on, without which it is worth nothing; "" for none
-    ``tenant``  whose quota and whose share of the engine it uses
-    ``role``    the most it may be
-    ``rooms``   names, with ``*`` and ``?``; ``~*`` are rooms of one's own, that have no name
-    ``langs``   languages it may read, as canonical tags; None: all
-    ``until``   seconds of the Unix clock; None: for ever
+    Resume tokens and tickets carry them, so the names of the fields must not change.
     """
 
     name: str = ""
+    """Name of the key or subject of the token, "" without either."""
     key: str = ""
+    """ID of the key that gave the permissions. They end with the key. "" for none."""
     tenant: str = ""
+    """Tenant whose quota and share of the engine are used."""
     role: Role = Role.MODERATE
+    """Highest role."""
     rooms: tuple[str, ...] = ("*",)
+    """Names or patterns with ``*`` and ``?``. ``~*`` are private rooms, which have no name."""
     langs: tuple[str, ...] | None = None
+    """Canonical tags of the languages that may be read; None for all."""
     until: float | None = None
+    """Expiry in seconds of the Unix clock; None for no expiry."""
     quota: Quota = Quota()
 
     @property
-    def usual(self) -> Role:
-        """The role of a socket that names none."""
+    def default_role(self) -> Role:
+        """Role of a socket that names none."""
         return min(Role.SPEAK, self.role, key=RANKS.index)
 
     @property
-    def home(self) -> str | None:
-        """The room of a socket that names none, where the grant is for one alone."""
+    def only_room(self) -> str | None:
+        """Room of a socket that names none, if the permissions are for exactly one room."""
         (room, *more) = self.rooms or ("*",)
         return None if more or {"*", "?"} & set(room) else room
 
-    def be(self, role: Role) -> None:
-        """Raises `ClientFault` (``forbidden``) for a role beyond its own."""
+    def check_role(self, role: Role) -> None:
+        """Raise `ClientFault` (``forbidden``) if ``role`` is higher than allowed."""
         if RANKS.index(role) > RANKS.index(self.role):
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
-                f"This key lets you {self.role.value}, not {role.value}.",
-                f"Ask for one that does, or stay with role={self.role.value}.",
+                f"This key allows the role {self.role.value}, not {role.value}.",
+                f"Ask for a key that does, or use role={self.role.value}.",
             )
 
-    def within(self, other: Permissions) -> Permissions:
-        """What is left of this grant where it cannot go beyond ``other``."""
+    def limited_to(self, other: Permissions) -> Permissions:
+        """Return what these permissions and ``other`` both allow, with the quota of ``other``."""
         langs = self.langs if other.langs is None else other.langs
         if self.langs is not None:
-            langs = tuple(lang for lang in self.langs if other.reads(lang))
+            langs = tuple(lang for lang in self.langs if other.can_read(lang))
         ends = [until for until in (self.until, other.until) if until is not None]
         return msgspec.structs.replace(
             self,
             role=min(self.role, other.role, key=RANKS.index),
-            rooms=tuple(room for room in self.rooms if _opens(other.rooms, room)),
+            rooms=tuple(room for room in self.rooms if _covers(other.rooms, room)),
             langs=langs,
             until=min(ends, default=None),
             quota=other.quota,
         )
 
-    def enter(self, room: str) -> None:
-        """Raises `ClientFault` (``forbidden``) for a room that is not its own."""
+    def check_room(self, room: str) -> None:
+        """Raise `ClientFault` (``forbidden``) if ``room`` is not allowed."""
         if not any(fnmatchcase(room, pattern) for pattern in self.rooms):
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
-                "This key does not open a room of your own."
+                "This key does not allow a private room."
                 if room.startswith("~")
-                else f"This key does not open the room {room[:64]!r}.",
-                "It opens: " + (", ".join(self.rooms[:5]) or "none") + ".",
+                else f"This key does not allow the room {room[:64]!r}.",
+                "It allows: " + (", ".join(self.rooms[:5]) or "none") + ".",
             )
 
-    def reads(self, lang: str) -> bool:
-        """Whether a canonical tag is one of its languages, or is served by one of them."""
+    def can_read(self, lang: str) -> bool:
+        """Tell whether a language may be read, itself or as one that matches an allowed one.
+
+        :param lang: canonical tag
+        """
         return self.langs is None or languages.match(lang, self.langs) is not None
 
-    def read(self, langs: Iterable[str]) -> None:
-        """Raises `ClientFault` (``forbidden``) for a language that is not among its own."""
-        beyond = [lang for lang in langs if not self.reads(lang)]
-        if beyond:
+    def check_languages(self, langs: Iterable[str]) -> None:
+        """Raise `ClientFault` (``forbidden``) if one of ``langs`` may not be read."""
+        forbidden = [lang for lang in langs if not self.can_read(lang)]
+        if forbidden:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
-                f"This key does not let you read {beyond[0][:32]!r}.",
-                "It lets you read: " + ", ".join(self.langs or ()) + ".",
+                f"This key does not allow reading {forbidden[0][:32]!r}.",
+                "It allows: " + ", ".join(self.langs or ()) + ".",
             )
 
 
-def _opens(patterns: Iterable[str], room: str) -> bool:
-    """Whether every room that ``room`` means, itself a name or a pattern, is among those."""
+def _covers(patterns: Iterable[str], room: str) -> bool:
+    """Tell whether ``patterns`` allow every room that ``room``, a name or a pattern, means.
+
+    A pattern is covered only by itself or by ``*``: comparing two patterns is not worth the code.
+    """
     if "*" in patterns or room in patterns:
         return True
     return not {"*", "?"} & set(room) and any(fnmatchcase(room, one) for one in patterns)
 
 
 EVERYTHING = Permissions()
-"""Of everybody, where no keys are configured."""
+"""Permissions of everybody if no keys are configured."""

@@ -1,11 +1,12 @@
-"""Statements that the gateway hands out and believes when they come back.
+"""Signed tokens that the gateway gives out and later verifies.
 
-Owns: how a statement is signed, and that nobody can change it, use it for another purpose or after
-its time. Must not know: what is stated. It is signed, not hidden: there are no secrets in it.
+Owns: signing a payload, so that nobody can change it, use it for another purpose or use it after it
+has expired. Must not know: the meaning of payloads. A token is signed but not encrypted, so it must
+not contain secrets.
 
-A token is ``body.signature``, both base64url without padding, so that it fits into a query and into
-the name of a sub-protocol. The body is MessagePack of (kind, expiry, statement), the signature the
-first half of its HMAC-SHA-256 (RFC 2104, truncated as section 5 allows).
+A token is ``body.signature``, both in base64url without padding, which is allowed in a query and in
+the name of a sub-protocol. The body is MessagePack of (kind, expiry, payload). The signature is the
+first half of the body's HMAC-SHA-256 (RFC 2104; section 5 allows the truncation).
 """
 
 from __future__ import annotations
@@ -22,42 +23,52 @@ from gateway.errors import ClientFault, ErrorCode
 T = TypeVar("T")
 
 SIGNATURE_BYTES = 16
-MOST = 16_384
-"""Characters of the longest token that is looked at. What a key opens is stated in it: some three
-hundred rooms by name. With the rest of a request it has to fit into 32 KiB."""
+MAX_TOKEN = 16_384
+"""Length of the longest accepted token, in characters. A token lists the rooms of a key, and this
+is enough for about three hundred names. It also has to fit into a request head of 32 KiB."""
 
 
 class Signer:
-    """Signs with ``key``: processes that share it believe each other's tokens."""
+    """A signer with one secret key. Processes that share the key accept each other's tokens."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def sign(self, kind: str, statement: object, until: float) -> str:
-        """A token that is good for its ``kind`` alone, and before ``until`` (Unix seconds)."""
-        body = msgspec.msgpack.encode((kind, until, statement))
+    def sign(self, kind: str, payload: object, until: float) -> str:
+        """Return a token that is valid for one purpose, for a limited time.
+
+        :param kind: the purpose, such as ``ticket``
+        :param payload: anything that msgspec can encode
+        :param until: expiry in seconds of the Unix clock
+        """
+        body = msgspec.msgpack.encode((kind, until, payload))
         return f"{_text(body)}.{_text(self._signature(body))}"
 
-    def read(self, kind: str, token: str, shape: type[T], now: float) -> T:
-        """What a token states. Raises `ClientFault` (``unauthenticated``)."""
-        if len(token) > MOST:
+    def read(self, kind: str, token: str, payload_type: type[T], now: float) -> T:
+        """Return the payload of a token. Raises `ClientFault` (``unauthenticated``).
+
+        :param kind: the purpose it must have been signed for
+        :param now: seconds of the Unix clock
+        """
+        if len(token) > MAX_TOKEN:
             raise _refused("it is too long")
         try:
             body, signature = (urlsafe_b64decode(half + "==") for half in token.split("."))
-        except ValueError:  # of base64 too
+        except ValueError:  # base64 raises it too
             raise _refused("it is not one of this gateway's") from None
         if not hmac.compare_digest(signature, self._signature(body)):
+            # Without a store or the setting `signing_key`, a restart makes a new key.
             raise _refused("it is not one of this gateway's, or from before it was restarted")
         try:
             name, until, raw = msgspec.msgpack.decode(body, type=tuple[str, float, msgspec.Raw])
-            statement = msgspec.msgpack.decode(raw, type=shape)
-        except msgspec.MsgspecError:  # signed by another version
-            raise _refused("it is of another version of the gateway") from None
+            payload = msgspec.msgpack.decode(raw, type=payload_type)
+        except msgspec.MsgspecError:  # the signature is valid, so another version has written it
+            raise _refused("it is from another version of the gateway") from None
         if name != kind:
             raise _refused(f"it is a {name} token")
         if until <= now:
             raise _refused("it has expired")
-        return statement
+        return payload
 
     def _signature(self, body: bytes) -> bytes:
         return hmac.digest(self._key, body, hashlib.sha256)[:SIGNATURE_BYTES]

@@ -1,9 +1,10 @@
-"""Tickets: what a browser shows instead of a key, once, within a minute.
+"""Tickets: tokens that a browser sends in a URL instead of a key, valid once and for a minute.
 
-Owns: how long one is good, and that it is good once. Must not know: requests, who asked for it.
+Owns: the lifetime of a ticket, and that it is accepted only once. Must not know: requests, who
+asked for a ticket.
 
-An address is written down in many places (histories, logs of proxies), so that a key has no place
-in one. A ticket has nothing to offer to who reads it there: it has been used.
+URLs are stored in many places (browser histories, logs of proxies), so a key must not be part of
+one. A ticket found there is worthless, because it has been used.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from gateway.errors import ClientFault, ErrorCode
 
 KIND = "ticket"
 TICKET_S = 60.0
-"""Seconds from being given out to being shown."""
-USED = 65_536
-"""Used tickets remembered until they expire; while there are as many, none is taken (``busy``)."""
+"""Seconds for which a ticket is valid."""
+MAX_USED = 65_536
+"""Number of used tickets that are remembered until they expire. Beyond it tickets are refused with
+``busy``: to forget one early would make it valid again."""
 
 
 class _Ticket(msgspec.Struct, frozen=True, array_like=True):
+    """Payload of a ticket."""
+
     nonce: bytes
-    grant: Permissions
+    permissions: Permissions
 
 
 class Tickets:
-    """Gives out tickets, and takes each of them once."""
+    """Issuer of tickets, which accepts each of them once."""
 
     def __init__(self) -> None:
         self._used: set[bytes] = set()
@@ -38,23 +42,27 @@ class Tickets:
     def __len__(self) -> int:
         return len(self._used)
 
-    def mint(self, signer: Signer, grant: Permissions, nonce: bytes, now: float) -> str:
-        """A ticket that is worth ``grant``.
+    def issue(self, signer: Signer, permissions: Permissions, nonce: bytes, now: float) -> str:
+        """Return a new ticket that gives ``permissions``.
 
-        :param nonce: chance, so that no two are alike
+        :param nonce: random bytes that make the ticket unique
         :param now: seconds of the Unix clock
         """
-        return signer.sign(KIND, _Ticket(nonce, grant), now + TICKET_S)
+        return signer.sign(KIND, _Ticket(nonce, permissions), now + TICKET_S)
 
-    def home(self, signer: Signer, token: str, now: float) -> str | None:
-        """The one room that a ticket is for, used or not; None where it is for none."""
+    def only_room(self, signer: Signer, token: str, now: float) -> str | None:
+        """Return the room of a ticket that is for exactly one, else None. Does not use it up."""
         try:
-            return signer.read(KIND, token, _Ticket, now).grant.home
+            return signer.read(KIND, token, _Ticket, now).permissions.only_room
         except ClientFault:
             return None
 
     def redeem(self, signer: Signer, token: str, now: float) -> Permissions:
-        """What a ticket was worth. Raises `ClientFault`: ``unauthenticated``, ``busy``."""
+        """Use a ticket and return its permissions.
+
+        Raises `ClientFault`: ``unauthenticated`` if it is invalid, expired or used, ``busy`` if too
+        many tickets were used within a minute.
+        """
         ticket = signer.read(KIND, token, _Ticket, now)
         while self._order and self._order[0][0] <= now:
             self._used.discard(self._order.popleft()[1])
@@ -62,8 +70,8 @@ class Tickets:
             raise ClientFault(
                 ErrorCode.UNAUTHENTICATED, "This ticket has been used.", "Ask for a new one."
             )
-        if len(self._used) >= USED:
+        if len(self._used) >= MAX_USED:
             raise ClientFault(ErrorCode.BUSY, "Too many tickets were used within a minute.")
         self._used.add(ticket.nonce)
         self._order.append((now + TICKET_S, ticket.nonce))
-        return ticket.grant
+        return ticket.permissions

@@ -62,8 +62,8 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `ClientFault` (``forbidden``) where the grant does not reach as far as this."""
-        self.grant.be(self.role)
-        self.grant.enter(PRIVATE if self.room is None else self.room)
+        self.grant.check_role(self.role)
+        self.grant.check_room(PRIVATE if self.room is None else self.room)
 
     def token(self, signer: Signer, session: str, room: str, most: int, until: float) -> str:
         """For another socket to take this seat's place: the session in it, and its room.

@@ -312,7 +312,7 @@ class Session(Reader):
                 self.room.retract(self, message, now)
             case Get():
                 found = self.room.snapshot(message.id, message.ref)
-                lines = tuple(line for line in found.lines if self.grant.reads(line.lang))
+                lines = tuple(line for line in found.lines if self.grant.can_read(line.lang))
                 self.outbox.send(replace(found, lines=lines), now)
             case Sync():
                 self._sync(message, now)
@@ -401,9 +401,9 @@ class Session(Reader):
 
     def confirm(self, grant: Permissions) -> None:
         """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
-        grant.be(self.role)
-        grant.enter(self.room.name)
-        grant.read(self.langs)
+        grant.check_role(self.role)
+        grant.check_room(self.room.name)
+        grant.check_languages(self.langs)
 
     def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
         """Those of these languages that it can read; `_want` complains of the others."""
@@ -422,7 +422,7 @@ class Session(Reader):
         langs: dict[str, None] = {}
         for tag in there:
             try:
-                self.grant.read([tag])
+                self.grant.check_languages([tag])
             except ClientFault as beyond:
                 denied = beyond
             else:

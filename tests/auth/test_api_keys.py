@@ -1,4 +1,4 @@
-"""A key is known by its hash, gives what the file says, and nothing once it is gone."""
+"""API keys: verification by hash, permissions from the file, revocation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.api_keys import ApiKey, KeyFault, Keyring, made
+from gateway.auth.api_keys import ApiKey, KeyFault, Keyring, create_key
 from gateway.auth.permissions import EVERYTHING, Permissions, Quota, Role
 from gateway.errors import ClientFault, ErrorCode
 
@@ -21,20 +21,20 @@ def key(**fields: object) -> ApiKey:
 
 
 def ring(**fields: object) -> tuple[Keyring, str]:
-    """A ring with one key, and that key."""
-    token, entry = made(key(**fields), SECRET)
+    """Return a keyring with one key, and that key."""
+    token, entry = create_key(key(**fields), SECRET)
     return Keyring.read(entry), token
 
 
 def refused(keys: Keyring, token: str, now: float = NOW) -> str:
     with pytest.raises(ClientFault) as caught:
-        keys.grant(token, now)
+        keys.authenticate(token, now)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
     assert caught.value.hint
     return str(caught.value)
 
 
-def test_a_key_gives_what_was_asked_for_when_it_was_made() -> None:
+def test_a_key_has_the_permissions_of_its_entry() -> None:
     until = datetime(2030, 1, 1, tzinfo=UTC)
     keys, token = ring(
         role=Role.MODERATE,
@@ -44,7 +44,7 @@ def test_a_key_gives_what_was_asked_for_when_it_was_made() -> None:
         until=until,
         quota=Quota(sessions=3, minute=60),
     )
-    assert keys.grant(token, NOW) == Permissions(
+    assert keys.authenticate(token, NOW) == Permissions(
         name="board",
         key="4f1d0c2a",
         tenant="acme",
@@ -56,21 +56,21 @@ def test_a_key_gives_what_was_asked_for_when_it_was_made() -> None:
     )
 
 
-def test_a_key_of_which_nothing_is_said_speaks_in_every_room_and_is_its_own_tenant() -> None:
+def test_by_default_a_key_may_speak_in_every_room_and_is_its_own_tenant() -> None:
     keys, token = ring()
-    grant = keys.grant(token, NOW)
-    assert (grant.role, grant.rooms, grant.langs) == (Role.SPEAK, ("*",), None)
-    assert (grant.tenant, grant.until, grant.quota) == ("board", None, Quota())
+    permissions = keys.authenticate(token, NOW)
+    assert (permissions.role, permissions.rooms, permissions.langs) == (Role.SPEAK, ("*",), None)
+    assert (permissions.tenant, permissions.until, permissions.quota) == ("board", None, Quota())
 
 
-def test_what_is_kept_of_a_key_does_not_have_its_secret() -> None:
-    token, entry = made(key(), SECRET)
+def test_the_key_file_does_not_contain_the_secret() -> None:
+    token, entry = create_key(key(), SECRET)
     assert token == f"gwk_4f1d0c2a_{SECRET}"
     assert SECRET not in entry and len(Keyring.read(entry)) == 1
 
 
 @given(st.text())
-def test_any_other_text_is_not_known(text: str) -> None:
+def test_arbitrary_text_is_not_a_known_key(text: str) -> None:
     assert refused(ring()[0], text) == "This key is not known."
 
 
@@ -84,36 +84,36 @@ def test_any_other_text_is_not_known(text: str) -> None:
         f"gwk_4f1d0c2a_{SECRET[:-1]}",
     ],
 )
-def test_a_key_that_is_nearly_right_is_not_known(token: str) -> None:
+def test_a_key_with_a_small_difference_is_not_known(token: str) -> None:
     assert refused(ring()[0], token) == "This key is not known."
 
 
-def test_a_key_whose_time_is_over_has_expired() -> None:
+def test_a_key_is_refused_from_its_expiry_on() -> None:
     keys, token = ring(until=datetime.fromtimestamp(NOW, UTC))
-    assert keys.grant(token, NOW - 1).until == NOW
+    assert keys.authenticate(token, NOW - 1).until == NOW
     assert refused(keys, token) == "This key has expired."
 
 
-def test_a_grant_is_worth_nothing_once_its_key_has_been_taken_away() -> None:
+def test_permissions_end_when_their_key_is_revoked() -> None:
     keys, token = ring()
-    grant = keys.grant(token, NOW)
-    assert keys.confirm(grant, NOW) == grant
-    with pytest.raises(ClientFault, match="taken away") as caught:
-        Keyring().confirm(grant, NOW)
+    permissions = keys.authenticate(token, NOW)
+    assert keys.confirm(permissions, NOW) == permissions
+    with pytest.raises(ClientFault, match="revoked") as caught:
+        Keyring().confirm(permissions, NOW)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
 
 
-def test_a_grant_that_rests_on_no_key_is_only_looked_at_for_its_time() -> None:
+def test_permissions_without_a_key_are_only_checked_for_expiry() -> None:
     assert Keyring().confirm(EVERYTHING, NOW) is EVERYTHING
     with pytest.raises(ClientFault, match="expired"):
         Keyring().confirm(Permissions(until=NOW), NOW)
 
 
-def test_a_grant_loses_what_its_key_has_lost() -> None:
+def test_permissions_shrink_when_their_key_is_changed() -> None:
     keys, token = ring(role=Role.MODERATE, rooms=("board", "team-*"))
-    grant = keys.grant(token, NOW)
+    permissions = keys.authenticate(token, NOW)
     less, _ = ring(role=Role.VIEW, rooms=("team-*",), langs=("de",), quota=Quota(sessions=1))
-    left = less.confirm(grant, NOW)
+    left = less.confirm(permissions, NOW)
     assert (left.role, left.rooms, left.langs) == (Role.VIEW, ("team-*",), ("de",))
     assert left.quota == Quota(sessions=1)
 
@@ -128,18 +128,18 @@ def test_a_grant_loses_what_its_key_has_lost() -> None:
         ('[[key]]\nid = "4f1d0c2a"\nname = "a"\nhash = "plain"', r"at `\$.key\[0\].hash`"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(text: str, says: str) -> None:
+def test_the_error_says_where_a_key_file_is_wrong(text: str, says: str) -> None:
     with pytest.raises(KeyFault, match=says):
         Keyring.read(text)
 
 
 def test_a_date_without_an_offset_is_refused() -> None:
-    _, entry = made(key(), SECRET)
+    _, entry = create_key(key(), SECRET)
     with pytest.raises(KeyFault, match="until"):
         Keyring.read(entry + "until = 2030-01-01T00:00:00\n")
 
 
-def test_a_language_that_is_none_is_refused() -> None:
+def test_a_key_with_an_invalid_language_tag_is_refused() -> None:
     with pytest.raises(KeyFault, match="'board' cannot be used: `klingonese` is not a language"):
         ring(langs=("klingonese",))
 
@@ -151,7 +151,7 @@ def test_a_language_that_is_none_is_refused() -> None:
         ({"name": "board"}, "two keys named 'board'"),
     ],
 )
-def test_two_keys_of_one_name_or_one_id_are_refused(other: dict[str, str], says: str) -> None:
+def test_two_keys_with_the_same_name_or_id_are_refused(other: dict[str, str], says: str) -> None:
     more = ApiKey(**({"id": "00000001", "name": "b", "hash": "0" * 64} | other))  # type: ignore[arg-type]
     with pytest.raises(KeyFault, match=says):
         Keyring([key(), more])

@@ -1,4 +1,4 @@
-"""A token gives what its claims say, and nothing where they do not say it."""
+"""Permissions from the claims of JSON Web Tokens."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.jwt_claims import granted, home
+from gateway.auth.jwt_claims import only_room, permissions_of
 from gateway.auth.permissions import Permissions, Role
 from gateway.errors import ClientFault, ErrorCode
 
 CLAIMS: dict[str, Any] = {"role": "view", "rooms": "board", "exp": 9}
 
 
-def test_claims_are_a_grant() -> None:
+def test_claims_become_permissions() -> None:
     more = {"rooms": ["board", "team-*"], "langs": ["DE"], "tenant": "acme", "sub": "ann"}
-    assert granted(CLAIMS | more | {"email": "x"}) == Permissions(
+    assert permissions_of(CLAIMS | more | {"email": "x"}) == Permissions(
         name="ann",
         tenant="acme",
         role=Role.VIEW,
@@ -27,14 +27,14 @@ def test_claims_are_a_grant() -> None:
     )
 
 
-def test_one_room_needs_no_list() -> None:
-    assert granted(CLAIMS).rooms == ("board",)
+def test_one_room_may_be_given_without_a_list() -> None:
+    assert permissions_of(CLAIMS).rooms == ("board",)
 
 
 @pytest.mark.parametrize("missing", ["role", "rooms"])
-def test_a_token_that_does_not_say_what_it_is_for_gives_nothing(missing: str) -> None:
+def test_a_token_without_a_required_claim_is_refused(missing: str) -> None:
     with pytest.raises(ClientFault, match=missing) as caught:
-        granted({name: value for name, value in CLAIMS.items() if name != missing})
+        permissions_of({name: value for name, value in CLAIMS.items() if name != missing})
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
 
 
@@ -51,9 +51,9 @@ def test_a_token_that_does_not_say_what_it_is_for_gives_nothing(missing: str) ->
         {"sub": "x" * 256},
     ],
 )
-def test_claims_of_another_shape_give_nothing(claims: dict[str, Any]) -> None:
+def test_claims_of_a_wrong_type_are_refused(claims: dict[str, Any]) -> None:
     with pytest.raises(ClientFault) as caught:
-        granted(CLAIMS | claims)
+        permissions_of(CLAIMS | claims)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
 
 
@@ -62,14 +62,14 @@ def token(claims: object) -> str:
     return f"head.{body}.signature"
 
 
-def test_which_room_a_token_names_is_told_before_anybody_looks_at_its_signature() -> None:
+def test_the_only_room_of_a_token_is_read_without_checking_its_signature() -> None:
     claims = {"role": "view", "rooms": "board", "exp": 1.0}
-    assert home(token(claims)) == "board"
-    assert home(token(claims | {"rooms": ["a", "b"]})) is None
-    assert home(token({"sub": "somebody"})) is None
-    assert home(token([1])) is None
+    assert only_room(token(claims)) == "board"
+    assert only_room(token(claims | {"rooms": ["a", "b"]})) is None
+    assert only_room(token({"sub": "somebody"})) is None
+    assert only_room(token([1])) is None
 
 
 @pytest.mark.parametrize("text", ["", "a.b.c", "a.%.c", "a.é.c", "a.bm9uc2Vuc2U.c"])
-def test_what_is_no_token_names_no_room(text: str) -> None:
-    assert home(text) is None
+def test_text_that_is_no_token_has_no_only_room(text: str) -> None:
+    assert only_room(text) is None

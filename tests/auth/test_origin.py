@@ -1,4 +1,4 @@
-"""A page from elsewhere is not let in, by whatever name it calls the gateway."""
+"""Checks of the headers Origin and Host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answers(names: AllowedHosts, host: str | None) -> bool:
         ("https://Gateway.Example", "gateway.example."),
     ],
 )
-def test_a_page_of_the_same_host_and_a_program_are_let_in(
+def test_pages_of_the_same_host_and_programs_are_let_in(
     origin: str | None, host: str | None
 ) -> None:
     assert let_in(AllowedOrigins(), origin, host)
@@ -67,11 +67,11 @@ def test_a_page_of_the_same_host_and_a_program_are_let_in(
         ("http://gateway.example", None),
     ],
 )
-def test_any_other_page_is_not(origin: str, host: str | None) -> None:
+def test_pages_of_other_origins_are_refused(origin: str, host: str | None) -> None:
     assert not let_in(AllowedOrigins(), origin, host)
 
 
-def test_a_page_on_the_list_is_let_in_and_one_beside_it_is_not() -> None:
+def test_only_listed_pages_are_let_in() -> None:
     pages = AllowedOrigins(["https://Meet.example", "null", "chrome-extension://abc"])
     for origin in ("https://meet.example", "null", "chrome-extension://abc"):
         assert let_in(pages, origin, "gateway.example")
@@ -81,7 +81,7 @@ def test_a_page_on_the_list_is_let_in_and_one_beside_it_is_not() -> None:
 
 
 @pytest.mark.parametrize("text", ["meet.example", "https://meet.example/", "https://", "://x", ""])
-def test_what_is_no_origin_cannot_be_listed(text: str) -> None:
+def test_a_list_entry_that_is_no_origin_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an origin"):
         AllowedOrigins([text])
 
@@ -94,19 +94,19 @@ def test_what_is_no_origin_cannot_be_listed(text: str) -> None:
         *("gateway.example", "Gateway.example:8000"),
     ],
 )
-def test_addresses_localhost_and_listed_names_are_answered(host: str | None) -> None:
+def test_addresses_localhost_and_listed_host_names_are_allowed(host: str | None) -> None:
     assert answers(AllowedHosts(["Gateway.example"]), host)
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "[::1", "a b", "@"]
 )
-def test_any_other_name_may_be_one_that_was_pointed_here(host: str) -> None:
+def test_other_host_names_are_refused_against_dns_rebinding(host: str) -> None:
     assert not answers(AllowedHosts(), host)
     assert answers(AllowedHosts(["*"]), host)
 
 
 @given(st.text(), st.text())
-def test_no_header_breaks_the_check(origin: str, host: str) -> None:
+def test_arbitrary_origin_and_host_headers_raise_only_client_faults(origin: str, host: str) -> None:
     let_in(AllowedOrigins(["https://meet.example"]), origin, host)
     answers(AllowedHosts(["gateway.example"]), host)

@@ -1,4 +1,4 @@
-"""A grant refuses what goes beyond it, in words that say what it allows."""
+"""Permissions, and the errors for what they do not allow."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from gateway.auth.permissions import EVERYTHING, Permissions, Quota, Role
 from gateway.errors import ClientFault, ErrorCode
 
 
-def test_where_nobody_is_asked_everything_is_allowed() -> None:
-    EVERYTHING.be(Role.MODERATE)
-    EVERYTHING.enter("any-room")
-    EVERYTHING.read(["de", "ja"])
+def test_the_default_permissions_allow_everything() -> None:
+    EVERYTHING.check_role(Role.MODERATE)
+    EVERYTHING.check_room("any-room")
+    EVERYTHING.check_languages(["de", "ja"])
 
 
 @pytest.mark.parametrize("role", [Role.VIEW, Role.SPEAK])
-def test_a_role_holds_those_below_it(role: Role) -> None:
-    Permissions(role=Role.SPEAK).be(role)
+def test_a_role_includes_the_lower_roles(role: Role) -> None:
+    Permissions(role=Role.SPEAK).check_role(role)
 
 
-def test_a_role_above_it_is_refused() -> None:
-    with pytest.raises(ClientFault, match="lets you speak, not moderate") as caught:
-        Permissions(role=Role.SPEAK).be(Role.MODERATE)
+def test_a_higher_role_is_refused() -> None:
+    with pytest.raises(ClientFault, match="allows the role speak, not moderate") as caught:
+        Permissions(role=Role.SPEAK).check_role(Role.MODERATE)
     assert caught.value.code is ErrorCode.FORBIDDEN
 
 
 @pytest.mark.parametrize("room", ["board", "team-a", "team-"])
-def test_a_room_is_named_or_matched(room: str) -> None:
-    Permissions(rooms=("board", "team-*")).enter(room)
+def test_a_room_is_allowed_by_name_or_by_pattern(room: str) -> None:
+    Permissions(rooms=("board", "team-*")).check_room(room)
 
 
 def test_another_room_is_refused() -> None:
-    with pytest.raises(ClientFault, match="does not open the room 'Board'"):
-        Permissions(rooms=("board", "team-*")).enter("Board")
+    with pytest.raises(ClientFault, match="does not allow the room 'Board'"):
+        Permissions(rooms=("board", "team-*")).check_room("Board")
 
 
-def test_a_language_beyond_its_own_is_refused() -> None:
-    grant = Permissions(langs=("de", "fr"))
-    grant.read(["de"])
-    with pytest.raises(ClientFault, match="does not let you read 'ja'"):
-        grant.read(["de", "ja"])
+def test_a_language_that_is_not_listed_is_refused() -> None:
+    permissions = Permissions(langs=("de", "fr"))
+    permissions.check_languages(["de"])
+    with pytest.raises(ClientFault, match="does not allow reading 'ja'"):
+        permissions.check_languages(["de", "ja"])
 
 
-def test_a_room_of_ones_own_has_a_pattern_of_its_own() -> None:
-    Permissions(rooms=("~*",)).enter("~")
-    with pytest.raises(ClientFault, match="does not open a room of your own") as caught:
-        Permissions(rooms=()).enter("~4f1d")
-    assert caught.value.hint == "It opens: none."
+def test_private_rooms_have_a_pattern_of_their_own() -> None:
+    Permissions(rooms=("~*",)).check_room("~")
+    with pytest.raises(ClientFault, match="does not allow a private room") as caught:
+        Permissions(rooms=()).check_room("~4f1d")
+    assert caught.value.hint == "It allows: none."
 
 
-def test_a_language_serves_its_regions() -> None:
-    assert Permissions(langs=("de",)).reads("de-AT")
-    assert not Permissions(langs=("zh",)).reads("zh-Hant")
+def test_an_allowed_language_includes_its_regions() -> None:
+    assert Permissions(langs=("de",)).can_read("de-AT")
+    assert not Permissions(langs=("zh",)).can_read("zh-Hant")
 
 
 @pytest.mark.parametrize(
@@ -65,34 +65,34 @@ def test_a_language_serves_its_regions() -> None:
         (("a*",), ("a?",), ()),
     ],
 )
-def test_within_another_grant_only_the_rooms_of_both_are_left(
+def test_limited_permissions_keep_only_rooms_that_both_allow(
     mine: tuple[str, ...], theirs: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
-    assert Permissions(rooms=mine).within(Permissions(rooms=theirs)).rooms == left
+    assert Permissions(rooms=mine).limited_to(Permissions(rooms=theirs)).rooms == left
 
 
-def test_within_another_grant_the_smaller_of_everything_holds() -> None:
+def test_limited_permissions_have_the_lower_role_and_the_earlier_expiry() -> None:
     quota = Quota(sessions=1)
     mine = Permissions(name="a", role=Role.MODERATE, langs=("de", "fr"), until=9.0)
     theirs = Permissions(name="b", role=Role.SPEAK, langs=("de", "ja"), until=5.0, quota=quota)
-    left = mine.within(theirs)
+    left = mine.limited_to(theirs)
     assert (left.name, left.role, left.langs, left.until) == ("a", Role.SPEAK, ("de",), 5.0)
     assert left.quota == quota
-    assert Permissions().within(theirs).langs == ("de", "ja")
-    assert mine.within(Permissions()).langs == ("de", "fr")
-    assert mine.within(Permissions()).until == 9.0
+    assert Permissions().limited_to(theirs).langs == ("de", "ja")
+    assert mine.limited_to(Permissions()).langs == ("de", "fr")
+    assert mine.limited_to(Permissions()).until == 9.0
 
 
 @pytest.mark.parametrize(
-    ("most", "usual"),
+    ("most", "default"),
     [(Role.VIEW, Role.VIEW), (Role.SPEAK, Role.SPEAK), (Role.MODERATE, Role.SPEAK)],
 )
-def test_who_names_no_role_speaks_where_that_is_allowed(most: Role, usual: Role) -> None:
-    assert Permissions(role=most).usual is usual
+def test_the_default_role_is_speak_if_that_is_allowed(most: Role, default: Role) -> None:
+    assert Permissions(role=most).default_role is default
 
 
 @pytest.mark.parametrize(
-    ("rooms", "home"),
+    ("rooms", "only"),
     [
         (("board",), "board"),
         (("board", "x"), None),
@@ -101,7 +101,7 @@ def test_who_names_no_role_speaks_where_that_is_allowed(most: Role, usual: Role)
         ((), None),
     ],
 )
-def test_who_names_no_room_is_in_the_one_that_the_grant_is_for(
-    rooms: tuple[str, ...], home: str | None
+def test_only_room_is_the_single_room_that_is_allowed(
+    rooms: tuple[str, ...], only: str | None
 ) -> None:
-    assert Permissions(rooms=rooms).home == home
+    assert Permissions(rooms=rooms).only_room == only

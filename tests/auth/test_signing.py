@@ -1,4 +1,4 @@
-"""A token states what the gateway stated, to the purpose and within the time it was made for."""
+"""Signed tokens: payload, purpose and expiry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.signing import MOST, Signer
+from gateway.auth.signing import MAX_TOKEN, Signer
 from gateway.errors import ClientFault, ErrorCode
 
 NOW = 1_000.0
@@ -17,7 +17,7 @@ NOW = 1_000.0
 
 class Place(msgspec.Struct, frozen=True):
     room: str
-    seat: int
+    number: int
 
 
 signer = Signer(b"a key of the tests")
@@ -31,20 +31,20 @@ def refused(token: str, kind: str = "ticket", now: float = NOW) -> str:
 
 
 @given(st.text(), st.integers(0, 2**31))
-def test_what_was_stated_is_read_again(room: str, seat: int) -> None:
-    token = signer.sign("ticket", Place(room, seat), NOW + 60)
-    assert signer.read("ticket", token, Place, NOW) == Place(room, seat)
+def test_a_payload_is_read_as_it_was_signed(room: str, number: int) -> None:
+    token = signer.sign("ticket", Place(room, number), NOW + 60)
+    assert signer.read("ticket", token, Place, NOW) == Place(room, number)
 
 
-def test_a_token_fits_into_a_query_and_into_the_name_of_a_sub_protocol() -> None:
+def test_a_token_has_only_characters_allowed_in_a_query_and_a_sub_protocol() -> None:
     token = signer.sign("ticket", Place("r" * 64, 1), NOW + 60)
     assert re.fullmatch(r"[A-Za-z0-9_.-]+", token)
 
 
 @given(st.data())
-def test_one_that_was_changed_anywhere_is_refused(data: st.DataObject) -> None:
+def test_a_changed_token_is_refused(data: st.DataObject) -> None:
     token = signer.sign("ticket", Place("demo", 1), NOW + 60)
-    # The last character of a half holds bits that base64 does not use.
+    # The last character of a half has bits that base64 ignores, so it is not changed.
     at = data.draw(st.integers(0, len(token) - 2).filter(lambda i: token[i + 1] != "."))
     other = data.draw(st.sampled_from("ABab01_-").filter(lambda c: c != token[at]))
     assert "not one of this gateway's" in refused(token[:at] + other + token[at + 1 :])
@@ -55,24 +55,24 @@ def test_any_other_text_is_refused(text: str) -> None:
     refused(text)
 
 
-def test_one_for_another_purpose_is_refused() -> None:
+def test_a_token_for_another_purpose_is_refused() -> None:
     token = signer.sign("resume", Place("demo", 1), NOW + 60)
     assert "it is a resume token" in refused(token)
 
 
-def test_one_whose_time_is_over_is_refused() -> None:
+def test_an_expired_token_is_refused() -> None:
     token = signer.sign("ticket", Place("demo", 1), NOW + 60)
     assert "has expired" in refused(token, now=NOW + 60)
 
 
-def test_one_with_another_statement_is_refused() -> None:
+def test_a_token_with_another_type_of_payload_is_refused() -> None:
     assert "another version" in refused(signer.sign("ticket", "demo", NOW + 60))
 
 
-def test_one_of_another_gateway_is_refused() -> None:
+def test_a_token_of_another_gateway_is_refused() -> None:
     token = Signer(b"another key").sign("ticket", Place("demo", 1), NOW + 60)
     assert "not one of this gateway's" in refused(token)
 
 
-def test_one_that_is_too_long_is_not_even_looked_at() -> None:
-    assert "too long" in refused("A" * (MOST + 1))
+def test_a_token_that_is_too_long_is_not_decoded() -> None:
+    assert "too long" in refused("A" * (MAX_TOKEN + 1))

@@ -38,7 +38,7 @@ def test_a_key_is_printed_once_and_opens_what_was_asked_for(
     token = made(capsys, file, *argv, *more)
     text = file.read_text()
     assert token.startswith("gwk_") and token.rpartition("_")[2] not in text
-    grant = Keyring.read(text).grant(token, time.time())
+    grant = Keyring.read(text).authenticate(token, time.time())
     assert (grant.name, grant.tenant, grant.role) == ("board", "acme", Role.VIEW)
     assert (grant.rooms, grant.langs) == (("board", "team-*"), ("de", "fr"))
     assert grant.quota == Quota(sessions=5, minute=60)
@@ -52,8 +52,8 @@ def test_keys_are_appended_to_a_file_that_only_its_owner_can_read(
     file.write_text("# mine\n" + file.read_text())
     second = made(capsys, file, "b", "--rooms", "")
     ring = Keyring.read(file.read_text())
-    assert ring.grant(first, 0.0).rooms == ("*",)
-    assert ring.grant(second, 0.0).rooms == ()
+    assert ring.authenticate(first, 0.0).rooms == ("*",)
+    assert ring.authenticate(second, 0.0).rooms == ()
     assert file.read_text().startswith("# mine\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

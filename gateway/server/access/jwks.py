@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 import jwt
 
-from gateway.auth.jwt_claims import granted
+from gateway.auth.jwt_claims import permissions_of
 from gateway.auth.permissions import Permissions
 from gateway.errors import ClientFault, ErrorCode
 
@@ -105,7 +105,7 @@ class JwtIssuer:
             )
         except jwt.PyJWTError as exc:
             raise _refused(str(exc)) from exc
-        grant = granted(claims)
+        grant = permissions_of(claims)
         if self._url is not None and self._due(FRESH_S):
             self.fetch()  # the known keys stay in force until it is done
         return grant

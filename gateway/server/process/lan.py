@@ -180,7 +180,7 @@ def drawn(link: str) -> str:
 
 def _made(name: str, role: Role) -> tuple[str, str]:
     key = ApiKey(id=secrets.token_hex(api_keys.ID_BYTES), name=name, hash="0" * 64, role=role)
-    return api_keys.made(key, secrets.token_hex(api_keys.SECRET_BYTES))
+    return api_keys.create_key(key, secrets.token_hex(api_keys.SECRET_BYTES))
 
 
 def _behind(shown: dict[str, str | None]) -> str:

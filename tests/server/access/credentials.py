@@ -13,7 +13,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from gateway.auth.api_keys import ApiKey, Keyring, made
+from gateway.auth.api_keys import ApiKey, Keyring, create_key
 from gateway.auth.permissions import Role
 from gateway.errors import CloseCode
 from gateway.limits import Limits
@@ -27,7 +27,9 @@ from tests.support.talk import Talk
 def key(number: int, **fields: Any) -> tuple[str, str]:
     """Return a key and its entry in the key file."""
     name = fields.pop("name", f"key {number}")
-    return made(ApiKey(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}")
+    return create_key(
+        ApiKey(id=f"{number:08x}", name=name, hash="0" * 64, **fields), f"{number:064x}"
+    )
 
 
 SPEAKER, SPEAKS = key(1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.auth.api_keys import ApiKey, made
+from gateway.auth.api_keys import ApiKey, create_key
 from gateway.errors import CloseCode
 from tests.server.cluster.several import CROWD, ROOMS, children, talk, workers
 from tests.support.live import until
@@ -19,7 +19,7 @@ from tests.support.live import until
 async def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     key = ApiKey(id="0" * 8, name="a", hash="0" * 64, rooms=("board",))
-    shown, entry = made(key, "0" * 64)
+    shown, entry = create_key(key, "0" * 64)
     file.write_text(entry)
     with workers("--keys", str(file)) as process:
         bearer = {"additional_headers": {"authorization": f"Bearer {shown}"}}
@@ -45,7 +45,7 @@ async def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> Non
 
 async def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    shown, entry = made(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
     with workers("--keys", str(file)) as process:
         options = {"additional_headers": {"authorization": f"Bearer {shown}"}}
@@ -68,7 +68,7 @@ async def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_h
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "keys.toml"
-    both = [made(ApiKey(id=n * 8, name=n, hash="0" * 64), "0" * 64) for n in "01"]
+    both = [create_key(ApiKey(id=n * 8, name=n, hash="0" * 64), "0" * 64) for n in "01"]
     shown, entries = zip(*both, strict=True)
     file.write_text("\n".join(entries))
     with workers("--keys", str(file)) as process:

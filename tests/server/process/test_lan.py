@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from gateway.auth.api_keys import ApiKey, made
+from gateway.auth.api_keys import ApiKey, create_key
 from gateway.errors import CloseCode
 from gateway.server.process import lan
 from gateway.server.process.serve import listen
@@ -122,7 +122,7 @@ def test_keys_are_others_at_each_start_and_stand_nowhere_but_in_the_links(ours: 
 
 def test_a_file_of_keys_stands_in_for_those_that_are_made(ours: str, tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    shown, entry = made(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
     with gateway(*LAN, "--keys", str(file)) as process:
         speak, read = Link(process, "Speak"), Link(process, "Read")

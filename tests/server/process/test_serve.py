@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
-from gateway.auth.api_keys import ApiKey, made
+from gateway.auth.api_keys import ApiKey, create_key
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.server.app import create_app
@@ -53,7 +53,7 @@ async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
 async def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    shown, entry = made(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
     with gateway(*SCRIPTED, "--keys", str(file)) as process:
         options = {"authorization": f"Bearer {shown}"}
