@@ -1,1 +1,1 @@
-"""Text: languages, units of length, sentences, glossary terms. Pure."""
+"""Text: languages, scripts, units of length, sentences, glossary terms. Pure."""

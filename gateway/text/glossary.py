@@ -1,6 +1,6 @@
-"""The terms of a room, and which of them occur in a text.
+"""Glossary terms and names of a room, and finding them in a text.
 
-Owns: matching. Must not know: how a model is told of a term (that is its profile).
+Owns: matching. Must not know: how a term is given to a model, which is decided by its profile.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 class Glossary:
     """Pairs of a term and its translation.
 
-    It is prepared when a text is looked through for the first time: a client that sets glossaries
-    one after the other has none of them prepared.
+    The terms are prepared by the first search. Otherwise a client could make the gateway prepare
+    one large glossary after the other.
     """
 
     __slots__ = ("_sought", "_terms")
@@ -24,7 +24,7 @@ class Glossary:
         self._sought: list[tuple[str, tuple[str, str]]] | None = None
 
     def find(self, text: str) -> tuple[tuple[str, str], ...]:
-        """Return the pairs whose term occurs in ``text``, whatever the case."""
+        """Return the (term, translation) pairs whose term occurs in ``text``, in any case."""
         if self._sought is None:
             sought = ((_folded(term), (term, to)) for term, to in self._terms.items())
             self._sought = [(term, pair) for term, pair in sought if term]
@@ -35,9 +35,12 @@ class Glossary:
 
 
 def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
-    """Return whether a translation lacks the translation of one of the ``terms`` of its source.
+    """Tell whether a translation lacks the translation of one of the ``terms`` of its source.
 
-    Endings that a language puts behind a word are let pass, other forms of it are not.
+    A word with an ending is accepted, other inflected forms are not.
+
+    :param terms: (term, translation) pairs found in the source
+    :param text: the translation
     """
     sought = [_folded(translation) for _, translation in terms]
     folded = _folded(text) if sought else ""
@@ -45,23 +48,25 @@ def missed(terms: Iterable[tuple[str, str]], text: str) -> bool:
 
 
 def named(names: Iterable[str], text: str) -> list[str]:
-    """The names of people that ``text`` has in this spelling, whole or one word of them.
+    """Return the names of people, or one word of each, that occur in ``text`` in this spelling.
 
-    Names are words too ("Will", "Mark"), so one in small letters, or at the beginning of a text,
-    where every word is written large, is not taken for a name unless it stands there whole.
+    Names can be ordinary words ("Will", "Mark"). So a word of a name does not count in lower case,
+    nor at the beginning of the text, where every word has a capital. A whole name of several words
+    counts everywhere.
     """
     found: dict[str, None] = {}
     for name in names:
         words = [name] if " " not in name else [name, *name.split()]
         for word in words:
-            if len(word) > 2 and _stands(text, word, 0 if " " in word else 1):
+            # Words of one or two letters, such as "de" or "Al", are too often something else.
+            if len(word) > 2 and _has_word(text, word, 0 if " " in word else 1):
                 found[word] = None
                 break
     return list(found)
 
 
-def _stands(text: str, word: str, start: int) -> bool:
-    """Whether ``word`` stands somewhere from ``start`` on, and not as a part of another."""
+def _has_word(text: str, word: str, start: int) -> bool:
+    """Tell whether ``word`` occurs from index ``start`` on, and not as a part of another word."""
     while (at := text.find(word, start)) >= 0:
         start = at + len(word)
         before, behind = text[max(0, at - 1) : at], text[start : start + 1]
@@ -71,10 +76,10 @@ def _stands(text: str, word: str, start: int) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return ``text`` as it is compared: one case, one width, no vowel points.
+    """Return ``text`` in the form that is compared: case-folded, NFKC, without vowel points.
 
-    Full-width letters, half-width kana and Arabic presentation forms are other spellings of the
-    same letters (NFKC). Arabic and Hebrew are usually written without their vowel points.
+    NFKC makes full-width letters, half-width kana and Arabic presentation forms equal to the usual
+    ones. Arabic and Hebrew are usually written without vowel points.
     """
     if text.isascii():
         return text.lower()
@@ -82,10 +87,10 @@ def _folded(text: str) -> str:
 
 
 def _begins(text: str, term: str) -> bool:
-    """Return whether ``term`` occurs in ``text``, and not from the middle of a word on.
+    """Tell whether ``term`` occurs in ``text`` at the beginning of a word.
 
-    "AI" is not in "said". Only scripts that have case are sure to put spaces between words: in the
-    others a term may begin anywhere.
+    "AI" does not occur in "said". In scripts without case a term may begin anywhere, because not
+    all of them put spaces between words.
     """
     at = text.find(term)
     while at > 0 and _in_word(text[at - 1]) and _in_word(text[at]):
@@ -94,8 +99,9 @@ def _begins(text: str, term: str) -> bool:
 
 
 def _in_word(char: str) -> bool:
+    """Tell whether a character is a digit or has case, and so is part of a word with spaces."""
     return char.isdigit() or char.lower() != char.upper()
 
 
 _POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]")
-"""Points of Hebrew, vowels of Arabic, and the stroke that makes an Arabic word longer."""
+"""Hebrew points, Arabic vowel marks, and the tatweel, which only stretches an Arabic word."""

@@ -1,17 +1,17 @@
-"""Language tags: what a client may write, which of a model's languages it means, what it is called.
+"""Language tags: canonical form, matching with a model's languages, and names.
 
 Owns: BCP 47 (RFC 5646) parsing and matching, and the names of languages. Must not know: models,
-sessions, or which languages are offered: those are passed in.
+sessions, or which languages are offered; callers pass them in.
 
-A tag has three lives. `normalise` spells what was asked for correctly (``pt_BR`` -> ``pt-BR``) and
-refuses what is not a language. `match` finds the one of a model's languages that serves it
-(``de-AT`` -> ``de``), and nothing where none does. `same` tells whether a reader of one needs no
-translation from the other.
+`normalise` returns the canonical form of a tag (``pt_BR`` -> ``pt-BR``) and refuses what is not a
+language. `match` finds the language of a model that serves a tag (``de-AT`` -> ``de``), if there is
+one. `same` tells whether a reader of one tag can read text of another without a translation.
 
-`match` and `same` have one rule: the language and the script must agree, the region need not. So
-``zh``, ``zh-CN``, ``zh-Hans`` are one (Simplified), ``zh-Hant``, ``zh-TW``, ``zh-HK`` another; a
-reader of ``pt-PT`` needs no translation of ``pt-BR``, a reader of ``sr-Latn`` does need one of
-``sr`` (Cyrillic). A tag that names no script has the likely one (CLDR, as langcodes knows it).
+`match` and `same` follow one rule: language and script must agree, the region need not. So ``zh``,
+``zh-CN`` and ``zh-Hans`` are the same (Simplified Chinese), and ``zh-Hant``, ``zh-TW`` and
+``zh-HK`` are the same (Traditional Chinese). A reader of ``pt-PT`` needs no translation of
+``pt-BR``, but a reader of ``sr-Latn`` needs one of ``sr`` (Cyrillic). A tag without a script has
+the most likely one (CLDR, from langcodes).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from langcodes import Language, standardize_tag, tag_distance
 from gateway.errors import ClientFault, ErrorCode
 
 MAX_TAG = 35
-"""Characters read of a tag. RFC 5646 section 4.4.1: no sensible tag is longer."""
+"""Maximum length of a tag in characters. RFC 5646 section 4.4.1: no sensible tag is longer."""
 
 _CACHE = 4096
-"""Tags, and pairs of tag and language list, remembered: normalising costs 10 us, a hit 0.1."""
+"""Entries of each cache. Normalising a tag takes 10 us, a cache hit 0.1 us."""
 
-# ISO 639-3 codes of the standard form of a language that everybody writes with two letters.
-# FLORES and NLLB write them so. `yue`, `nan`, `arz` and the like are languages of their own.
+# ISO 639-3 codes of standard varieties that are usually written with the two letters of their
+# macrolanguage. FLORES and NLLB use them. `yue`, `nan`, `arz` and others are separate languages.
 _STANDARD = {
     "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv",
     "npi": "ne", "ory": "or", "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi",
     "zsm": "ms",
 }  # fmt: skip
 
-# Codes that are in the registry, and no language one could translate (RFC 5646 section 4.1).
+# Codes in the registry that are no language that could be translated (RFC 5646 section 4.1).
 _NOT_A_LANGUAGE = frozenset({"und", "mul", "mis", "zxx"})
 
-# English name, and the name in the language itself. Every language of a bundled profile is here,
-# and a region only where models tell it apart.
+# English name, and the name in the language itself. Every language of a bundled profile is listed,
+# and a region only if models distinguish it.
 _NAMES = {
     "af": ("Afrikaans", "Afrikaans"),
     "am": ("Amharic", "አማርኛ"),
@@ -168,11 +168,11 @@ _NAMED = tuple(_NAMES)
 def normalise(tag: str) -> str:
     """Return ``tag`` as canonical BCP 47, reduced to language, script and region.
 
-    Case, underscores, retired codes (``iw``), three-letter codes (``deu``) and scripts that go
-    without saying (``de-Latn``) are put right. Variants, extensions and private parts say nothing
-    that a translation could use, and are dropped. Idempotent.
+    Case, underscores, retired codes (``iw``), three-letter codes (``deu``) and default scripts
+    (``de-Latn``) are corrected. Variants, extensions and private subtags are dropped, because
+    translation has no use for them. Idempotent.
 
-    Raises `ClientFault` (``lang_unsupported``) for anything that is no language.
+    Raises `ClientFault` (``lang_unsupported``) if it is not a language.
     """
     tag = tag.strip()
     if not tag or len(tag) > MAX_TAG:
@@ -188,8 +188,8 @@ def _normalise(tag: str) -> str:
         raise _nonsense(tag) from exc
     language = parsed.language or "und"
     language = _STANDARD.get(language, language)
-    # A private `x-foo` comes back as a language of that name. Extended languages that exist have
-    # been replaced (`zh-yue` -> `yue`): what is left is something like the country in `en-USA`.
+    # A private `x-foo` is returned as a language of that name. Existing extended languages have
+    # been replaced (`zh-yue` -> `yue`), so one that is left is an error, like `USA` in `en-USA`.
     private = not language.isalpha()
     if private or parsed.extlangs or language in _NOT_A_LANGUAGE or not parsed.is_valid():
         raise _nonsense(tag)
@@ -206,9 +206,10 @@ def _nonsense(tag: str) -> ClientFault:
 
 
 def match(tag: str, supported: Sequence[str]) -> str | None:
-    """Return the one of ``supported`` that serves a reader or speaker of ``tag``, or None.
+    """Return the language of ``supported`` that serves a reader or speaker of ``tag``, or None.
 
-    Of several, the closest in region (CLDR distance), then the first. Both sides are canonical.
+    If there are several, the closest region wins (CLDR distance), then the first. All tags are
+    canonical.
     """
     return _match(tag, tuple(supported))
 
@@ -222,13 +223,13 @@ def _match(tag: str, supported: tuple[str, ...]) -> str | None:
 
 
 def same(a: str, b: str) -> bool:
-    """Whether a reader of ``a`` can read ``b`` as it stands."""
+    """Tell whether a reader of ``a`` can read ``b`` without a translation."""
     return _written(a) == _written(b)
 
 
 @lru_cache(maxsize=_CACHE)
 def _written(tag: str) -> tuple[str | None, str | None]:
-    """Language and likely script. Norwegian without further word is Bokmål."""
+    """Return language and likely script. Norwegian without a variety (``no``) is Bokmål."""
     full = Language.get(tag).maximize()
     return "nb" if full.language == "no" else full.language, full.script
 
@@ -239,12 +240,12 @@ def script(tag: str) -> str:
 
 
 def name(tag: str) -> str:
-    """Return the English name, for prompts and menus; the tag itself where we have none."""
+    """Return the English name, for prompts and menus; the tag itself if there is none."""
     found = _match(tag, _NAMED)
     return _NAMES[found][0] if found else tag
 
 
 def endonym(tag: str) -> str:
-    """Return the language's name for itself; the tag where we have none."""
+    """Return the name of the language in that language; the tag itself if there is none."""
     found = _match(tag, _NAMED)
     return _NAMES[found][1] if found else tag

@@ -1,11 +1,11 @@
-"""The ends of sentences, for everything that cuts text: growing text, cues, pieces for a model.
+"""Ends of sentences, for everything that cuts text: growing text, cues, pieces for a model.
 
 Owns: where a text may be cut, and how translated pieces are joined. Must not know: models,
 captions, time.
 
-The ends are those that sentencex finds, which has rules and abbreviations for some 300 languages.
-Fewer are better than wrong ones: a sentence in two pieces is translated wrongly, two sentences in
-one piece are not. So `_ends` leaves out doubtful ones.
+The ends are found by sentencex, which has rules and abbreviations for some 300 languages. A missed
+end does less harm than a wrong one: half a sentence is translated wrongly, two sentences together
+are not. So `_ends` leaves out doubtful ends.
 """
 
 from __future__ import annotations
@@ -22,29 +22,28 @@ _GAP = re.compile(r"\s*")
 _NO_END = re.compile(
     r"(?:^|[\s(])(?:\d{1,2}|[^\W\d_]|M[MrsTt]|Mrs|Mmes?|Mlle|Dr|Pr|Prof|St|Ste|Sra?)\.$"
 )
-"""Ordinals, initials and titles, for languages that sentencex knows too little of."""
+"""Ordinals, initials and titles, for languages of which sentencex has few abbreviations."""
 
 _BEFORE_NUMBER = re.compile(r"(?<!\w)[^\W\d_]{1,4}\.$")
-"""Words that are short for something when a number follows: ``Jan. 5``, ``janv. 2026``."""
+"""Words that are abbreviations if a number follows: ``Jan. 5``, ``janv. 2026``."""
 
 _UNSPACED_ENDS = frozenset("。！？｡")
-"""Marks that end a sentence though no space follows."""
+"""Marks that end a sentence even if no space follows."""
 
 _PAUSES = ("、", "，", "；", "。", "！", "？", ", ", "; ", "! ", "? ")
-
-UNSPACED = frozenset(("Jpan", "Hans", "Hant", "Thai"))
-"""Scripts (ISO 15924) that put no space between sentences."""
+"""Marks at which a sentence that is too long is cut."""
 
 
 def ends(text: str, lang: str) -> Iterator[int]:
-    """Yield the place behind each sentence and each line, the end of the last one included.
+    """Yield the index behind each sentence and each line, including the last one.
 
-    ``lang`` is a canonical tag; a language that sentencex does not know has the rules of English.
+    :param lang: canonical tag; the rules of English apply to languages unknown to sentencex
     """
     lang = lang.partition("-")[0]
     for line in _LINE.finditer(text):
         at = line.start()
-        # One space for each: sentencex panics at some positions of white space of several bytes.
+        # sentencex panics at some positions of white space that has several bytes in UTF-8. Each
+        # character is replaced by one space, so that indexes stay the same.
         plain = _BLANK.sub(" ", line[0])
         *others, _ = segment(lang, plain)
         for sentence in others:
@@ -56,11 +55,11 @@ def ends(text: str, lang: str) -> Iterator[int]:
 
 
 def split(text: str, limit: int, lang: str) -> list[tuple[str, str]]:
-    """Cut a text into sentences: (piece, white space behind it) in order.
+    """Cut a text into sentences and return (sentence, white space behind it) in order.
 
     Joined they are ``text`` without its outer white space. No piece is longer than ``limit``
-    characters: a longer sentence is cut behind the last mark in the second half of them, else at a
-    space, or, where it has none, in the middle.
+    characters. A longer sentence is cut behind the last of `_PAUSES` in the second half of the
+    limit, else at a space, else at the limit.
     """
     text = text.strip()
     pieces: list[tuple[str, str]] = []
@@ -74,7 +73,11 @@ def split(text: str, limit: int, lang: str) -> list[tuple[str, str]]:
 
 
 def join(pieces: list[tuple[str, str]], *, spaced: bool) -> str:
-    """Join translated pieces; ``spaced``: the script puts spaces between sentences."""
+    """Join translated pieces, given with the white space behind each in the source.
+
+    Line breaks are kept. Other white space becomes one space, or nothing if the script of the
+    translation is not ``spaced``.
+    """
     text = ""
     for piece, gap in pieces:
         text += piece + (gap if "\n" in gap else " " if spaced else "")
@@ -82,19 +85,25 @@ def join(pieces: list[tuple[str, str]], *, spaced: bool) -> str:
 
 
 def _ends(said: str, *, spaced: bool, then: str) -> bool:
-    """Tell whether a sentence surely ends behind ``said``, before the character ``then``."""
+    """Tell whether a sentence surely ends behind ``said``.
+
+    :param spaced: there is white space behind it
+    :param then: the next character that is not white space
+    """
     if not spaced:
         return said[-1] in _UNSPACED_ENDS
+    # A sentence does not begin with a small letter, so the full stop belongs to an abbreviation.
     if then.islower() or _NO_END.search(said):
         return False
     return not (then.isdecimal() and _BEFORE_NUMBER.search(said))
 
 
 def _cut(piece: str, gap: str, limit: int) -> list[tuple[str, str]]:
-    """Cut a sentence to pieces of at most ``limit`` characters."""
+    """Cut a sentence into pieces of at most ``limit`` characters. ``gap`` follows the last."""
     cuts: list[tuple[str, str]] = []
     while len(piece) > limit:
         at = max(piece.rfind(pause, limit // 2, limit) + 1 for pause in _PAUSES)
+        # Without a mark or a space the text is cut inside a word rather than refused.
         at = at or max(0, piece.rfind(" ", 1, limit + 1)) or limit
         head, rest = piece[:at].rstrip(), piece[at:].lstrip()
         cuts.append((head, piece[len(head) : len(piece) - len(rest)]))

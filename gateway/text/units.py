@@ -1,7 +1,7 @@
-"""What a text grows by: words, or characters in scripts that put no space between words.
+"""Units of text: words, or characters in scripts that put no space between words.
 
-Owns: where a unit begins, and what of it counts when two texts are compared. Must not know: who
-compares, and what for.
+Owns: splitting text into units, and the key of a unit, by which two texts are compared. Must not
+know: the purpose of a comparison.
 """
 
 from __future__ import annotations
@@ -11,61 +11,66 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TypeVar
 
-from gateway.text import languages, sentences
+from gateway.text import languages
+from gateway.text.scripts import CJK, THAI, UNSPACED
 
 T = TypeVar("T")
 
-DENSE = (
-    "\u0e00-\u0e7f"  # Thai
-    "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f"  # kana
-    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
-)
-"""Letters of the scripts in `sentences.UNSPACED`, as a range of a regular expression."""
-
-DENSITY = {"Thai": 3}
-"""Units that say as much as a word, where it is not `_HAN`. In a meeting's lines an English word
-becomes 1.4 Chinese and 2.2 Japanese characters."""
+_DENSITY = {"Thai": 3}
+"""Units per word, for scripts other than Han and kana."""
 _HAN = 2
+"""Units per word of Chinese and Japanese. In the lines of a meeting an English word becomes 1.4
+Chinese and 2.2 Japanese characters."""
 
 _WORD = re.compile(r"\s*\S+|\s+")
 
-# A character with what combines with it: accents, the vowels and tones of Thai, the marks of kana,
-# variants, skin tones. A zero-width joiner takes the next one in.
+# A character together with everything that combines with it: accents, vowels and tones of Thai,
+# marks of kana, variation selectors, skin tones. A zero-width joiner includes the next character.
 _MARKS = (
     "\u0300-\u036f\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\uff9e\uff9f"
     "\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef\u200d"
 )
 _CLUSTER = rf"\S(?:\u200d\S|[{_MARKS}])*"
-# A word, figure or address in other letters is said at once: `3.5%`, `C++`, `example.com`.
-_RUN = rf"[^\W{DENSE}](?:[^\W{DENSE}]|[{_MARKS}])*"
+# A word, number or address in other letters is one unit: `3.5%`, `C++`, `example.com`.
+_OTHER = rf"[^\W{THAI}{CJK}]"
+_RUN = rf"{_OTHER}(?:{_OTHER}|[{_MARKS}])*"
 _CHARACTER = re.compile(rf"\s*(?:{_RUN}(?:['’.,:/@&+-]+{_RUN})*[%‰°+#{_MARKS}]*|{_CLUSTER})|\s+")
 
-_MEANT = frozenset("%‰&@#§")
-"""Punctuation (as Unicode has it) that is spoken."""
+_SPOKEN = frozenset("%‰&@#§")
+"""Characters that Unicode counts as punctuation, but that are spoken and therefore compared."""
 
 _OPENING = frozenset("¿¡")
+"""Marks that open a sentence, though their Unicode category is that of closing ones."""
 
 
 def spaced(lang: str) -> bool:
-    """Whether the language is written with spaces between words. ``lang`` is canonical."""
-    return languages.script(lang) not in sentences.UNSPACED
+    """Tell whether the language is written with spaces between words.
+
+    :param lang: canonical tag
+    """
+    return languages.script(lang) not in UNSPACED
 
 
 def density(lang: str) -> int:
-    """How many units of the language say about as much as a word: 1 where they are words."""
-    return 1 if spaced(lang) else DENSITY.get(languages.script(lang), _HAN)
+    """Return how many units of the language say about as much as a word: 1 if units are words.
+
+    :param lang: canonical tag
+    """
+    return 1 if spaced(lang) else _DENSITY.get(languages.script(lang), _HAN)
 
 
 def split(text: str, spaced: bool) -> list[str]:
-    """The units of ``text``; joined they are the text.
+    """Split ``text`` into units. Joined they are the text.
 
-    A unit carries the white space before it; white space at the end is one more.
+    A unit includes the white space before it. White space at the end of the text is a unit.
+
+    :param spaced: units are words, else characters
     """
     return (_WORD if spaced else _CHARACTER).findall(text)
 
 
 def common(a: Sequence[T], b: Sequence[T]) -> int:
-    """How many elements both begin with."""
+    """Return the length of the common prefix."""
     count = 0
     for x, y in zip(a, b, strict=False):
         if x != y:
@@ -75,9 +80,12 @@ def common(a: Sequence[T], b: Sequence[T]) -> int:
 
 
 def key(unit: str) -> str:
-    """What of a unit counts in a comparison: no case, no punctuation around it; maybe nothing."""
+    """Return a unit in the form that is compared: case-folded, without punctuation around it.
+
+    The key of a unit that is only punctuation is empty.
+    """
     word = unit.strip().casefold()
-    if word.isalnum():
+    if word.isalnum():  # the most frequent case, and a fast test
         return word
     start, end = 0, len(word)
     while start < end and _outer(word[start]):
@@ -88,10 +96,12 @@ def key(unit: str) -> str:
 
 
 def keyed(text: str, spaced: bool) -> tuple[list[str], list[int]]:
-    """The keys of the units that have one, and where in ``text`` each of these units ends.
+    """Return the keys of the units that have one, and the index in ``text`` behind each of them.
 
-    Marks that stand alone and close belong to the unit before them (the full stop in Chinese),
-    others to the one that follows.
+    A closing mark that is a unit of its own (the full stop in Chinese) belongs to the unit before
+    it, other marks to the unit behind them.
+
+    :param spaced: units are words, else characters
     """
     keys: list[str] = []
     ends: list[int] = []
@@ -109,9 +119,11 @@ def keyed(text: str, spaced: bool) -> tuple[list[str], list[int]]:
 
 
 def _outer(char: str) -> bool:
+    """Tell whether a character around a word is left out of its key."""
     category = unicodedata.category(char)
-    return char not in _MEANT and (category[0] in "PZ" or category in ("Cc", "Cf"))
+    return char not in _SPOKEN and (category[0] in "PZ" or category in ("Cc", "Cf"))
 
 
 def _closing(char: str) -> bool:
+    """Tell whether a mark closes what is before it. An empty ``char`` closes nothing."""
     return char not in _OPENING and unicodedata.category(char or " ") in ("Pe", "Pf", "Po")

@@ -21,6 +21,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gateway.text import sentences
+from gateway.text.scripts import CJK
 
 LINE = 42
 """Characters of a line (Netflix Timed Text Style Guides: 42; Chinese and Korean 16 full-width)."""
@@ -48,22 +49,23 @@ _UNSEEN = frozenset(("Mn", "Me", "Cf"))
 _CLAUSE = frozenset(",;:、，；：–—)）」』】…")
 _BLANK = re.compile(r"(?:[^\S\u00a0\u202f\u3000]|[\x00-\x1f\x7f-\x9f])+")
 
-# Full-width characters of scripts that put no space between words. Korean does.
-_DENSE = (
-    "\u2e80-\u2fff\u3001-\u303f\u3041-\u4dbf\u4e00-\ua4cf\uf900-\ufaff\ufe30-\ufe6f"
-    "\uff01-\uff60\uffe0-\uffe6\U0001f300-\U0001faff\U00020000-\U0003fffd"
+# Characters beside which a line may be cut without a space: letters of Chinese and Japanese,
+# radicals, full-width punctuation and symbols, Yi, emoji. Korean and Thai lines are cut at spaces.
+_CUTTABLE = (
+    f"{CJK}\u2e80-\u2fff\u3001-\u303f\u3130-\u33ff\ua000-\ua4cf\ufe30-\ufe6f"
+    "\uff01-\uff60\uffe0-\uffe6\U0001f300-\U0001faff"
 )
 # What no line ends with, and what none begins with (JIS X 4051, line composition), nor is cut off.
 _OPENING = "「『（【〈《〔［｛“‘"
 _CLOSING = (
     "、。，．・：；？！゛゜ヽヾゝゞ々ー」』）】〉》〕］｝”’,.!?;:…‥"
     "ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ"
-    "\u0300-\u036f\u3099\u309a\ufe00-\ufe0f\U0001f3fb-\U0001f3ff"
+    "\u0300-\u036f\u3099\u309a\ufe00-\ufe0f\uff70\uff9e\uff9f\U0001f3fb-\U0001f3ff"
 )
 _SPACED = re.compile("[^ \u3000]+")
 _MIXED = re.compile(
-    rf"[{_OPENING}]{{0,4}}[{_DENSE}](?:\u200d.|[{_CLOSING}])*"
-    rf"|[^{_DENSE} \u3000]+?(?=[{_OPENING}]{{0,4}}[{_DENSE}]|[ \u3000]|$)[{_CLOSING}]*"
+    rf"[{_OPENING}]{{0,4}}[{_CUTTABLE}](?:\u200d.|[{_CLOSING}])*"
+    rf"|[^{_CUTTABLE} \u3000]+?(?=[{_OPENING}]{{0,4}}[{_CUTTABLE}]|[ \u3000]|$)[{_CLOSING}]*"
 )
 
 

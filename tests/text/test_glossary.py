@@ -1,4 +1,4 @@
-"""Which terms of a glossary occur in a text, which are missing in another, and whose names do."""
+"""Finding glossary terms and names in texts, and terms that a translation lacks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ from gateway.text.glossary import Glossary, missed, named
         ("v2", "the v2.1 release", True),
     ],
 )
-def test_a_term_of_the_glossary_is_found_where_a_word_begins(
-    term: str, text: str, occurs: bool
-) -> None:
+def test_a_term_is_found_at_the_beginning_of_a_word(term: str, text: str, occurs: bool) -> None:
     assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
 
 
@@ -59,7 +57,7 @@ def test_an_empty_glossary_finds_nothing() -> None:
         ({"sprint": "冲刺"}, "这个冲刺结束了", False),
     ],
 )
-def test_a_translation_lacks_a_term_unless_a_word_of_it_begins_so(
+def test_a_translation_lacks_a_term_if_no_word_of_it_begins_with_the_term(
     terms: dict[str, str], translation: str, lacks: bool
 ) -> None:
     assert missed(terms.items(), translation) is lacks
@@ -88,9 +86,7 @@ PEOPLE = ("Will", "Mark Miller", "Ada", "Jo", "李明")
         ("", []),
     ],
 )
-def test_a_name_is_found_where_it_stands_alone_in_its_own_spelling(
-    text: str, found: list[str]
-) -> None:
+def test_a_name_is_found_as_a_whole_word_in_its_own_spelling(text: str, found: list[str]) -> None:
     assert named(PEOPLE, text) == found
 
 
@@ -129,7 +125,7 @@ def test_a_term_is_found_in_every_spelling_of_its_letters(
     assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
 
 
-def test_a_glossary_can_be_looked_through_again_and_again() -> None:
+def test_a_glossary_can_be_searched_repeatedly() -> None:
     made = Glossary({"one": "1", "two": "2"})
     one, two = ("one", "1"), ("two", "2")
     assert [made.find(text) for text in ("one", "one", "two", "", "one two")] == [
@@ -142,7 +138,7 @@ def test_a_glossary_can_be_looked_through_again_and_again() -> None:
 
 
 def reference(term: str, text: str) -> bool:
-    """Whether a term occurs where a word may begin, character by character."""
+    """Search for a term at places where a word may begin, character by character."""
 
     def letter(char: str) -> bool:
         return char.isdigit() or char.lower() != char.upper()
@@ -158,5 +154,5 @@ def reference(term: str, text: str) -> bool:
     st.text("aAbßéΣς1 ä字が人بت😀ﬁ", min_size=1, max_size=3),
     st.text("aAbßéΣς1 ä字が人بت😀ﬁ", max_size=12),
 )
-def test_terms_are_found_where_a_search_by_characters_finds_them(term: str, text: str) -> None:
+def test_find_agrees_with_a_search_character_by_character(term: str, text: str) -> None:
     assert bool(Glossary({term: "T"}).find(text)) == reference(term, text)

@@ -1,4 +1,4 @@
-"""What `gateway.text.languages` promises about tags."""
+"""Normalising and matching language tags, and names of languages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_tag_is_spelled_as_bcp_47_and_reduced_to_language_script_and_region(
     "nonsense",
     ["", "  ", "german", "auto", "en us", "日本", "xx", "und", "mul", "x-foo", "en-USA", "a", "\0"],
 )
-def test_what_is_no_language_is_refused_with_a_sentence_and_a_hint(nonsense: str) -> None:
+def test_text_that_is_no_language_is_refused_with_a_hint(nonsense: str) -> None:
     with pytest.raises(ClientFault) as caught:
         languages.normalise(nonsense)
     assert caught.value.code is ErrorCode.LANG_UNSUPPORTED
@@ -52,14 +52,14 @@ def test_what_is_no_language_is_refused_with_a_sentence_and_a_hint(nonsense: str
     assert "pt-BR" in str(caught.value.hint)
 
 
-def test_a_tag_of_any_length_is_refused_by_its_length_and_repeated_only_in_part() -> None:
+def test_a_long_tag_is_refused_and_quoted_only_in_part() -> None:
     with pytest.raises(ClientFault) as caught:
         languages.normalise("de-" + "a" * 100_000)
     assert len(str(caught.value)) < 100
 
 
 @given(st.one_of(st.text(max_size=40), st.from_regex(r"[a-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")))
-def test_any_text_is_either_normalised_for_good_or_refused(text: str) -> None:
+def test_normalise_is_idempotent_or_refuses(text: str) -> None:
     try:
         tag = languages.normalise(text)
     except ClientFault:
@@ -91,14 +91,14 @@ def test_any_text_is_either_normalised_for_good_or_refused(text: str) -> None:
         ("sr-Latn", ["sr"], None),
     ],
 )
-def test_a_tag_is_served_by_the_closest_language_of_the_same_script(
+def test_match_returns_the_closest_language_of_the_same_script(
     tag: str, supported: list[str], found: str | None
 ) -> None:
     assert languages.match(tag, supported) == found
 
 
 @pytest.mark.parametrize("tag", ["zh", "zh-Hans", "zh-CN", "zh-SG"])
-def test_chinese_without_further_word_is_simplified(tag: str) -> None:
+def test_chinese_without_a_script_is_simplified(tag: str) -> None:
     assert languages.match(tag, ["zh-Hant", "zh"]) == "zh"
     assert languages.match(tag, ["zh-Hant", "zh-Hans"]) in ("zh-Hans", tag)
 

@@ -90,17 +90,17 @@ def test_a_sentence_over_the_limit_is_cut_at_a_space() -> None:
         ("今日は雨なので、家にいます", ["今日は雨なので、", "家にいます"]),
     ],
 )
-def test_a_sentence_over_the_limit_is_rather_cut_behind_a_late_comma(
+def test_a_sentence_over_the_limit_is_preferably_cut_behind_a_late_comma(
     text: str, expected: list[str]
 ) -> None:
     assert pieces(text, limit=10) == expected
 
 
-def test_a_word_over_the_limit_is_cut_where_the_limit_is() -> None:
+def test_a_word_over_the_limit_is_cut_at_the_limit() -> None:
     assert pieces("abcdefgh", limit=3) == ["abc", "def", "gh"]
 
 
-def test_translated_pieces_keep_their_lines_and_get_the_spaces_of_their_script() -> None:
+def test_joined_pieces_keep_line_breaks_and_get_the_spaces_of_their_script() -> None:
     gaps = [gap for _, gap in split("One. Two.\n\nThree.", 1000, "en")]
     assert join(list(zip(["A.", "B.", "C."], gaps, strict=True)), spaced=True) == "A. B.\n\nC."
     assert join(list(zip(["一。", "二。", "三。"], gaps, strict=True)), spaced=False) == (
@@ -127,9 +127,7 @@ def test_a_sentence_ends_behind_its_marks_and_a_line_at_its_last_letter() -> Non
     st.integers(1, 50),
     st.sampled_from(["en", "de", "es", "fr", "ja", "zh", "zh-Hant", "ar", "hi", "th", "tlh"]),
 )
-def test_the_pieces_joined_are_the_text_and_each_has_something_to_say(
-    text: str, limit: int, lang: str
-) -> None:
+def test_the_pieces_joined_are_the_text_and_none_is_empty(text: str, limit: int, lang: str) -> None:
     cut = split(text, limit, lang)
     assert "".join(piece + gap for piece, gap in cut) == text.strip()
     assert all(0 < len(piece) <= limit and piece == piece.strip() for piece, _ in cut)

@@ -1,4 +1,4 @@
-"""What a text grows by."""
+"""Units of text, and the keys by which they are compared."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_units_joined_are_the_text(text: str, spaced: bool) -> None:
 
 
 @given(TEXTS, st.booleans())
-def test_only_the_last_unit_may_be_nothing_but_space_and_none_ends_with_it(
+def test_only_the_last_unit_may_be_white_space_and_no_other_ends_with_it(
     text: str, spaced: bool
 ) -> None:
     units = split(text, spaced)
@@ -85,7 +85,7 @@ def test_no_unit_begins_with_a_mark_that_belongs_to_the_character_before_it(text
         ("zh-Latn", True, 1),
     ],
 )
-def test_the_script_decides_whether_units_are_words_and_how_many_say_as_much_as_one(
+def test_the_script_decides_whether_units_are_words_and_how_many_make_a_word(
     lang: str, words: bool, size: int
 ) -> None:
     assert spaced(lang) is words
@@ -96,7 +96,7 @@ def test_the_script_decides_whether_units_are_words_and_how_many_say_as_much_as_
     ("a", "b", "count"),
     [("", "", 0), ("abc", "", 0), ("abc", "abd", 2), ("ab", "abc", 2), ("xb", "ab", 0)],
 )
-def test_the_common_prefix_is_counted(a: str, b: str, count: int) -> None:
+def test_common_returns_the_length_of_the_common_prefix(a: str, b: str, count: int) -> None:
     assert common(a, b) == common(b, a) == count
     assert common(list(a), list(b)) == count
 
@@ -146,7 +146,7 @@ def test_a_key_is_its_own_key(text: str) -> None:
         ("好」。是 ", "zh", ["好」。", "好」。是"]),
     ],
 )
-def test_marks_that_stand_alone_belong_to_the_unit_they_close(
+def test_separate_closing_marks_belong_to_the_unit_before_them(
     text: str, lang: str, heads: list[str]
 ) -> None:
     keys, ends = keyed(text, spaced(lang))

@@ -10,9 +10,7 @@ import re
 from functools import lru_cache
 
 from gateway.engines.guards.phrases import CRUDE, RUDE
-
-DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Kana and Han: no spaces between words, and one character says as much as 2.5 Latin ones."""
+from gateway.text.scripts import CJK
 
 DENSITY = 2.5
 
@@ -26,9 +24,9 @@ most. A full lexicon begins anew, which costs some microseconds a word."""
 SIGNS = frozenset(",.;:!?")
 """What ends a word, and nothing that a guard looks for."""
 
-DENSE_CHAR = re.compile(f"[{DENSE}]")
+DENSE_CHAR = re.compile(f"[{CJK}]")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-TOKEN = re.compile(rf"[{DENSE}]|[^\W_{DENSE}]+(?:['’.,-][^\W_{DENSE}]+)*")
+TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+(?:['’.,-][^\W_{CJK}]+)*")
 ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'，。、）)]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 

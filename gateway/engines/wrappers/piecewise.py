@@ -20,7 +20,7 @@ from gateway.engines.base.engine import EngineWrapper, Sink, SinkWrapper
 from gateway.engines.guards.words import weight
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
-from gateway.text import languages, sentences
+from gateway.text import sentences, units
 
 WHOLE = 200
 """Longest text that is translated in one, as `gateway.engines.guards.stream.weight`: three or four
@@ -120,8 +120,8 @@ class PiecewiseSink(SinkWrapper):
         self.done += "".join(self.shown)
         self.flags |= dict.fromkeys(self.doubts)
         if self.waiting:
-            unspaced = languages.script(self.job.target) in sentences.UNSPACED
-            between = self.gap if "\n" in self.gap else "" if unspaced else " "
+            spaced = units.spaced(self.job.target)
+            between = self.gap if "\n" in self.gap else " " if spaced else ""
             if between:
                 self.done += between
                 self.sink.chunk(Chunk(between, 0))

@@ -29,7 +29,7 @@ from gateway.protocol.messages import (
     Set,
 )
 from gateway.server.runtime.hub import Hub
-from gateway.text import languages, sentences
+from gateway.text import languages, sentences, units
 
 ANSWER_S = 30.0
 """Seconds for the translation of the whole text."""
@@ -193,7 +193,7 @@ class OneShot:
     def join(self, finals: list[Final]) -> str:
         """Return the whole translation, with the spaces that stood between the pieces."""
         gaps = [gap for _, gap in self._pieces]
-        spaced = languages.script(self.target) not in sentences.UNSPACED
+        spaced = units.spaced(self.target)
         texts = [final.text for final in finals]
         return sentences.join(list(zip(texts, gaps, strict=True)), spaced=spaced)
 
