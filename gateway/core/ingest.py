@@ -113,7 +113,7 @@ class Ingest:
         elif due is not None:
             if gate.diverged:
                 self._booth.doubt(part)
-            part.text = gate.take(now)
+            part.text = gate.admit(now)
             part.turn += 1
         self._booth.translate(part, self._room.wanted, now)
 

@@ -74,7 +74,7 @@ def brief(log: EventLog, brief: TranslationContext, settings: Settings | None = 
 
 def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:
     """What it was said under, as far as its id tells: clients may choose such ids too."""
-    first = made.get(segmentation.root(utterance.id) or "")
+    first = made.get(segmentation.utterance_id(utterance.id) or "")
     if first is None or first.ord > utterance.ord or first.speaker != utterance.speaker:
         return utterance.id
     return first.id

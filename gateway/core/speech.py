@@ -71,7 +71,7 @@ class Speech:
     def name(self, taken: Container[str]) -> str:
         """The id of the next part; ids that clients chose for something else are passed over."""
         self._count += 1
-        while (id := segmentation.part(self.id, self._count)) in taken:
+        while (id := segmentation.part_id(self.id, self._count)) in taken:
             self._count += 1
         return id
 
@@ -85,7 +85,7 @@ class Speech:
         """Let the gate see the newest text; it was said ``at`` some time, and silence is a good
         place to cut."""
         rest = self.remainder(lang)
-        self._pauses.hear(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
+        self._pauses.record(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
         self.gate.offer(rest, lang, now)
 
     def cut(self, lang: str) -> str | None:
@@ -98,7 +98,7 @@ class Speech:
             return None
         keys, _ = units.keyed(agreed[:at], units.spaced(lang))
         self._consumed += keys
-        self._pauses.cut(len(keys))
+        self._pauses.drop(len(keys))
         self.gate = self.gate.rest(len(keys))
         return agreed[:at].strip()
 

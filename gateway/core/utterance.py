@@ -131,7 +131,7 @@ class Caption:
     def doubt(self) -> None:
         """The source was changed in what the stable text was made of: it may be taken back."""
         self._sure = not self.stable
-        self._agreement.void()
+        self._agreement.reset()
 
     def queue(
         self,
@@ -213,10 +213,10 @@ class Caption:
         if reset:
             self.stable = self.draft = ""
         elif not self._sure:
-            self._agreement.keep(self.stable)
+            self._agreement.commit(self.stable)
         self._sure = True
         self._release(CaptionState.OPEN)
-        add = self._agreement.hear(self._hypothesis, self._ids)
+        add = self._agreement.add(self._hypothesis, self._ids)
         return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
@@ -227,7 +227,7 @@ class Caption:
         if text == self.draft and not reset:
             return None
         self.stable, self.draft = "", text
-        self._agreement.void()
+        self._agreement.reset()
         return self._delta(draft=text, reset=reset)
 
     def whole(self) -> Delta | None:
@@ -293,7 +293,7 @@ class Caption:
         if state.ended:  # a room remembers it for long
             self._base = self._hypothesis = ""
             self._ids = ()
-            self._agreement.void()
+            self._agreement.reset()
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
         """Commit ``add``, and show ``visible`` unless that would only shorten what is shown."""

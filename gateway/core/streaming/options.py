@@ -1,6 +1,6 @@
-"""How growing captions flow: the numbers of the three stages, together.
+"""Options of the three stages of a growing caption.
 
-Owns: nothing but the bundle. Each stage's numbers stand, with their reasons, where it is.
+Owns: only the bundle. Each stage has its own numbers, with their reasons.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.core.streaming.target import StabilityRules
 
 
 class StreamingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """When growing text is translated, where it is cut, what of the translation is shown."""
+    """Options for when growing text is translated, where it is cut, and how much is shown."""
 
     pace: PartialTiming = PartialTiming()
     lengths: SegmentLengths = SegmentLengths()

@@ -1,23 +1,24 @@
-"""Cutting a long growing text into captions that can be read, and finding the open part again.
+"""Segmentation of a long growing text into captions of readable length.
 
-Owns: where an open text is cut, which words count as said before the cut, and the names of parts.
-Must not know: utterances, captions, jobs, clocks.
+Owns: where a growing text is cut, which words of a later revision are before the cut, and the ids
+of parts. Must not know: utterances, captions, jobs, clocks.
 
 A speaker without full stops would fill one caption for minutes. So the beginning of the text
-becomes a caption of its own, final from then on, and the rest goes on under the name of the next
-part: ``u1``, ``u1.2``, ``u1.3``. In the order in which they are tried:
+becomes a part of its own, which is final from then on, and the rest continues as the next part:
+``u1``, ``u1.2``, ``u1.3``. The text behind the last cut is called open. These places are tried in
+order:
 
-1. behind the end of a sentence, when the caption has `SegmentLengths.least` words: shorter
-sentences share
-   one, which reads better than a line that is gone at once;
-2. from `SegmentLengths.most` words on: behind the last end of a sentence, however short; else at
-the
-   longest pause; else before a conjunction that begins a clause, else before any other;
-3. from `SegmentLengths.hard` words on: behind a comma, else anywhere.
+1. the end of a sentence, if the caption has `SegmentLengths.least` words. Shorter sentences share
+   a caption, because a short line would disappear too soon;
+2. if the text has more than `SegmentLengths.most` words: the last end of a sentence, however short
+   the caption; else the longest pause; else before a conjunction that begins a clause, else before
+   any other conjunction;
+3. if the text has more than `SegmentLengths.hard` words: behind a comma, else anywhere.
 
-`SegmentLengths.behind` words always follow, so that a word that still changes is never the last of
-a caption. Nothing here is exact: names, lists, and "one and two" look like clauses. A wrong cut
-costs a break in a line, and no word."""
+`SegmentLengths.behind` words always stay behind a cut, so that a word that may still change is
+never the last of a caption. The rules are heuristics: names, lists and "one and two" look like
+clauses. A wrong cut breaks a line, but loses no word.
+"""
 
 from __future__ import annotations
 
@@ -33,33 +34,42 @@ from gateway.text import sentences, units
 
 
 class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers, in words; in scripts without spaces `units.density` characters are a word."""
+    """Lengths of segments in words. In scripts without spaces `units.density` characters count as a
+    word. Each is a setting with the prefix ``cut_``; its docstring is the documentation of that
+    setting."""
 
     least: int = 8
-    """Words of a caption that ends with a sentence or before a pause."""
+    """Minimum length in words of a caption that is cut at the end of a sentence or at a pause. In
+    Chinese and Japanese two characters count as a word, in Thai three."""
     clause: int = 10
-    """Words of a caption that ends before a conjunction, or behind a comma."""
+    """Minimum length in words of a caption that is cut before a conjunction or behind a comma."""
     most: int = 28
-    """Words from which a text without an end is cut: two captions of two lines."""
+    """Length in words beyond which growing text is also cut at pauses and conjunctions. The default
+    fills two captions of two lines."""
     hard: int = 45
-    """Words from which it is cut anywhere, and of the longest caption."""
+    """Length in words beyond which growing text is cut at a comma or anywhere. No caption is
+    longer."""
     behind: int = 3
-    """Words that follow a cut."""
+    """Minimum number of words behind a cut. The last words of growing text still change often."""
     pause: float = 0.6
-    """Seconds of silence that are a pause."""
+    """Seconds of silence that count as a pause between words."""
 
 
 class ClausePatterns(NamedTuple):
-    """Where clauses begin in a language: a text is cut before group 1, else behind the match."""
+    """Patterns of places between clauses. The text is cut before group 1 if it matched, else behind
+    the match."""
 
     sure: re.Pattern[str]
-    """What hardly ever stands inside a clause."""
+    """Words that hardly ever occur inside a clause."""
     likely: re.Pattern[str]
-    """What may join two nouns as well."""
+    """Words that may also join two nouns."""
 
 
 def _clauses(lead: str, sure: str, likely: str) -> ClausePatterns:
-    """From words; ``lead`` are those that belong to the conjunction behind them."""
+    """Return the patterns of a language from lists of words, separated by ``|``.
+
+    :param lead: words that belong to a conjunction behind them, so that the cut is before both
+    """
 
     def before(words: str) -> re.Pattern[str]:
         words = words.replace("'", "['’]")
@@ -103,7 +113,8 @@ CLAUSES = {
         "e|o|oppure|quando|se|dove|allora",
     ),
     "ja": ClausePatterns(
-        # Polite verbs end a clause, with what may be behind them; not in conditions.
+        # Polite verb forms end a clause, together with the particles behind them. In conditions
+        # (`ましたら`) they do not.
         re.compile(
             "(?:です|ます|でした|ました|ません|でしょう|ましょう|ください)"
             "(?:けれども|けれど|けど|から|ので|が|し|よね|ね|よ|か)?+(?!ら|り|と|ます)"
@@ -146,7 +157,7 @@ CLAUSES = {
         re.compile("(如果|或者|以及|并且|並且|还有|還有)|的时候|的時候"),
     ),
 }
-"""By language. To cut another one before its conjunctions, add it here."""
+"""Patterns by language. To cut another language before its conjunctions, add it here."""
 
 _COMMAS = ",;:、，；："
 
@@ -161,13 +172,15 @@ def cut(
     *,
     since: int = 0,
 ) -> int | None:
-    """Where the first caption of ``text`` ends, None where nothing is to be cut.
+    """Return the index in ``text`` at which its first caption ends, or None for no cut.
 
-    ``since`` words have been translated already: what of them stands behind a cut would be read in
-    both captions, so a cut leaves no more of them behind it than it must.
+    Call it again for the rest: a text may grow by several captions at once.
 
-    ``text`` is what is agreed of the open part, ``pauses`` the seconds of silence by the number of
-    words (`units.keyed`) before them. Cut the rest again: a text may grow by several captions.
+    :param text: agreed text of the open part
+    :param lang: canonical tag of ``text``
+    :param pauses: seconds of silence, by the number of words (`units.keyed`) before it
+    :param since: number of words that have been translated. Translated words behind the cut would
+        be read in both captions, so a cut leaves as few of them behind it as possible
     """
     _, ends = units.keyed(text, units.spaced(lang))
     size = units.density(lang)
@@ -180,9 +193,11 @@ def cut(
     if last < early:
         return None
     head = text[: ends[min(len(ends), hard + behind) - 1]]
-    *said, _ = sentences.ends(head, lang)  # there are words in it, so it has an end
-    finished = [count for count in _counts(said, ends) if early <= count <= last]
+    # The last end is that of the text. The list is not empty, because there are words in `head`.
+    *inner, _ = sentences.ends(head, lang)
+    finished = [count for count in _counts(inner, ends) if early <= count <= last]
     at = next((count for count in finished if count >= least), 0)
+    # From here on `at` is a number of words, and 0 means that no place has been found yet.
     if not at and len(ends) > most:
         at = finished[-1] if finished else _longest(pauses, lengths.pause, max(least, early), last)
         for clauses in CLAUSES.get(lang.partition("-")[0], ()):
@@ -196,47 +211,57 @@ def cut(
 
 
 def remainder(text: str, consumed: Sequence[str], lang: str) -> str:
-    """What of ``text`` belongs to the open part, after the words that were cut off.
+    """Return the open part of a revised text, behind the words that have been cut off.
 
-    ``text`` is the whole of what was said under an id, ``consumed`` the keys (`units.keyed`) of the
-    parts before, in order. The last of them are looked for about where they were: recognition may
-    have spelt them otherwise, or made `25` of "twenty five", which moves all that follows. Where
-    they are not found, their number decides.
+    The last words before the cut are searched for near their old position. The recogniser may have
+    changed their spelling, or made `25` of "twenty five", which moves everything behind it. If they
+    are not found, their number decides.
+
+    :param text: whole text of the utterance
+    :param consumed: keys (`units.keyed`) of the earlier parts, in order
+    :param lang: canonical tag of ``text``
     """
     keys, ends = units.keyed(text, units.spaced(lang))
     count = min(_aligned(keys, consumed, units.density(lang)), len(ends))
     return text[ends[count - 1] :].strip() if count else text.strip()
 
 
-def part(id: str, n: int) -> str:
-    """The id of the ``n``-th part of an utterance: the first has that of the utterance."""
+def part_id(id: str, n: int) -> str:
+    """Return the id of the ``n``-th part of an utterance, counted from 1."""
     return id if n == 1 else f"{id}.{n}"
 
 
-def root(id: str) -> str | None:
-    """The id of the utterance that ``id`` may be a later part of, by its form."""
+def utterance_id(id: str) -> str | None:
+    """Return the id of the utterance of which ``id`` has the form of a later part, else None.
+
+    Clients choose ids freely, so an id of this form may still be an utterance of its own.
+    """
     head, _, number = id.rpartition(".")
     later = number.isascii() and number.isdecimal() and number[0] != "0" and number != "1"
     return head if head and later else None
 
 
 class PauseMap:
-    """The silences in the open part of one text, for `cut`. As many as it has words, at most."""
+    """Pauses in the open part of one text, for `cut`. There are at most as many as words."""
 
     WORD = 0.35
-    """Seconds that a word takes: 170 a minute."""
+    """Seconds to speak a word: 170 words a minute."""
 
     __slots__ = ("_at", "_count", "before")
 
     def __init__(self) -> None:
         self.before: dict[int, float] = {}
-        """Seconds of silence by the number of words before it."""
+        """Seconds of silence, by the number of words before it."""
         self._count = 0
         self._at: float | None = None
 
-    def hear(self, count: int, lang: str, at: float) -> None:
-        """The text has ``count`` words (`units.keyed`) at ``at``: in seconds of the speaker's clock
-        (``t1``), or of its arrival, but always of the same."""
+    def record(self, count: int, lang: str, at: float) -> None:
+        """Record the length of the open part at a time.
+
+        :param count: number of words (`units.keyed`)
+        :param at: seconds of the speaker's clock (``t1``) or of the arrival, but always of the same
+            clock
+        """
         new = count - self._count
         if new <= 0:
             return
@@ -246,53 +271,55 @@ class PauseMap:
                 self.before[self._count] = silence
         self._count, self._at = count, at
 
-    def cut(self, count: int) -> None:
-        """The first ``count`` words are no longer in the open part."""
+    def drop(self, count: int) -> None:
+        """Remove the first ``count`` words from the open part."""
         self.before = {n - count: silence for n, silence in self.before.items() if n > count}
         self._count = max(0, self._count - count)
 
 
 def _joints(text: str, clauses: re.Pattern[str]) -> Iterable[int]:
-    """Where clauses begin."""
+    """Yield the indexes at which clauses begin."""
     return (match.start(1) if match.lastindex else match.end() for match in clauses.finditer(text))
 
 
 def _longest(pauses: Mapping[int, float], pause: float, least: int, last: int) -> int:
-    """How many words are before the longest pause, the last of equals; 0 where there is none."""
+    """Return the number of words before the longest pause (the last of equal ones), 0 for none."""
     fits = ((s, n) for n, s in pauses.items() if s >= pause and least <= n <= last)
     return max(fits, default=(0.0, 0))[1]
 
 
 def _counts(places: Iterable[int], ends: list[int]) -> Iterable[int]:
-    """How many words are before each of these places."""
+    """Yield the number of words before each index. ``ends`` are the ends of all words."""
     return (bisect_right(ends, place) for place in places)
 
 
 def _nearest(counts: Iterable[int], least: int, most: int, last: int) -> int:
-    """The last of them up to ``most``, else the first up to ``last``, else 0."""
+    """Return the last of ``counts`` up to ``most``, else the first up to ``last``, else 0."""
     fits = [count for count in counts if least <= count <= last]
     return max((count for count in fits if count <= most), default=min(fits, default=0))
 
 
 _TAIL, _REACH = 8, 6
-"""Words before a cut that are looked for, and how many words away from where they were."""
+"""Number of words before the cut that are searched for, and how many words away from their old
+position."""
 
 _SPELT, _OTHER, _MORE, _LOST = 0.5, 1.5, 1.0, 1.25
-"""What it costs that a word is spelt otherwise, is another, is one more, or is missing. Another one
-at the cut itself would rather be said twice than swallow what follows: so it costs most."""
+"""Costs of a word that is spelt differently, replaced, inserted or missing. A replaced word costs
+most: at the cut it is better shown twice than lost with the words behind it."""
 
 _DRIFT, _ALIKE = 0.1, 0.7
-"""What a word of distance costs, and what each word of the tail may cost, or it was not found."""
+"""Cost per word of distance from the old position, and the highest average cost per searched word
+at which the words count as found."""
 
 
 def _aligned(keys: list[str], consumed: Sequence[str], size: int) -> int:
-    """How many of ``keys`` are ``consumed``."""
+    """Return how many of ``keys`` correspond to ``consumed``. ``size`` is the units per word."""
     expected = len(consumed)
     tail = list(consumed[-_TAIL * size :])
     if keys[expected - len(tail) : expected] == tail:
         return expected
-    # The edit distance between the tail and what ends at each place of a window; a beginning of
-    # the window costs nothing.
+    # Edit distance between the tail and the keys that end at each place of a window. Skipping the
+    # beginning of the window costs nothing.
     reach = _REACH * size
     start = max(0, expected - len(tail) - reach)
     window = keys[start : expected + reach]
@@ -313,8 +340,9 @@ def _aligned(keys: list[str], consumed: Sequence[str], size: int) -> int:
 
 
 def _swap(a: str, b: str) -> float:
-    """What one word instead of the other costs; figures may be any word."""
+    """Return the cost of one word instead of the other."""
     if a == b:
         return 0.0
+    # A number may be another spelling of any word: `25` and "twenty".
     alike = a[0] == b[0] or a[0].isdigit() is not b[0].isdigit()
     return _SPELT if alike else _OTHER

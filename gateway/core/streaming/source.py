@@ -1,12 +1,15 @@
-"""Which part of a growing source text is translated, and when: the gate before the engine.
+"""Policy for partial source texts: how much of a growing text is translated, and when.
 
-Owns: agreement of successive partials on words, and the pace of translations. Must not know: jobs,
-captions, what a translation says, clocks (time is an argument, in seconds).
+Owns: the agreement of successive partials on words, and the timing of translations. Must not know:
+jobs, captions, translations, clocks (time is an argument, in seconds).
 
-Speech recognition takes back much of what it says last. So a word is translated when two partials
-in a row have it (local agreement, Liu et al. 2020, https://arxiv.org/abs/2005.11185), or when
-nothing has changed for a while. Words are compared by `units.key`: a comma or a capital that comes
-later is no reason to translate again.
+Speech recognition often corrects its last words. So a word is translated once two partials in a row
+have it (local agreement, Liu et al. 2020, https://arxiv.org/abs/2005.11185), or once nothing has
+changed for a while. Words are compared by `units.key`: a comma or a capital that is added later is
+no reason to translate again.
+
+In this module a word is *agreed* if it may be translated, and *admitted* if it was given to a
+translation.
 """
 
 from __future__ import annotations
@@ -16,36 +19,43 @@ import msgspec
 from gateway.text import languages, units
 
 _MARKS = " .!?…‥,;:。．！？、，；："
-"""Recognisers put a full stop behind every partial, and take it back when a word follows."""
+"""Marks that are removed from the end of agreed text. Recognisers put a full stop behind every
+partial, and remove it when a word follows."""
 
 
 class PartialTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers, in words and seconds; in scripts without spaces `units.density` characters are
-    a word (Chinese and Japanese 2: the first translation has 4 characters)."""
+    """Numbers of the policy, in words and seconds. In scripts without spaces `units.density`
+    characters count as a word. Each is a setting with the prefix ``pace_``; its docstring is the
+    documentation of that setting."""
 
     interval: float = 0.3
-    """Seconds between the starts of two translations of an utterance."""
+    """Minimum seconds between the starts of two translations of the same growing utterance."""
     words: int = 6
-    """So many new agreed words do not wait for the interval."""
+    """Number of new agreed words that are translated at once, without waiting for
+    ``pace_interval``. A word is agreed once two partial texts in a row contain it. In Chinese and
+    Japanese two characters count as a word, in Thai three."""
     first: int = 2
-    """Agreed words before the first translation: one alone is mostly translated wrongly."""
+    """Number of agreed words before the first translation of an utterance. A single word is mostly
+    translated wrongly."""
     step: int = 3
-    """New agreed words below which there is no further translation, but for `stall`."""
+    """Minimum number of new agreed words for a further translation, except after
+    ``pace_stall``."""
     stall: float = 0.8
-    """Seconds without a change after which all of the text counts as agreed."""
+    """Seconds without a change after which the whole partial text counts as agreed."""
     repeats: int = 2
-    """Partials in a row with the same words after which all of it counts as agreed. More than 2
-    for a recogniser that sends what it has sent before; 1 believes every partial at once."""
+    """Number of partial texts in a row with the same words after which the whole text counts as
+    agreed. Use more than 2 for a recogniser that repeats partial texts. 1 trusts every partial text
+    at once."""
 
 
 class PartialPolicy:
-    """One growing utterance, or the open part of one.
+    """Policy for one growing utterance, or for the open part of one.
 
-    Agreed words are kept while the recogniser says less for a moment. They are withdrawn when two
-    partials in a row have other words in their place and are not shorter, or one such that stands
-    for `PartialTiming.stall`.
+    Agreed words are kept if a partial is shorter. They are withdrawn if two partials in a row have
+    other words in their place and are not shorter, or if one such partial stays unchanged for
+    `PartialTiming.stall`.
 
-    Costs time linear in the length of the text; keeps three texts at most.
+    Every call takes time linear in the length of the text. At most three texts are kept.
     """
 
     __slots__ = (
@@ -69,15 +79,16 @@ class PartialPolicy:
     def __init__(self, pace: PartialTiming) -> None:
         self._pace = pace
         self._lang = ""
-        self._size = 1  # units that are a word
-        # The newest partial, how often it came, and since when.
+        self._size = 1  # units per word
+        # The newest partial, how many times it was received in a row, and since when.
         self._text = ""
         self._keys: list[str] = []
         self._ends: list[int] = []
         self._times = 0
         self._changed = 0.0
         self._stalled = False
-        # What the next one is compared with: the newest, or one it is only the beginning of.
+        # Keys that the next partial is compared with: those of the newest partial, or of an earlier
+        # one that begins with all of it.
         self._witness: list[str] = []
         self._agreed: list[str] = []
         self._said = ""
@@ -87,39 +98,48 @@ class PartialPolicy:
 
     def __repr__(self) -> str:
         return (
-            f"<Gate {len(self._keys)} units, {len(self._agreed)} agreed, "
+            f"<PartialPolicy {len(self._keys)} units, {len(self._agreed)} agreed, "
             f"{len(self._admitted)} admitted>"
         )
 
     @property
     def agreed(self) -> str:
-        """What is agreed now, spelt as in the newest partial that has it."""
+        """Agreed text, spelt as in the newest partial that has it."""
         return self._said
 
     @property
     def admitted(self) -> int:
-        """How many words (`units.keyed`) were admitted last."""
+        """Number of words (`units.keyed`) that were admitted last."""
         return len(self._admitted)
 
     @property
     def diverged(self) -> bool:
-        """Whether the agreed text does not continue what was admitted last, or is in another
-        language: what was made of that is void. Ask before `take`."""
+        """True if the agreed text does not continue the text that was admitted last, or is in
+        another language. The translation of that text is then void. Ask before `admit`."""
         return bool(self._admitted) and not (
             languages.same(self._lang, self._spoken)
             and units.common(self._admitted, self._agreed) == len(self._admitted)
         )
 
     def continues(self, text: str, lang: str) -> bool:
-        """Whether the text that an utterance has in the end continues what was admitted of it."""
+        """Tell whether the final text of the utterance continues the text that was admitted last.
+
+        :param lang: canonical tag of ``text``
+        """
         if not self._admitted:
             return True
         keys, _ = units.keyed(text, units.spaced(lang))
         return languages.same(lang, self._spoken) and _begins(keys, self._admitted)
 
     def offer(self, text: str, lang: str, now: float) -> None:
-        """Take the newest partial: the whole text so far."""
+        """Process the newest partial.
+
+        :param text: the whole text so far
+        :param lang: canonical tag of ``text``
+        :param now: time in seconds
+        """
         spaced = units.spaced(lang)
+        # Units of the other kind cannot be compared, so the utterance begins again.
         if self._lang and spaced is not units.spaced(self._lang):
             self._keys, self._witness, self._agreed, self._said = [], [], [], ""
         self._lang, self._size = lang, units.density(lang)
@@ -132,15 +152,20 @@ class PartialPolicy:
         if self._times >= self._pace.repeats:
             agreement = keys
         else:
+            # A repetition that is not trusted yet agrees with itself only, which proves nothing.
             agreement = keys[:shared] if self._times == 1 else []
+        # A partial that is only the beginning of the earlier one does not replace it.
         if shared < len(keys):
             self._witness = keys
         self._text, self._keys, self._ends = text, keys, ends
         self._agree(agreement, sure=len(keys) >= len(self._agreed))
 
     def due(self, now: float) -> float | None:
-        """When the agreed text should be translated: ``now`` or before is at once. Later is when to
-        ask again, unless there is an offer before. None is not before there is one."""
+        """Return the time at which the agreed text should be translated.
+
+        ``now`` or earlier means at once. A later time is when to ask again, unless `offer` is
+        called before. None means not before the next `offer`.
+        """
         self._settle(now)
         free = now if self._taken is None else self._taken + self._pace.interval
         fresh = len(self._agreed) - units.common(self._agreed, self._admitted)
@@ -151,49 +176,57 @@ class PartialPolicy:
             return None
         return max(self._changed + self._pace.stall, free)
 
-    def take(self, now: float) -> str:
-        """The agreed text, which is admitted from now on."""
+    def admit(self, now: float) -> str:
+        """Admit the agreed text and return it, for a translation that starts now."""
         self._settle(now)
         self._admitted, self._spoken, self._taken = self._agreed, self._lang, now
         return self._said
 
     def rest(self, count: int) -> PartialPolicy:
-        """The gate of what follows the first ``count`` agreed words (`units.keyed`), where these
-        are cut off: what is agreed stays so, and nothing is admitted."""
-        gate = PartialPolicy(self._pace)
-        gate._lang, gate._size = self._lang, self._size
-        gate._text, gate._ends = _behind(self._text, self._ends, count)
-        gate._keys = self._keys[count:]
-        gate._times, gate._changed, gate._stalled = self._times, self._changed, self._stalled
-        gate._witness = self._witness[count:]
-        gate._agreed = self._agreed[count:]
-        if gate._agreed:
-            gate._said, _ = _behind(
+        """Return the policy of the rest, after the first ``count`` agreed words were cut off.
+
+        Agreed words of the rest stay agreed. Nothing of it is admitted yet.
+        """
+        rest = PartialPolicy(self._pace)
+        rest._lang, rest._size = self._lang, self._size
+        rest._text, rest._ends = _behind(self._text, self._ends, count)
+        rest._keys = self._keys[count:]
+        rest._times, rest._changed, rest._stalled = self._times, self._changed, self._stalled
+        rest._witness = self._witness[count:]
+        rest._agreed = self._agreed[count:]
+        if rest._agreed:
+            rest._said, _ = _behind(
                 self._said, units.keyed(self._said, units.spaced(self._lang))[1], count
             )
-        return gate
+        return rest
 
     def _ripe(self, fresh: int) -> bool:
-        """Whether there is something to translate, but for the interval."""
+        """Tell whether there is enough to translate, apart from the interval.
+
+        :param fresh: number of agreed words that are not admitted
+        """
         if not self._agreed:
             return False
         if self._stalled:
             return fresh > 0 or self.diverged
         if not (_begins(self._agreed, self._keys) or _begins(self._keys, self._agreed)):
-            return False  # the newest partial doubts it: one more will tell
+            return False  # the newest partial contradicts it, and the next one decides
         if self.diverged:
             return True
         least = self._pace.step if self._admitted else self._pace.first
         return fresh >= max(1, least * self._size)
 
     def _settle(self, now: float) -> None:
-        """Nothing has changed for so long that all of the text is agreed."""
+        """Agree on the whole text if it has not changed for `PartialTiming.stall` seconds."""
         if not self._stalled and now >= self._changed + self._pace.stall:
             self._stalled = True
             self._agree(self._keys, sure=True)
 
     def _agree(self, agreement: list[str], *, sure: bool) -> None:
-        """Two partials agree on this; it contradicts what is agreed only if that is ``sure``."""
+        """Accept the words that two partials have in common.
+
+        :param sure: the agreement may also contradict words that were agreed before
+        """
         more = _begins(agreement, self._agreed)
         if more or (sure and not _begins(self._agreed, agreement)):
             self._agreed = agreement
@@ -206,11 +239,12 @@ class PartialPolicy:
 
 
 def _begins(text: list[str], head: list[str]) -> bool:
+    """Tell whether ``text`` begins with ``head``."""
     return units.common(text, head) == len(head)
 
 
 def _behind(text: str, ends: list[int], count: int) -> tuple[str, list[int]]:
-    """``text`` without its first ``count`` words, and where the others end in that."""
+    """Return ``text`` without its first ``count`` words, and the ends of the others in the rest."""
     cut = ends[count - 1] if 0 < count <= len(ends) else 0 if count <= 0 else len(text)
     rest = text[cut:].lstrip()
     return rest, [end - (len(text) - len(rest)) for end in ends[count:]]

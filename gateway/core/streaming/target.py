@@ -1,11 +1,12 @@
-"""The part of a growing caption that is committed, and the part that is shown already.
+"""Stability of a growing caption: the part that is committed, and the part that is shown.
 
-Owns: agreement of successive hypotheses, and the mask on the tail. Must not know: jobs, readers,
-the source text, time.
+Owns: the agreement of successive hypotheses, and the mask on the last words. Must not know: jobs,
+readers, the source text, time.
 
-The rules are local agreement (Liu et al. 2020, https://arxiv.org/abs/2005.11185), hold-n, and
-mask-k of re-translation (Arivazhagan et al. 2020, https://arxiv.org/abs/2004.03643). Units are
-words, or characters in scripts that put no space between words.
+A hypothesis is one translation of the source as it grew. The rules are local agreement (Liu et al.
+2020, https://arxiv.org/abs/2005.11185), hold-n, and mask-k of re-translation (Arivazhagan et al.
+2020, https://arxiv.org/abs/2004.03643). Units are words, or characters in scripts that put no space
+between words.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from gateway.text import units
 
 
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers, in words. ``docs/captions.md`` has the sweep that chose them."""
+    """Numbers of the rules, in words. ``docs/captions.md`` has the measurements behind them. Each
+    is a setting with the prefix ``stable_``; its docstring is the documentation of that setting."""
 
     hold: int = 4
-    """Words at the end of a hypothesis that are never committed, though they were agreed on."""
+    """Number of words at the end of a translation that stay a draft, even if two translations in a
+    row agree on them. More words mean fewer retractions and later stable text."""
     mask: int = 4
-    """Words at the end of a hypothesis that are not shown while the source grows."""
+    """Number of words at the end of a translation that are not shown while the source is growing,
+    because they change most."""
     early: int = 1
-    """Words shown at the beginning of a caption whatever the mask: a first word late hurts more
-    than one that changes."""
+    """Number of words at the beginning of a caption that are shown in spite of ``stable_mask``. A
+    late first word is worse than one that changes."""
     dense: int = 3
-    """Characters that count as a word where a script has no spaces."""
+    """Number of characters that count as a word in scripts without spaces between words."""
 
 
 class Agreement:
-    """The hypotheses of one caption, in the order in which they were made.
+    """Agreement of the hypotheses of one caption, in the order in which they were made.
 
-    ``committed`` only grows, and every later hypothesis is forced to begin with it; until `void`.
+    ``committed`` only grows until `reset`, and every later hypothesis is forced to begin with it.
     """
 
     __slots__ = ("_last", "_rules", "_size", "_spaced", "committed", "ids")
@@ -44,10 +48,10 @@ class Agreement:
         self._last: list[str] = []
         self.committed = ""
         self.ids: tuple[int, ...] = ()
-        """Token ids of the last hypothesis, as far as the engine told them."""
+        """Token ids of the last hypothesis, if the engine has returned them."""
 
-    def hear(self, text: str, ids: tuple[int, ...] = ()) -> str:
-        """Take a complete hypothesis; what is committed by it, beyond what was."""
+    def add(self, text: str, ids: tuple[int, ...] = ()) -> str:
+        """Add a complete hypothesis and return the text that it commits in addition."""
         now = units.split(text, self._spaced)
         agreed = units.common(self._last, now)
         self._last, self.ids = now, ids
@@ -60,17 +64,20 @@ class Agreement:
         return added
 
     def visible(self, text: str) -> str:
-        """What is shown of a hypothesis, complete or not: never less than is committed."""
+        """Return the part of a hypothesis, complete or not, that is shown.
+
+        It has at least the committed text.
+        """
         now = units.split(text, self._spaced)
         masked = len(now) - self._rules.mask * self._size
         early = min(len(now), self._rules.early * self._size)
         shown = "".join(now[: max(masked, early)])
         return shown if shown.startswith(self.committed) else self.committed
 
-    def keep(self, text: str) -> None:
-        """``text`` stays committed after all: a hypothesis made without it begins with it."""
+    def commit(self, text: str) -> None:
+        """Commit ``text``, because a hypothesis that was made without it begins with it."""
         self.committed = text
 
-    def void(self) -> None:
-        """The source changed in what the hypotheses were made of: begin anew."""
+    def reset(self) -> None:
+        """Forget all hypotheses, because the source they were made from has changed."""
         self._last, self.committed, self.ids = [], "", ()

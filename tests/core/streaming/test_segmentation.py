@@ -1,4 +1,4 @@
-"""Cutting a long growing text into captions, and finding its open part again."""
+"""Cutting a long growing text into captions, and finding the open part of a revision."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gateway.core.streaming.segmentation import (
     PauseMap,
     SegmentLengths,
     cut,
-    part,
+    part_id,
     remainder,
-    root,
+    utterance_id,
 )
 from gateway.core.streaming.source import PartialPolicy, PartialTiming
 from gateway.text import units
@@ -24,7 +24,7 @@ LENGTHS = SegmentLengths()
 
 
 def words(count: int, start: int = 0) -> str:
-    """Words that no rule knows."""
+    """Return words that match no rule."""
     return " ".join(f"w{n}" for n in range(start, start + count))
 
 
@@ -33,14 +33,14 @@ def keys(text: str, lang: str = "en") -> list[str]:
 
 
 def head(text: str, lang: str = "en", pauses: dict[int, float] | None = None) -> str | None:
-    """The caption that is cut off, if one is."""
+    """Return the caption that is cut off, or None."""
     at = cut(text, lang, LENGTHS, pauses or {})
     return None if at is None else text[:at]
 
 
 # --- monologues -----------------------------------------------------------------------------------
 
-# As recognised: no capitals, no marks. Each line is what should be a caption.
+# Texts as a recogniser returns them, without capitals and marks. Each line should be a caption.
 MONOLOGUES = {
     "en": [
         "good morning everyone thanks for joining so quickly today i would like to talk about the"
@@ -103,18 +103,18 @@ def whole(lang: str) -> str:
 
 
 def captions(partials: Sequence[str], lang: str) -> list[str]:
-    """What a room makes of a growing text: the captions that are complete, then the open one."""
+    """Segment a growing text as a room does: return the complete captions, then the open part."""
     done: list[str] = []
     consumed: list[str] = []
-    gate = PartialPolicy(PartialTiming())
+    policy = PartialPolicy(PartialTiming())
     rest = ""
     for now, text in enumerate(partials):
         rest = remainder(text, consumed, lang)
-        gate.offer(rest, lang, now / 10)
-        while (at := cut(gate.agreed, lang, LENGTHS)) is not None:
-            done.append(gate.agreed[:at])
+        policy.offer(rest, lang, now / 10)
+        while (at := cut(policy.agreed, lang, LENGTHS)) is not None:
+            done.append(policy.agreed[:at])
             consumed += keys(done[-1], lang)
-            gate = gate.rest(len(keys(done[-1], lang)))
+            policy = policy.rest(len(keys(done[-1], lang)))
             rest = remainder(text, consumed, lang)
     return [*done, rest]
 
@@ -130,7 +130,9 @@ def test_a_monologue_without_marks_is_cut_between_clauses(lang: str) -> None:
 
 
 @pytest.mark.parametrize("lang", MONOLOGUES)
-def test_a_monologue_that_comes_at_once_is_cut_to_captions_that_can_be_read(lang: str) -> None:
+def test_a_monologue_that_arrives_at_once_is_cut_into_readable_captions(
+    lang: str,
+) -> None:
     text = whole(lang)
     lines = captions([text, text], lang)
     assert len(lines) >= 3
@@ -164,7 +166,7 @@ def test_a_monologue_with_full_width_marks_is_cut_between_sentences() -> None:
     ]
 
 
-def test_recognition_may_correct_what_was_cut_off_and_no_word_is_lost_or_said_twice() -> None:
+def test_late_corrections_before_a_cut_neither_lose_nor_repeat_words() -> None:
     text = whole("en")
     partials = growing(text, "en")
     late = partials[-20:]
@@ -177,7 +179,7 @@ def test_recognition_may_correct_what_was_cut_off_and_no_word_is_lost_or_said_tw
     assert captions([*partials[:-20], *late], "en") == MONOLOGUES["en"]
 
 
-# --- where ----------------------------------------------------------------------------------------
+# --- places to cut --------------------------------------------------------------------------------
 
 
 def test_a_short_text_is_not_cut() -> None:
@@ -187,7 +189,7 @@ def test_a_short_text_is_not_cut() -> None:
     assert head("今天" * 28, "zh") is None
 
 
-def test_a_finished_sentence_of_eight_words_is_a_caption_when_three_words_follow() -> None:
+def test_a_sentence_of_eight_words_is_cut_off_once_three_words_follow() -> None:
     sentence = words(7) + " end."
     assert head(f"{sentence} Then two") is None
     assert head(f"{sentence} Then two more") == sentence
@@ -199,12 +201,12 @@ def test_shorter_sentences_share_a_caption() -> None:
     assert head(f"{both} Then go on") == both
 
 
-def test_each_finished_sentence_is_a_caption_where_many_come_at_once() -> None:
+def test_each_of_several_finished_sentences_is_a_caption() -> None:
     first, second = words(9) + " one.", "S" + words(9) + " two."
     assert head(f"{first} {second} Then go on") == first
 
 
-def test_no_sentence_ends_in_an_abbreviation_or_a_number_or_before_a_small_letter() -> None:
+def test_abbreviations_and_numbers_do_not_end_a_sentence() -> None:
     assert head(words(8) + " Mr. Smith was there") is None
     assert head(words(8) + " am 13. Mai war das") is None
     assert head(words(8) + " at 3.5 Million or so") is None
@@ -222,19 +224,19 @@ def test_no_sentence_ends_in_an_abbreviation_or_a_number_or_before_a_small_lette
         ("es", "todos hemos oído decir ayer por la noche que el Sr. García y su"),
     ],
 )
-def test_no_sentence_ends_in_a_date_or_an_abbreviation_of_the_language(
+def test_dates_and_abbreviations_of_the_language_do_not_end_a_sentence(
     lang: str, text: str
 ) -> None:
     assert head(text, lang) is None
     assert head(text.replace(text.split(". ")[0] + ".", words(11) + " x?"), lang) is not None
 
 
-def test_a_long_text_is_cut_behind_its_last_sentence_however_short() -> None:
+def test_a_long_text_is_cut_behind_its_last_sentence_even_if_that_is_short() -> None:
     assert head("Yes. I see. So " + words(24)) is None
     assert head("Yes. I see. So " + words(25)) == "Yes. I see."
 
 
-def test_else_at_the_longest_pause() -> None:
+def test_a_long_text_without_sentences_is_cut_at_the_longest_pause() -> None:
     text = words(29)
     assert head(text, pauses={10: 0.7, 15: 0.9, 20: 0.8}) == words(15)
     assert head(text, pauses={10: 0.7, 15: 0.7}) == words(15)
@@ -242,25 +244,25 @@ def test_else_at_the_longest_pause() -> None:
 
 
 @pytest.mark.parametrize("pauses", [{7: 2.0}, {27: 2.0}, {15: 0.5}, {0: 9.0, -4: 9.0, 99: 9.0}])
-def test_a_pause_is_long_and_has_words_on_both_sides(pauses: dict[int, float]) -> None:
+def test_short_pauses_and_pauses_at_either_end_are_not_used(pauses: dict[int, float]) -> None:
     assert head(words(29), pauses=pauses) is None
 
 
-def test_else_before_a_conjunction_that_begins_a_clause() -> None:
+def test_a_long_text_without_pauses_is_cut_before_a_conjunction_that_begins_a_clause() -> None:
     assert head(f"{words(12)} but {words(16)}") == words(12)
     assert head(f"{words(12)}, BUT {words(16)}") == words(12) + ","
 
 
-def test_else_before_any_conjunction() -> None:
+def test_a_long_text_without_clauses_is_cut_before_any_conjunction() -> None:
     assert head(f"{words(12)} or {words(16)}") == words(12)
     assert head(f"{words(12)} but {words(4)} or {words(11)}") == words(12)
 
 
-def test_a_pause_goes_before_a_conjunction() -> None:
+def test_a_pause_is_preferred_to_a_conjunction() -> None:
     assert head(f"{words(12)} but {words(16)}", pauses={20: 0.6}) == f"{words(12)} but {words(7)}"
 
 
-def test_of_several_conjunctions_the_last_that_leaves_a_readable_caption() -> None:
+def test_the_last_conjunction_that_gives_a_readable_caption_is_used() -> None:
     text = f"{words(11)} but {words(11)} but {words(12)} but {words(5)}"
     assert head(text) == f"{words(11)} but {words(11)}"
     assert head(f"{words(30)} but {words(5)} but {words(3)}") == words(30)
@@ -275,7 +277,7 @@ def test_of_several_conjunctions_the_last_that_leaves_a_readable_caption() -> No
         f"{words(12)} x-but {words(16)}",
     ],
 )
-def test_a_conjunction_is_a_word_and_has_words_on_both_sides(text: str) -> None:
+def test_a_conjunction_must_be_a_whole_word_with_words_on_both_sides(text: str) -> None:
     assert head(text) is None
 
 
@@ -284,7 +286,7 @@ def test_words_that_belong_to_a_conjunction_stay_with_it() -> None:
     assert head(f"{words(12)} et surtout parce qu’il {words(16)}", "fr") == words(12)
 
 
-def test_a_condition_is_no_end_of_a_clause_in_japanese() -> None:
+def test_a_japanese_condition_does_not_end_a_clause() -> None:
     before, behind = "あ" * 30, "い" * 28
     assert head(f"{before}ましたら{behind}", "ja") == f"{before}ましたら"
     assert head(f"{before}ますと{behind}", "ja") is None
@@ -302,7 +304,7 @@ def test_a_language_without_conjunctions_is_cut_by_the_other_rules() -> None:
     assert head(words(46), "sw") == words(43)
 
 
-def test_a_very_long_text_is_cut_behind_its_last_comma_or_anywhere() -> None:
+def test_a_very_long_text_is_cut_behind_its_last_comma_or_at_the_limit() -> None:
     assert head(f"{words(20)}, {words(25)}") is None
     assert head(f"{words(20)}, {words(26)}") == words(20) + ","
     assert head(f"{words(20)}, {words(9)}, {words(17)}") == f"{words(20)}, {words(9)},"
@@ -312,12 +314,12 @@ def test_a_very_long_text_is_cut_behind_its_last_comma_or_anywhere() -> None:
     assert head(words(300)) == words(45)
 
 
-def test_no_caption_is_longer_than_the_hardest_limit_even_for_a_sentence() -> None:
+def test_no_caption_is_longer_than_the_hard_limit_even_for_one_sentence() -> None:
     assert head(f"{words(50)}. Then go on") == words(45)
     assert head(f"{words(50)} but {words(20)}", pauses={50: 2.0}) == words(45)
 
 
-def test_the_lengths_are_settings() -> None:
+def test_the_lengths_can_be_changed() -> None:
     short = SegmentLengths(least=2, clause=2, most=4, hard=6, behind=1, pause=0.2)
     assert cut("a b it. D", "en", short) == len("a b it.")
     assert cut("a b c d e", "en", short, {2: 0.3}) == len("a b")
@@ -326,7 +328,7 @@ def test_the_lengths_are_settings() -> None:
 
 
 @pytest.mark.parametrize("lang", CLAUSES)
-def test_every_language_knows_both_kinds_of_clauses(lang: str) -> None:
+def test_every_language_has_both_kinds_of_clause_patterns(lang: str) -> None:
     for pattern in CLAUSES[lang]:
         assert not pattern.search(words(9))
         assert not pattern.match("")
@@ -335,49 +337,49 @@ def test_every_language_knows_both_kinds_of_clauses(lang: str) -> None:
 # --- pauses ---------------------------------------------------------------------------------------
 
 
-def test_silence_is_the_time_between_two_texts_less_that_of_the_new_words() -> None:
+def test_silence_is_the_time_between_two_texts_minus_that_of_the_new_words() -> None:
     pauses = PauseMap()
-    pauses.hear(3, "en", 10.0)
-    pauses.hear(5, "en", 12.0)
-    pauses.hear(6, "en", 12.3)
+    pauses.record(3, "en", 10.0)
+    pauses.record(5, "en", 12.0)
+    pauses.record(6, "en", 12.3)
     assert pauses.before == {3: pytest.approx(2.0 - 2 * PauseMap.WORD)}
 
 
 def test_characters_take_less_time_than_words() -> None:
     pauses = PauseMap()
-    pauses.hear(3, "zh", 10.0)
-    pauses.hear(5, "zh", 12.0)
+    pauses.record(3, "zh", 10.0)
+    pauses.record(5, "zh", 12.0)
     assert pauses.before == {3: pytest.approx(2.0 - PauseMap.WORD)}
 
 
-def test_a_text_that_does_not_grow_only_lets_time_pass() -> None:
+def test_a_text_that_does_not_grow_makes_the_pause_longer() -> None:
     pauses = PauseMap()
-    pauses.hear(3, "en", 10.0)
-    pauses.hear(2, "en", 11.0)
-    pauses.hear(3, "en", 11.5)
-    pauses.hear(4, "en", 12.0)
+    pauses.record(3, "en", 10.0)
+    pauses.record(2, "en", 11.0)
+    pauses.record(3, "en", 11.5)
+    pauses.record(4, "en", 12.0)
     assert pauses.before == {3: pytest.approx(2.0 - PauseMap.WORD)}
 
 
 def test_a_clock_that_goes_back_is_no_pause() -> None:
     pauses = PauseMap()
-    pauses.hear(3, "en", 10.0)
-    pauses.hear(4, "en", 1.0)
+    pauses.record(3, "en", 10.0)
+    pauses.record(4, "en", 1.0)
     assert pauses.before == {}
 
 
-def test_after_a_cut_words_are_counted_from_there() -> None:
+def test_after_a_cut_pauses_are_counted_from_the_cut() -> None:
     pauses = PauseMap()
     for count, at in ((2, 0.0), (5, 9.0), (8, 18.0), (9, 27.0)):
-        pauses.hear(count, "en", at)
-    pauses.cut(5)
+        pauses.record(count, "en", at)
+    pauses.drop(5)
     assert list(pauses.before) == [3]
-    pauses.hear(4, "en", 27.1)
-    pauses.hear(5, "en", 36.0)
+    pauses.record(4, "en", 27.1)
+    pauses.record(5, "en", 36.0)
     assert list(pauses.before) == [3, 4]
-    pauses.cut(50)
+    pauses.drop(50)
     assert pauses.before == {}
-    pauses.hear(1, "en", 36.1)
+    pauses.record(1, "en", 36.1)
     assert pauses.before == {}
 
 
@@ -395,7 +397,7 @@ GONE = keys("so we met in march and it was very cold that day")
         ("so we met in march and it was very", ""),
         ("so we", ""),
         ("", ""),
-        # spelt otherwise, in the middle or at the cut
+        # spelt differently, in the middle or at the cut
         ("so we met in Marsh and it was very cold that day but we", "but we"),
         ("so we met in march and it was very cold that Dey but we", "but we"),
         ("so we met in march and it was fairly bold that date but we", "but we"),
@@ -406,9 +408,9 @@ GONE = keys("so we met in march and it was very cold that day")
         ("so we met in march and it was, you know, very cold that day but we", "but we"),
         ("so we met in march and it was very cold that's but we", "but we"),
         ("so we met in march and it was very 25 but we", "but we"),
-        # another word at the cut, which might belong to either side, is said again
+        # another word at the cut, which might belong to either side, is repeated
         ("so we met in march and it was very cold that evening but we", "evening but we"),
-        # nothing alike: their number decides
+        # nothing is similar, so the number of words decides
         ("one two three four five six seven eight nine ten eleven twelve 13 14", "13 14"),
     ],
 )
@@ -416,7 +418,7 @@ def test_the_open_part_begins_behind_the_words_that_were_cut_off(text: str, rest
     assert remainder(text, GONE, "en") == rest
 
 
-def test_a_phrase_said_again_behind_the_cut_is_not_taken_for_the_one_before_it() -> None:
+def test_a_phrase_repeated_behind_the_cut_is_not_mistaken_for_the_one_before_it() -> None:
     assert remainder("no no no no no no yes", keys("no no no no"), "en") == "no no yes"
     assert remainder("we go we go we go on", keys("we go"), "en") == "we go we go on"
 
@@ -428,23 +430,23 @@ def test_the_open_part_in_a_script_without_spaces() -> None:
     assert remainder("我们三月在东京开会那天很", gone, "zh") == ""
 
 
-def test_nothing_cut_off_leaves_everything() -> None:
+def test_without_a_cut_the_whole_text_is_open() -> None:
     assert remainder(" so we met ", [], "en") == "so we met"
 
 
-def test_what_stands_alone_behind_the_cut_goes_on_with_the_open_part() -> None:
+def test_marks_behind_the_cut_belong_to_the_open_part() -> None:
     assert remainder("so we - they", keys("so we"), "en") == "- they"
     assert remainder("so we ... they", keys("so we"), "en") == "they"
 
 
-# Words that no rule takes for another spelling of each other.
+# Words that no rule takes for another spelling of each other: their first letters differ.
 distinct = st.lists(st.integers(0, 99), min_size=13, max_size=40, unique=True).map(
     lambda numbers: [chr(0x4E00 + number) for number in numbers]
 )
 
 
 @given(distinct, st.data())
-def test_whatever_changed_up_to_four_words_before_the_cut_the_open_part_is_the_same(
+def test_changes_up_to_four_words_before_the_cut_do_not_change_the_open_part(
     said: list[str], data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(8, len(said)))
@@ -463,7 +465,7 @@ def test_whatever_changed_up_to_four_words_before_the_cut_the_open_part_is_the_s
     st.text(max_size=60) | st.text("ab .,。今日-", max_size=60),
     st.sampled_from(["en", "zh", "th"]),
 )
-def test_the_open_part_is_always_an_end_of_the_text(text: str, before: str, lang: str) -> None:
+def test_the_open_part_is_always_a_suffix_of_the_text(text: str, before: str, lang: str) -> None:
     gone = keys(before, lang)
     assert text.strip().endswith(remainder(text, gone, lang))
     assert remainder(before + " " + text, keys(before, lang), lang) == remainder(
@@ -478,7 +480,7 @@ def test_the_open_part_is_always_an_end_of_the_text(text: str, before: str, lang
     st.sampled_from(["en", "de", "ja", "zh", "th"]),
     st.dictionaries(st.integers(0, 60), st.floats(0, 3), max_size=5),
 )
-def test_a_caption_never_exceeds_the_hardest_limit_and_words_follow_it(
+def test_a_caption_never_exceeds_the_hard_limit_and_words_follow_it(
     said: list[str], lang: str, pauses: dict[int, float]
 ) -> None:
     text = " ".join(said)
@@ -515,7 +517,7 @@ def test_a_caption_never_exceeds_the_hardest_limit_and_words_follow_it(
     ),
     st.sampled_from(["en", "de", "fr"]),
 )
-def test_a_text_that_grows_word_by_word_loses_none(said: list[str], lang: str) -> None:
+def test_a_text_that_grows_word_by_word_loses_no_word(said: list[str], lang: str) -> None:
     text = " ".join(said)
     assert " ".join(captions(growing(text, lang), lang)).strip() == text
 
@@ -523,11 +525,11 @@ def test_a_text_that_grows_word_by_word_loses_none(said: list[str], lang: str) -
 # --- parts ----------------------------------------------------------------------------------------
 
 
-def test_the_first_part_has_the_id_of_the_utterance_and_the_others_a_number() -> None:
-    assert [part("u1", n) for n in (1, 2, 3)] == ["u1", "u1.2", "u1.3"]
+def test_the_first_part_has_the_id_of_the_utterance_and_later_parts_a_number() -> None:
+    assert [part_id("u1", n) for n in (1, 2, 3)] == ["u1", "u1.2", "u1.3"]
 
 
-def test_an_id_tells_what_it_may_be_a_part_of() -> None:
-    assert [root(id) for id in ("u1.2", "a.b.10")] == ["u1", "a.b"]
+def test_the_id_of_a_later_part_contains_the_id_of_the_utterance() -> None:
+    assert [utterance_id(id) for id in ("u1.2", "a.b.10")] == ["u1", "a.b"]
     others = ("u1", "u1.1", "u1.02", "u1.", ".2", "u1.x", "u1.²", "")
-    assert [root(id) for id in others] == [None] * len(others)
+    assert [utterance_id(id) for id in others] == [None] * len(others)
