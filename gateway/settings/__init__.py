@@ -1,1 +1,1 @@
-"""Settings: the catalogue, and how files, variables and flags are read."""
+"""Settings: their catalogue, their sources, and listings of them."""

@@ -32,7 +32,7 @@ from gateway.protocol.messages import PRIVATE, Context, Final, Terms
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes import oneshot
 from gateway.server.runtime.hub import Hub, HubPhase
-from gateway.settings.catalogue import near
+from gateway.settings.loading import near
 from gateway.storage.base import StoreFault
 from gateway.text import languages
 

@@ -1,0 +1,130 @@
+"""Loading of settings from flags, environment variables and a TOML file.
+
+Owns: the order flag > environment > file > default, the errors for values that cannot be used, and
+suggestions for misspelled names. Must not know: what a setting is used for.
+
+In the file a prefix can be a table: ``[limit]`` with ``text = 500`` is ``limit_text = 500``.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.segmentation import SegmentLengths
+from gateway.core.streaming.source import PartialTiming
+from gateway.core.streaming.target import StabilityRules
+from gateway.limits import Limits
+from gateway.settings.catalogue import CONFIG, GROUPS, KEY, PREFIX, Settings, SettingsError, table
+
+
+class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings with the origins of their values."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """Flag, variable or file of each setting that was set, by its name."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about variables that look like settings and are none."""
+
+
+def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSettings:
+    """Load the settings from flags, environment variables and the TOML file.
+
+    An unknown key of the file raises `SettingsError`, and so does a value that cannot be used. An
+    unknown variable with the prefix of the gateway only gives a warning, because another program
+    may use it.
+
+    :param flags: values by the names of the settings; ``config`` is the path of the TOML file
+    :param environ: environment variables
+    """
+    settings = table()
+    given: dict[str, tuple[object, str]] = {}
+    path = flags.get("config") or environ.get(CONFIG)
+    if path:
+        file = _flat(_toml(Path(str(path)).expanduser()))
+        for key in file:
+            if key not in settings:
+                raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
+        given |= {key: (value, f"{key} in {path}") for key, value in file.items()}
+    # `PORT` is a convention of hosting platforms. It wins over the file, which is often part of an
+    # image, but not over a setting that is meant for the gateway alone.
+    if environ.get("PORT"):
+        given["port"] = (environ["PORT"], "PORT")
+    variables = {row.variable: row.name for row in settings.values()}
+    warnings = []
+    for name in sorted(environ):
+        if name in variables and environ[name]:
+            given[variables[name]] = (environ[name], name)
+        elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
+            warnings.append(f"{name} is set, but it is not a setting.{near(name, variables)}")
+    given |= {
+        name: (value, settings[name].flag) for name, value in flags.items() if name in settings
+    }
+    values = {name: settings[name].read(value, origin) for name, (value, origin) in given.items()}
+    grouped: dict[type[msgspec.Struct], dict[str, Any]] = {}
+    for group in GROUPS:
+        grouped[group.struct] = {
+            name.removeprefix(group.prefix): values.pop(name)
+            for name in list(values)
+            if name.startswith(group.prefix)
+        }
+    return LoadedSettings(
+        settings=Settings(
+            **values,
+            limits=Limits(**grouped[Limits]),
+            flow=StreamingOptions(
+                pace=PartialTiming(**grouped[PartialTiming]),
+                lengths=SegmentLengths(**grouped[SegmentLengths]),
+                stability=StabilityRules(**grouped[StabilityRules]),
+            ),
+        ),
+        origins={name: origin for name, (_, origin) in given.items()},
+        warnings=tuple(warnings),
+    )
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return a sentence that suggests the most similar of ``names``, or an empty string.
+
+    Names are compared without their common prefix, which would make all of them similar.
+    """
+    bare = {_COMMON.sub("", one): one for one in names}
+    found = get_close_matches(_COMMON.sub("", name), bare, n=1, cutoff=_ALIKE)
+    return f" Did you mean {bare[found[0]]}?" if found else ""
+
+
+_COMMON = re.compile(rf"^(-+|/|{PREFIX})")
+
+
+_ALIKE = 0.75
+"""Minimum similarity (`difflib`) of a suggested name. It allows two swapped letters in ``port``,
+but does not take ``json`` for ``store``."""
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file. Raises `SettingsError`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise SettingsError(f"{path} cannot be read: {exc.strerror}. Check --config.") from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise SettingsError(f"{path} is not TOML: {exc}.") from exc
+
+
+def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a file, with tables that are no settings themselves as prefixes."""
+    flat: dict[str, Any] = {}
+    for key, value in file.items():
+        if isinstance(value, dict) and key not in table():
+            flat |= {f"{key}_{name}": inner for name, inner in value.items()}
+        else:
+            flat[key] = value
+    return flat

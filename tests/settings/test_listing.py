@@ -1,0 +1,38 @@
+"""Listings of settings: values, origins, no secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.settings import catalogue, listing
+from gateway.settings.catalogue import Settings
+from gateway.settings.loading import load
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_listing_shows_values_and_origins_but_no_secrets() -> None:
+    text = listing.as_text(
+        load(
+            {"openai_url": "http://me:pass@there/v1"},
+            {"GATEWAY_OPENAI_API_KEY": "sesame", "GATEWAY_LIMIT_TEXT": "5"},
+        )
+    )
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
+    assert rows["openai_api_key"] == ["****", "GATEWAY_OPENAI_API_KEY"]
+    assert rows["openai_url"] == ['"http://****@there/v1"', "--openai-url"]
+    assert rows["limit_text"] == ["5", "GATEWAY_LIMIT_TEXT"]
+    assert rows["model"] == ["default"]
+    assert set(rows) == set(catalogue.table())
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    page = (DOCS / "settings.md").read_text(encoding="utf-8")
+    assert page == listing.markdown(), "run: gateway settings --markdown > docs/settings.md"
+
+
+def test_the_repr_of_settings_contains_no_secret() -> None:
+    secret = "canary" * 8
+    settings = Settings(jwt_key=secret, signing_key=secret, openai_api_key=secret)
+    assert repr(settings) == "<Settings ctranslate2 on 127.0.0.1:8000>"
+    assert secret not in f"{settings} {load({}, {'GATEWAY_JWT_KEY': secret})!r}"
