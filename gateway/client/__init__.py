@@ -1,4 +1,4 @@
-"""The Python client. `connect` opens a conversation with a gateway."""
+"""The Python client of the gateway. `connect` opens a connection."""
 
 from gateway.client.api import (
     Captions,

@@ -1,18 +1,19 @@
-"""A small client of the wire protocol, on asyncio: for programs, the command line and tests.
+"""Client of the wire protocol on asyncio, for programs, the command line and tests.
 
-Owns: what one can ask. Must not know: how a gateway works; which answer is to which request, the
-business of `exchange`; over which socket it comes, that of `link`. Of the gateway these three know
-the messages alone. It is meant to be read beside ``docs/protocol.md``::
+Owns: the requests that a program can make. Must not know: how a gateway works, how answers are
+matched to requests (`gateway.client.requests`), which socket is in use
+(`gateway.client.reconnect`). Example::
 
     async with connect("ws://127.0.0.1:8000", source="en", to=("de", "fr")) as client:
         id = await client.say("Good morning, everybody.")
         print((await client.caption(id, "de")).text)
 
-Or, as they come: ``async for event in client``. `Captions` makes of the events what a reader sees.
+To read events as they arrive, iterate: ``async for event in client``. `Captions` turns events into
+the captions that a reader sees.
 
-A connection that breaks is made again, and goes on where it ended: every event comes once, and what
-was said and may be lost is said again. Before a planned restart the next socket is opened while the
-old one still works.
+If the connection breaks, the client connects again and resumes: every event is delivered once, and
+utterances that may have been lost are sent again. Before a planned restart of the gateway the next
+socket is opened while the old one still works.
 """
 
 from __future__ import annotations
@@ -66,11 +67,15 @@ __all__ = [
 ]
 
 ANSWER_S = 30.0
-"""Seconds to wait for an answer. Only ``bye`` takes as long as a translation."""
+"""Default seconds to wait for an answer. Only ``bye`` can take as long as a translation."""
 
 
 class NotTranslated(Exception):
-    """There is no caption: ``event`` is what ended it, took it back, or began without it."""
+    """There is no caption.
+
+    ``event`` is the event that ended the caption, withdrew the utterance, or began a connection
+    after which the outcome is unknown.
+    """
 
     def __init__(self, event: Failed | Cancelled | Retracted | Welcome, id: str = "") -> None:
         id = id or getattr(event, "id", "")
@@ -80,9 +85,9 @@ class NotTranslated(Exception):
             case Cancelled():
                 why = "it was cancelled"
             case Retracted():
-                why = "it was taken back"
-            case Welcome():  # pragma: no branch: there is no other
-                why = "it is not known what became of it while there was no connection"
+                why = "it was withdrawn"
+            case Welcome():  # pragma: no branch: there is no other type
+                why = "the connection was lost and its outcome is unknown"
         super().__init__(f"{id!r} was not translated: {why}.")
         self.event = event
 
@@ -105,65 +110,82 @@ async def connect(
     notice: Notice = lambda _: None,
     **options: Any,
 ) -> AsyncGenerator[Client]:
-    """Open a socket, and close it at the end; ``source`` is the protocol's ``from``.
+    """Connect to a gateway, and disconnect at the end of the ``async with`` block.
 
-    A ``url`` without a path gets ``/v1/ws``; ``http`` means ``ws``. Further ``options`` go to
-    `websockets.asyncio.client.connect`.
+    The parameters up to ``speaker`` are those of the protocol's query; ``source`` is its ``from``.
 
-    :param key: what the gateway asks for where it does not let everybody in
-    :param resume: open another socket when this one breaks; else `ConnectionLost` is raised
-    :param patience_s: seconds without a connection until that is given up; None: never
-    :param notice: told when there is no connection, before every attempt, and of the ``welcome`` of
-        every other socket, whose ``resumed`` says whether anything is lost
+    :param url: address of the gateway. ``http`` means ``ws``, and ``/v1/ws`` is added if there is
+        no path
+    :param to: BCP 47 tags of the languages to read
+    :param source: BCP 47 tag of the language to speak, or ``auto``; default: the gateway's
+    :param room: room to join; None for a private room
+    :param role: role in the room; default: ``speak``, or ``view`` if the key allows no more
+    :param view: how much of unfinished captions to receive; default: ``live``
+    :param speaker: display name
+    :param key: API key, JWT or ticket, if the gateway requires one
+    :param codec: encoding of the frames
+    :param answer_s: seconds to wait for an answer before `TimeoutError` is raised
+    :param resume: connect again if the connection breaks; else `ConnectionLost` is raised
+    :param patience_s: seconds without a connection before `ConnectionLost` is raised; None for no
+        limit
+    :param notice: function that is called with `Disconnected` before every attempt to reconnect,
+        and with the ``welcome`` of every further socket. Its ``resumed`` tells whether events are
+        missing
+    :param options: further arguments of `websockets.asyncio.client.connect`
 
-    Raises `Refused` or `ConnectionLost` where the gateway turns it away, and `ConnectionError`
-    where there is none."""
+    Raises `Refused` or `ConnectionLost` if the gateway refuses the connection, `ConnectionError` if
+    there is no gateway at the address, `TimeoutError` if it does not answer, and `ValueError` if
+    ``url`` is not an address.
+    """
     query = {"room": room, "role": role, "from": source, "to": ",".join(to) or None, "view": view}
     route = Route(url, query | {"speaker": speaker}, key, codec, answer_s, options)
-    line = await route.dial({})
-    exchange = RequestTracker(
-        route, line, answer_s, resume=resume, patience_s=patience_s, notice=notice
+    transport = await route.dial({})
+    tracker = RequestTracker(
+        route, transport, answer_s, resume=resume, patience_s=patience_s, notice=notice
     )
-    client = Client(route, exchange)
+    client = Client(route, tracker)
     try:
         yield client
     finally:
-        await exchange.close()
+        await tracker.close()
 
 
 class Client:
-    """A conversation with a gateway, over one socket after the other. Made by `connect`.
+    """A connection to a gateway, created by `connect`.
 
-    Events after the first ``welcome``, answers among them, wait for ``async for`` in a queue of
-    `gateway.client.requests.QUEUE`. A program that has begun to iterate and is late makes the
-    client stop reading: the gateway then merges what waits, and at last closes with 4008. For one
-    that never iterates, the oldest are dropped. Events of a type that this version does not know
-    are skipped.
+    All events after the first ``welcome``, including answers, wait in a queue of
+    `gateway.client.requests.QUEUE` events for ``async for``. If a program has begun to iterate and
+    is slow, the client stops reading when the queue is full; the gateway then merges events, and
+    finally closes with 4008. If a program never iterates, the oldest events are dropped. Events of
+    unknown types are skipped.
 
-    While there is no connection, requests wait for the next one, for as long as they wait for an
-    answer. The ``welcome`` of another socket is an event too: where its ``resumed`` is not ok,
-    events were missed.
+    While there is no connection, requests wait for the next one, but not longer than for an answer.
+    The ``welcome`` of a further socket is an event too. If its ``resumed`` is not ok, events are
+    missing.
+
+    Every request raises `Refused` if the gateway answers with an error, `ConnectionLost` if the
+    connection has ended for good, and `TimeoutError` if there is no answer in time.
     """
 
-    def __init__(self, route: Route, exchange: RequestTracker) -> None:
+    def __init__(self, route: Route, tracker: RequestTracker) -> None:
         self._route = route
-        self._exchange = exchange
-        self._ask, self._ref = exchange.ask, exchange.ref
-        self._name = exchange.link.welcome.session
+        self._tracker = tracker
+        self._ask, self._ref = tracker.ask, tracker.ref
+        self._name = tracker.connection.welcome.session
         self._said = 0
         self._revs: dict[str, int] = {}
 
     @property
     def socket(self) -> ClientConnection:
         """The newest socket."""
-        return self._exchange.link.socket
+        return self._tracker.connection.socket
 
     @property
     def welcome(self) -> Welcome:
-        """Of the newest socket."""
-        return self._exchange.link.welcome
+        """The ``welcome`` of the newest socket."""
+        return self._tracker.connection.welcome
 
-    # --- what one can ask ------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------
 
     async def say(
         self,
@@ -177,18 +199,32 @@ class Client:
         t0: float | None = None,
         t1: float | None = None,
     ) -> str:
-        """Say an utterance, or the whole text so far of one that grows (``final=False``).
+        """Send an utterance, or a revision of one, and return its id.
 
-        Returns its id, which is made where none is given. A long text that grows is cut:
-        its beginning keeps the id, the next parts are ``u1.2``, ``u1.3``, and what is said goes on
-        under ``u1``. Raises `Refused`.
+        The gateway cuts a long growing text into parts with the ids ``u1``, ``u1.2``, ``u1.3``.
+        Further revisions are still sent under ``u1``, with the whole text.
+
+        :param text: the whole text so far
+        :param id: id of the utterance, unique in the room; by default a new one
+        :param rev: revision number; by default one more than the last under this id
+        :param final: False if the utterance is still growing
+        :param lang: BCP 47 tag of ``text``; default: the language of the connection
+        :param speaker: display name; default: that of the connection
+        :param t0: start of the utterance in seconds of the speaker's clock
+        :param t1: end of the utterance in seconds of the speaker's clock
+
+        Example::
+
+            id = await client.say("We meet again", final=False)
+            await client.say("We meet again on Thursday.", id=id)
         """
         if id is None:
             self._said += 1
             id = f"{self._name}_{self._said}"
         if rev is None:
             rev = self._revs.get(id, 0) + 1
-        # With both it can be said again, and is said once.
+        # With id and revision the gateway recognises an utterance that is sent again after a lost
+        # connection.
         self._revs[id] = rev
         if len(self._revs) > KEPT:
             del self._revs[next(iter(self._revs))]
@@ -206,10 +242,13 @@ class Client:
         return (await self._ask(Ack, say)).id
 
     async def cancel(self, id: str, lang: str | None = None) -> Cancelled:
-        """Stop the work on an utterance, in one language or in all. Raises `Refused`.
+        """Stop work on an utterance, in one language or in all.
 
-        The answer is about its first part, where it was cut; there is one more for each that had
-        not ended.
+        The answer is about the first part. For each further part that had not ended there is an
+        event of its own.
+
+        :param id: id of an utterance or of a part
+        :param lang: BCP 47 tag; None for all languages
         """
         langs = None if lang is None else (lang,)
         return await self._ask(Cancelled, Cancel(ref=self._ref(), id=id, langs=langs))
@@ -217,31 +256,41 @@ class Client:
     async def want(
         self, *langs: str, view: View | None = None, backfill: int | None = None
     ) -> None:
-        """Read these languages from now on, and so many utterances of before in the new ones.
+        """Change the languages to read, and the view.
 
-        Raises `Refused`.
+        :param langs: BCP 47 tags; they replace the present ones
+        :param view: how much of unfinished captions to receive; None leaves it unchanged
+        :param backfill: number of ended utterances to receive in the new languages; default: the
+            gateway's setting
         """
         want = Want(ref=self._ref(), langs=langs, view=view, backfill=backfill)
-        # It has no answer but an error. Frames are answered in order, so that `stats` with the
-        # same ref tells that there was none.
+        # `want` is only answered by errors. Frames are answered in order, so an answer to `stats`
+        # with the same ref shows that there was none.
         await self._ask(Stats, want, AskStats(ref=want.ref))
         self._route.query["to"] = ",".join(langs)
         if view is not None:
             self._route.query["view"] = view
 
     async def edit(self, id: str, lang: str, text: str) -> Edited | Final:
-        """Put a text in the place of a caption, or of the original; `caption` has it then.
+        """Replace the text of a caption or of an original. Afterwards `caption` returns it.
 
-        For moderators and who said it. Raises `Refused`.
+        A corrected original is translated again. Allowed for moderators and for the speaker of the
+        utterance.
+
+        :param id: id of an utterance or of a part
+        :param lang: BCP 47 tag of the caption, or that of the original to correct the original
+        :param text: the new text
         """
         event = await self._ask(msgspec.Struct, Edit(ref=self._ref(), id=id, lang=lang, text=text))
         assert isinstance(event, Edited | Final), event
         return event
 
     async def retract(self, id: str) -> Retracted:
-        """Take an utterance back in all languages, all parts of it or, by its id, one.
+        """Withdraw an utterance in all languages.
 
-        For moderators and who said it. Raises `Refused`.
+        Allowed for moderators and for the speaker of the utterance.
+
+        :param id: id of an utterance, for all its parts, or of one part
         """
         return await self._ask(Retracted, Retract(ref=self._ref(), id=id))
 
@@ -254,7 +303,14 @@ class Client:
         speaker: str | None = None,
         style: str | None = None,
     ) -> Settings:
-        """Change settings of the room, or of this speaker. Raises `Refused`."""
+        """Change settings of the room or of this speaker. None leaves a setting unchanged.
+
+        :param context: description of the conversation for the model
+        :param glossary: translations by term
+        :param source: BCP 47 tag of the language that this speaker speaks
+        :param speaker: display name of this speaker
+        :param style: for example ``formal``, if the model supports it
+        """
         change = Set(
             ref=self._ref(),
             context=context,
@@ -271,41 +327,51 @@ class Client:
         return settings
 
     async def get(self, id: str) -> Snapshot:
-        """One utterance as it stands. Raises `Refused` (``not_found``)."""
+        """Return the present state of one utterance with all its captions."""
         return await self._ask(Snapshot, Get(ref=self._ref(), id=id))
 
     async def auth(self, key: str) -> Authenticated:
-        """Show another key or token, before that of this connection expires. Raises `Refused`."""
+        """Send a new key or token before that of this connection expires."""
         answer = await self._ask(Authenticated, Auth(ref=self._ref(), token=key))
         self._route.key = key
         return answer
 
     async def stats(self) -> Stats:
-        """Counters of this socket."""
+        """Return the counters of this socket."""
         return await self._ask(Stats, AskStats(ref=self._ref()))
 
     async def bye(self) -> Stats:
-        """Let what is in flight finish, and have the last counters; the gateway then closes."""
+        """Wait until the utterances in flight are finished, and return the last counters.
+
+        The gateway then closes the connection.
+        """
         return await self._ask(Stats, Bye(ref=self._ref()))
 
     async def caption(self, id: str, lang: str) -> Final | Edited:
-        """Wait for the finished caption in a language that this client reads.
+        """Wait for a finished caption and return it, or its correction if there is one.
 
-        Of a caption that was corrected since, this is the correction. ``lang`` is spelled as in the
-        gateway's events. Raises `NotTranslated` and `ConnectionLost`.
+        :param id: id of an utterance or of a part
+        :param lang: a language that this client reads, spelled as in the gateway's events
+
+        Raises `NotTranslated` if the caption failed, was cancelled or was withdrawn, and
+        `ConnectionLost` if the connection has ended for good.
         """
-        ending = await self._exchange.ending(id, lang)
+        ending = await self._tracker.ending(id, lang)
         if isinstance(ending, Final | Edited):
             return ending
         raise NotTranslated(ending or self.welcome, id)
 
-    # --- what comes ------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
-        self._exchange.iterate()
+        """Iterate over the events. From the first call on no event is dropped."""
+        self._tracker.iterate()
         return self
 
     async def __anext__(self) -> ServerMessage:
-        """The next event. Ends after a normal close (1000); after any other raises
-        `ConnectionLost`."""
-        return await self._exchange.next()
+        """Return the next event.
+
+        The iteration ends after a normal close (1000). After any other close it raises
+        `ConnectionLost`.
+        """
+        return await self._tracker.next()

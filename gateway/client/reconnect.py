@@ -1,10 +1,10 @@
-"""One connection to a gateway, over one socket after the other.
+"""A connection to a gateway that survives the end of its sockets.
 
-Owns: which socket is the newest, how far the room has come on it, when the next one is opened and
-takes over, and the tasks of all that. Must not know: what is asked, nor what events mean.
+Owns: the newest socket, the position in the room's events, opening the next socket and switching
+to it, and the tasks for that. Must not know: the requests, the meaning of events.
 
-A socket that breaks is replaced, and the next one goes on where it ended. Before a planned restart
-the next one is opened while the old one still works: until that has ended, answers may come of it.
+If a socket breaks, the next one resumes where it ended. Before a planned restart the next socket is
+opened while the old one still works; until that one has ended, answers may still arrive on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-from gateway.client.state.recovery import STABLE_S, Backoff, ResumePosition, goes_on
+from gateway.client.state.recovery import STABLE_S, Backoff, ResumePosition, is_resumed
 from gateway.client.transport import ConnectionLost, Refused, Route, Transport
 from gateway.protocol.messages import (
     DURABLE,
@@ -34,178 +34,189 @@ from gateway.protocol.messages import (
 log = logging.getLogger("gateway.link")
 
 LEAVE_S = 5.0
-"""Seconds until the old socket is closed, after the next one has taken over."""
+"""Seconds after which the old socket is closed, once the next one is in use."""
 
 
 class Disconnected(msgspec.Struct, frozen=True):
-    """There is no connection. ``wait``: seconds until the next attempt."""
+    """A notice that there is no connection."""
 
     code: int
+    """Close code of the last socket; 1006 if there was none."""
     reason: str
+    """Close reason of the last socket."""
     wait: float
+    """Seconds until the next attempt."""
 
 
 Notice = Callable[[Disconnected | Welcome], None]
 
 
 class Conversation(Protocol):
-    """What is said over a link."""
+    """The listener of a connection."""
 
-    async def take(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
-        """An event of the newest socket; the next one comes when this has returned. ``fresh``: it
-        did not come before; ``replayed``: it is of before this socket."""
+    async def receive(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
+        """Process an event of the newest socket. The next event waits until this returns.
 
-    def late(self, event: ServerMessage) -> None:
-        """An event of an earlier socket. The newest has it too, unless it is an answer."""
+        :param fresh: the event was not received before
+        :param replayed: the event happened before this socket was opened
+        """
 
-    def switch(self, whole: bool) -> None:
-        """Another socket took over; ``whole``: no event was missed between the two."""
+    def receive_late(self, event: ServerMessage) -> None:
+        """Process an event of an earlier socket. Answers arrive only there, other events also on
+        the newest socket."""
 
-    def repeat(self) -> Iterable[tuple[ClientMessage, ...]]:
-        """Requests that may be lost, to be sent again on another socket."""
+    def reconnected(self, whole: bool) -> None:
+        """Note that another socket is in use. ``whole``: no event is missing in between."""
 
-    def over(self) -> None:
-        """There will be no other socket."""
+    def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
+        """Return the requests that may be lost, which are sent again on another socket."""
+
+    def closed(self) -> None:
+        """Note that there will be no further socket."""
 
 
 class ReconnectingConnection:
-    """A connection that lasts, over sockets that do not. It begins with ``line``.
+    """A connection over one socket after the other, the first of which is open already.
 
-    :param resume: open another socket when this one breaks
-    :param patience_s: seconds without a connection until that is given up; None: never
-    :param notice: told when there is no connection, before every attempt, and of the ``welcome`` of
-        every other socket
+    :param resume: open another socket when one breaks
+    :param patience_s: seconds without a connection before it is given up; None for no limit
+    :param notice: called with `Disconnected` before every attempt to reconnect, and with the
+        ``welcome`` of every further socket
     """
 
     def __init__(
         self,
         route: Route,
-        line: Transport,
-        talk: Conversation,
+        transport: Transport,
+        conversation: Conversation,
         *,
         resume: bool,
         patience_s: float | None,
         notice: Notice,
     ) -> None:
         self.lost: ConnectionLost | None = None
-        """How it ended, once there will be no other socket."""
+        """Reason for the end, once there will be no further socket."""
         self.ready = True
-        """Whether what was asked before this socket has been sent again."""
-        self.going = False
-        """Whether the gateway is about to stop: it takes nothing new."""
+        """True once requests from before this socket have been sent again."""
+        self.draining = False
+        """True while the gateway is about to stop and refuses new utterances."""
         self._route = route
-        self._line = line
-        self._talk = talk
+        self._transport = transport
+        self._conversation = conversation
         self._resume = resume
         self._patience_s = patience_s
         self._notice = notice
-        self._token = line.welcome.resume
-        self._position = ResumePosition(line.welcome)
+        self._token = transport.welcome.resume
+        self._position = ResumePosition(transport.welcome)
         self._backoff = Backoff(random.random)
-        self._attempts = 0  # to come back, however they ended
-        self._since: float | None = None  # there has been no connection
-        self._turn = asyncio.Lock()  # one socket's events at a time
+        self._attempts = 0  # number of attempts to reconnect, successful or not
+        self._since: float | None = None  # time of the loop since which there is no connection
+        self._turn = asyncio.Lock()  # events of one socket at a time
         self._changed = asyncio.Event()
         self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._readers: set[asyncio.Task[None]] = set()  # those of them that end with their sockets
+        self._readers: set[asyncio.Task[None]] = set()  # the tasks that end with their sockets
         self._dialling: asyncio.Task[None] | None = None
         self._stable: asyncio.TimerHandle | None = None
-        self._readers.add(self.spawn(self._read(line)))
+        self._readers.add(self.spawn(self._read(transport)))
 
     @property
     def socket(self) -> ClientConnection:
         """The newest socket."""
-        return self._line.socket
+        return self._transport.socket
 
     @property
     def welcome(self) -> Welcome:
-        """Of the newest socket."""
-        return self._line.welcome
+        """The ``welcome`` of the newest socket."""
+        return self._transport.welcome
 
     async def send(self, *requests: ClientMessage) -> None:
-        """Send frames on the newest socket. That it has ended is seen where it is read."""
+        """Send frames on the newest socket. If it has ended, its reading task handles that."""
         with suppress(websockets.ConnectionClosed):
-            await self._line.send(*requests)
+            await self._transport.send(*requests)
 
     async def change(self) -> None:
-        """Wait until there may be something new of `ready`, `going` or `lost`."""
+        """Wait until `ready`, `draining` or `lost` may have changed."""
         self._changed.clear()
         await self._changed.wait()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that ends with the connection at the latest; a fault in it ends the connection."""
+        """Start a task that is cancelled with the connection. An exception in it ends both."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
     async def close(self) -> None:
-        """Leave. What still comes is read, so that the close gets through."""
+        """Close the connection.
+
+        The reading tasks continue until the close is answered, which may come behind many events.
+        """
         self._closing = True
         if self._stable is not None:
             self._stable.cancel()
-        line = self._line
+        transport = self._transport
         for task in self._tasks - self._readers:
             task.cancel()
-        await line.socket.close()
-        if self.lost is None and line.ended.is_set():
-            self._end(line.loss())
+        await transport.socket.close()
+        if self.lost is None and transport.ended.is_set():
+            self._end(transport.loss())
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # --- one socket -------------------------------------------------------------------------------
 
-    async def _read(self, line: Transport) -> None:
-        """Take what comes of a socket, to its end."""
+    async def _read(self, transport: Transport) -> None:
+        """Read the events of a socket until it ends."""
         try:
-            async for frame in line.socket:
-                event = line.decode(frame)
+            async for frame in transport.socket:
+                event = transport.decode(frame)
                 if event is not None:
-                    await self._take(line, event)
+                    await self._take(transport, event)
         except websockets.ConnectionClosed:
-            pass  # the close code says all
+            pass  # `Transport.loss` reads the close code
         except msgspec.MsgspecError as exc:
-            line.fault = ConnectionLost(
-                1007, f"It sent what is no event: {exc}.", reconnect=self._resume
+            transport.fault = ConnectionLost(
+                1007, f"It sent something that is not an event: {exc}.", reconnect=self._resume
             )
-            await line.socket.close(1007)
+            await transport.socket.close(1007)
         finally:
-            line.ended.set()
-            if line is self._line:
-                self._break(line.loss())
+            transport.ended.set()
+            if transport is self._transport:
+                self._break(transport.loss())
 
-    async def _take(self, line: Transport, event: ServerMessage) -> None:
+    async def _take(self, transport: Transport, event: ServerMessage) -> None:
+        """Pass an event to the listener."""
         async with self._turn:
-            if line is not self._line:
-                self._talk.late(event)
+            if transport is not self._transport:
+                self._conversation.receive_late(event)
                 return
-            replayed = line.replay > 0 and isinstance(event, DURABLE)
+            replayed = transport.replay > 0 and isinstance(event, DURABLE)
             if isinstance(event, Goaway) and self._resume:
-                self.going = True
+                self.draining = True
                 self._redial()
             fresh = self._position.fresh(event)
-            await self._talk.take(event, fresh=fresh, replayed=replayed)
+            await self._conversation.receive(event, fresh=fresh, replayed=replayed)
         if replayed:
-            line.replay -= 1
-            if not line.replay:
-                self.spawn(self._repeat(line))
+            transport.replay -= 1
+            if not transport.replay:
+                self.spawn(self._repeat(transport))
 
-    async def _repeat(self, line: Transport) -> None:
-        """Ask again on a new socket for what may have been lost with the one before."""
+    async def _repeat(self, transport: Transport) -> None:
+        """Send requests again that may have been lost with the socket before."""
         try:
-            for frames in self._talk.repeat():
-                await line.send(*frames)
+            for frames in self._conversation.unanswered():
+                await transport.send(*frames)
         except websockets.ConnectionClosed:
-            return  # then on the next one
-        if line is self._line:
+            return  # the next socket repeats them
+        if transport is self._transport:
             self.ready = True
             self._changed.set()
 
-    # --- the next one -----------------------------------------------------------------------------
+    # --- the next socket --------------------------------------------------------------------------
 
     def _break(self, lost: ConnectionLost) -> None:
-        """The newest socket has ended."""
-        self.ready = self.going = False
+        """Handle the end of the newest socket."""
+        self.ready = self.draining = False
         if self._stable is not None:
             self._stable.cancel()
         now = asyncio.get_running_loop().time()
@@ -220,46 +231,49 @@ class ReconnectingConnection:
             self._notice(Disconnected(lost.code, lost.reason, 0.0))
 
     def _redial(self) -> None:
+        """Start to open the next socket, unless that is under way."""
         if self._dialling is None:
             self._dialling = self.spawn(self._dial())
 
     async def _dial(self) -> None:
-        """Open the next socket, however long it takes; the old one may still be at work."""
+        """Open the next socket, with as many attempts as needed. The old one may still be open."""
         try:
             while self.lost is None:
                 wait = self._backoff.wait()
                 if self._since is not None:
-                    lost = self._line.loss()
+                    lost = self._transport.loss()
                     if self._impatient(wait):
                         self._end(lost)
                         return
                     self._notice(Disconnected(lost.code, lost.reason, wait))
                 await asyncio.sleep(wait)
                 try:
-                    line = await self._route.dial(self._where())
+                    transport = await self._route.dial(self._resume_query())
                 except Refused as exc:
                     if exc.error.retry:
                         continue
                     if self._token is None:
-                        self._turned_away(ConnectionLost(exc.code, str(exc), reconnect=False))
+                        self._refused(ConnectionLost(exc.code, str(exc), reconnect=False))
                         return
-                    self._token = None  # it is good no more: come as somebody new
+                    self._token = None  # the resume token is invalid: connect as a new session
                 except ConnectionLost as exc:
                     if not exc.reconnect:
-                        self._turned_away(exc)
+                        self._refused(exc)
                         return
                 except OSError as exc:
                     log.debug("no connection yet: %s", exc)
                 else:
-                    await self._switch(line)
+                    await self._switch(transport)
                     return
         finally:
             self._dialling = None
 
-    def _where(self) -> dict[str, str | None]:
-        """What the query of the next socket says, beside that of the first."""
+    def _resume_query(self) -> dict[str, str | None]:
+        """Return the query parameters of the next socket, in addition to those of the first."""
+        # A private room cannot be named. The resume token leads to it.
         room = None if self.welcome.room.startswith(PRIVATE) else self.welcome.room
-        # One that was given up may be read by the gateway after a later one.
+        # The gateway may read an attempt that was given up after a later one. The number tells it
+        # which one is the latest.
         self._attempts += 1
         more: dict[str, str | None] = {"room": room, "resume": self._token}
         more["attempt"] = str(self._attempts)
@@ -269,62 +283,65 @@ class ReconnectingConnection:
         return more
 
     def _impatient(self, wait: float) -> bool:
+        """Tell whether waiting another ``wait`` seconds would exceed the patience."""
         if self._patience_s is None or self._since is None:
             return False
         waited = asyncio.get_running_loop().time() - self._since
         return waited + wait > self._patience_s
 
-    def _turned_away(self, lost: ConnectionLost) -> None:
-        """There will be no next socket. An old one that is still at work may go on to its end."""
+    def _refused(self, lost: ConnectionLost) -> None:
+        """Give up opening the next socket. An old one that still works is used until its end."""
         if self._since is not None:
             self._end(lost)
-        self.going = False
+        self.draining = False
         self._changed.set()
 
-    async def _switch(self, line: Transport) -> None:
-        """From now on the next socket is the one, once the old one has nothing that it lacks."""
-        old = self._line
+    async def _switch(self, transport: Transport) -> None:
+        """Use ``transport`` from now on, as soon as the old socket has nothing that it lacks."""
+        old = self._transport
         try:
-            if not goes_on(line.welcome):
-                # Where no store keeps the rooms, captions in flight still end on the old one.
+            if not is_resumed(transport.welcome):
+                # Without a store the new process does not know the room, so captions in flight
+                # end on the old socket.
                 await old.ended.wait()
         finally:
-            if self.lost is not None or not (goes_on(line.welcome) or old.ended.is_set()):
-                await line.socket.close()
+            if self.lost is not None or not (is_resumed(transport.welcome) or old.ended.is_set()):
+                await transport.socket.close()
         if self.lost is not None:
             return
-        self._line = line
-        self._token = line.welcome.resume or self._token
-        self.ready = self.going = False
+        self._transport = transport
+        self._token = transport.welcome.resume or self._token
+        self.ready = self.draining = False
         self._since = None
-        self._talk.switch(self._position.go_on(line.welcome))
-        self._notice(line.welcome)
+        self._conversation.reconnected(self._position.reconnected(transport.welcome))
+        self._notice(transport.welcome)
         self._stable = asyncio.get_running_loop().call_later(STABLE_S, self._backoff.reset)
-        self._readers.add(self.spawn(self._read(line)))
-        if not line.replay:
-            self.spawn(self._repeat(line))
+        self._readers.add(self.spawn(self._read(transport)))
+        if not transport.replay:
+            self.spawn(self._repeat(transport))
         if not old.ended.is_set():
             self.spawn(self._retire(old))
 
-    async def _retire(self, line: Transport) -> None:
-        """Answers may still come of the old socket; the gateway is about to close it."""
+    async def _retire(self, transport: Transport) -> None:
+        """Wait for the gateway to close the old socket, since answers may still arrive on it."""
         try:
             async with asyncio.timeout(LEAVE_S):
-                await line.ended.wait()
+                await transport.ended.wait()
         except TimeoutError:
             pass
         finally:
-            await line.socket.close()
+            await transport.socket.close()
 
     def _end(self, lost: ConnectionLost) -> None:
-        """There will be no other socket."""
+        """End the connection for good."""
         self.lost = lost
-        self._talk.over()
+        self._conversation.closed()
         self._changed.set()
 
     def _done(self, task: asyncio.Task[None]) -> None:
+        """Forget a finished task. An exception in it would otherwise be noticed by nobody."""
         self._tasks.discard(task)
         self._readers.discard(task)
         if not task.cancelled() and (bug := task.exception()) is not None:
-            log.error("the client has a fault", exc_info=bug)
-            self._end(ConnectionLost(1006, "The client has a fault."))
+            log.error("a task of the client failed", exc_info=bug)
+            self._end(ConnectionLost(1006, "A task of the client failed."))

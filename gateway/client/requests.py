@@ -1,7 +1,7 @@
-"""Requests and their answers, and what else comes of a gateway, over a connection that may break.
+"""Requests, their answers, and the queue of events, over a connection that may break.
 
-Owns: which answer is to which request, how captions ended, and the events that wait for the
-program. Must not know: what one can ask, over which socket it goes.
+Owns: matching answers to requests, the outcome of captions, and the events that wait for the
+program. Must not know: which requests there are, which socket is in use.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from gateway.protocol.messages import (
 )
 
 QUEUE = 1024
-"""Events that wait for the program. One that has begun to iterate and is late makes the link stop
-reading; for one that never iterates, the oldest are dropped."""
+"""Number of events that can wait for the program. If it is reached, the client stops reading for a
+program that has begun to iterate, and drops the oldest events for one that never did."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 Ending = Final | Edited | Failed | Cancelled | Retracted
+"""Events that end a caption or replace its text."""
 
 
 class RequestTracker:
-    """A conversation with a gateway: a `Conversation` over a `ReconnectingConnection`, whose
-    options are those of that.
+    """The listener of a `ReconnectingConnection`, whose options it passes on.
 
     :param answer_s: seconds to wait for an answer
     """
@@ -47,7 +47,7 @@ class RequestTracker:
     def __init__(
         self,
         route: Route,
-        line: Transport,
+        transport: Transport,
         answer_s: float,
         *,
         resume: bool,
@@ -55,29 +55,32 @@ class RequestTracker:
         notice: Notice,
     ) -> None:
         self._answer_s = answer_s
-        self._ledger = PendingRequests()
+        self._pending = PendingRequests()
         self._asked = 0
         self._answers: dict[str, asyncio.Future[ServerMessage | None]] = {}
         self._events: deque[ServerMessage] = deque()
         self._iterated = False
         self._arrived, self._taken, self._ended = (asyncio.Event() for _ in range(3))
         self._endings: dict[tuple[str, str | None], Ending] = {}
-        self._era = 0  # counts how often events were missed
-        self.link = ReconnectingConnection(
-            route, line, self, resume=resume, patience_s=patience_s, notice=notice
+        self._era = 0  # how often events were missed
+        self.connection = ReconnectingConnection(
+            route, transport, self, resume=resume, patience_s=patience_s, notice=notice
         )
 
     # --- requests ---------------------------------------------------------------------------------
 
     def ref(self) -> str:
-        """Another ``ref``, for a request."""
+        """Return a new ``ref`` for a request."""
         self._asked += 1
         return f"r{self._asked}"
 
     async def ask(self, kind: type[T], *requests: ClientMessage) -> T:
-        """Send frames that have one ref, and wait for the first answer to it.
+        """Send frames with the same ref, and return the first answer to it.
 
-        Raises `Refused`, `ConnectionLost` and `TimeoutError`.
+        :param kind: type of the answer
+
+        Raises `Refused` if the answer is an error, `ConnectionLost` if the connection has ended for
+        good, `TimeoutError` if there is no answer in time.
         """
         ref = requests[0].ref
         assert ref is not None, "every request here has a ref"
@@ -85,49 +88,51 @@ class RequestTracker:
         answer = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(self._answer_s):
-                while not self._may(requests[0]):
-                    await self.link.change()
-                if self.link.lost is not None:
-                    raise self.link.lost
+                while not self._can_send(requests[0]):
+                    await self.connection.change()
+                if self.connection.lost is not None:
+                    raise self.connection.lost
                 self._answers[ref] = answer
-                self._ledger.note(ref, *requests)
-                await self.link.send(*requests)
+                self._pending.add(ref, *requests)
+                await self.connection.send(*requests)
                 event = await answer
         except TimeoutError as exc:
             raise TimeoutError(
                 f"The gateway did not answer {type(requests[0]).__name__.lower()} within"
-                f" {self._answer_s:g} s. A program that has begun to iterate has to go on."
+                f" {self._answer_s:g} s. A program that iterates over events must not stop."
             ) from exc
         finally:
             self._answers.pop(ref, None)
-            self._ledger.drop(ref)
+            self._pending.drop(ref)
         if event is None:
-            assert self.link.lost is not None, "answers stay away only at the end"
-            raise self.link.lost
+            assert self.connection.lost is not None, "only `closed` resolves with None"
+            raise self.connection.lost
         if isinstance(event, Error):
             raise Refused(event)
         assert isinstance(event, kind), f"{event!r} is no {kind.__name__}"
         return event
 
-    def _may(self, request: ClientMessage) -> bool:
-        """Whether it can be sent now, if only to be told that all is over."""
-        if self.link.lost is not None:
-            return True
-        # A gateway that is about to stop takes nothing new.
-        new = isinstance(request, Say) and not self._ledger.growing(request.id)
-        return self.link.ready and not (self.link.going and new)
+    def _can_send(self, request: ClientMessage) -> bool:
+        """Tell whether a request need not wait for another socket."""
+        if self.connection.lost is not None:
+            return True  # there is none to wait for
+        # A gateway that is about to stop refuses new utterances.
+        new = isinstance(request, Say) and not self._pending.is_growing(request.id)
+        return self.connection.ready and not (self.connection.draining and new)
 
     # --- for the program --------------------------------------------------------------------------
 
     def iterate(self) -> None:
-        """From now on the program takes events, and none is dropped."""
+        """Note that the program reads events, so that none is dropped from now on."""
         self._iterated = True
 
     async def next(self) -> ServerMessage:
-        """The next event. Raises `StopAsyncIteration` after a normal close (1000), after any other
-        `ConnectionLost`."""
+        """Return the next event.
+
+        Raises `StopAsyncIteration` after a normal close (1000), `ConnectionLost` after any other.
+        """
         while not self._events:
-            lost = self.link.lost
+            lost = self.connection.lost
             if lost is not None:
                 if lost.code == 1000:
                     raise StopAsyncIteration
@@ -138,35 +143,39 @@ class RequestTracker:
         return self._events.popleft()
 
     async def ending(self, id: str, lang: str) -> Ending | None:
-        """Wait for how a caption ended; None where that was missed. Raises `ConnectionLost`."""
+        """Wait for the end of a caption and return its event.
+
+        Returns None if the event was missed. Raises `ConnectionLost` if the connection has ended
+        for good.
+        """
         era = self._era
         while True:
             ending = self._endings.get((id, lang)) or self._endings.get((id, None))
             if ending is not None:
                 return ending
-            if self.link.lost is not None:
-                raise self.link.lost
+            if self.connection.lost is not None:
+                raise self.connection.lost
             if era != self._era:
-                if not self._ledger.says(id):
+                if not self._pending.will_repeat(id):
                     return None
-                era = self._era  # it is said again
+                era = self._era  # the utterance is sent again, so there will be another end
             self._ended.clear()
             await self._ended.wait()
 
     async def close(self) -> None:
-        """Leave. What nobody has taken may go."""
+        """Close the connection. Events in the queue are dropped."""
         self._iterated = False
         self._taken.set()
-        await self.link.close()
+        await self.connection.close()
 
-    # --- what comes (see `Conversation`)
-    # ------------------------------------------------------------------
+    # --- listener (see `Conversation`) ------------------------------------------------------------
 
-    async def take(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
+    async def receive(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
+        """Store the outcome of captions, resolve a request, and queue the event."""
         if fresh:
             self._note(event)
-        if replayed and (ref := self._ledger.replayed(event)) is not None:
-            self._ledger.drop(ref)
+        if replayed and (ref := self._pending.answered_by(event)) is not None:
+            self._pending.drop(ref)
             self._resolve(ref, event)
         if self._answer(event) and fresh:
             while self._iterated and len(self._events) >= QUEUE:
@@ -174,27 +183,31 @@ class RequestTracker:
                 await self._taken.wait()
             self._queue(event)
 
-    def late(self, event: ServerMessage) -> None:
+    def receive_late(self, event: ServerMessage) -> None:
+        """Resolve a request that was sent on an earlier socket."""
         self._answer(event)
 
-    def switch(self, whole: bool) -> None:
+    def reconnected(self, whole: bool) -> None:
+        """Queue the ``welcome`` of the new socket, and check waiting captions again."""
         if not whole:
             self._era += 1
-        self._queue(self.link.welcome)
+        self._queue(self.connection.welcome)
         self._ended.set()
 
-    def repeat(self) -> Iterable[tuple[ClientMessage, ...]]:
-        return self._ledger.repeat()
+    def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
+        """Return the requests to send again."""
+        return self._pending.all_frames()
 
-    def over(self) -> None:
+    def closed(self) -> None:
+        """Let everything that waits find out that the connection has ended."""
         for ref in list(self._answers):
             self._resolve(ref, None)
         self._arrived.set()
         self._ended.set()
 
     def _note(self, event: ServerMessage) -> None:
-        """Keep how captions ended."""
-        self._ledger.heard(event)
+        """Store how captions ended."""
+        self._pending.record(event)
         match event:
             case Final() | Failed() | Cancelled(seq=int()):
                 self._end(event, event.lang)
@@ -213,32 +226,34 @@ class RequestTracker:
         self._ended.set()
 
     def _answer(self, event: ServerMessage) -> bool:
-        """Give an answer to who asked; whether the program shall see it, too."""
+        """Resolve the request that an event answers. Return whether to queue the event."""
         ref = getattr(event, "ref", None)
         if isinstance(event, Error) and event.code == "rate":
-            # The frame was not even read, so its ref is unknown. It is the oldest one unanswered,
-            # as all are answered in order.
+            # The gateway did not read the frame, so it does not know the ref. Frames are answered
+            # in order, so it was the oldest one without an answer.
             ref = next(iter(self._answers), None)
         if ref is None:
             return True
-        meant = self._ledger.answered(ref, event)
+        meant = self._pending.answered(ref, event)
         if meant is not None:
             self._resolve(ref, meant)
         elif isinstance(event, Error) and event.retry:
-            self.link.spawn(self._insist(ref, (event.retry_ms or 1000) / 1000))
+            self.connection.spawn(self._insist(ref, (event.retry_ms or 1000) / 1000))
         return meant is not None
 
     async def _insist(self, ref: str, seconds: float) -> None:
-        """Say once more what the gateway had accepted, has lost, and has no place for now."""
+        """Send an utterance again that the gateway had accepted, lost, and refuses for now."""
         await asyncio.sleep(seconds)
-        await self.link.send(*self._ledger.frames(ref))
+        await self.connection.send(*self._pending.frames(ref))
 
     def _resolve(self, ref: str, event: ServerMessage | None) -> None:
+        """Finish a request, with None if there will be no answer."""
         answer = self._answers.pop(ref, None)
         if answer is not None and not answer.done():
             answer.set_result(event)
 
     def _queue(self, event: ServerMessage) -> None:
+        """Queue an event for the program; drop the oldest if the program never reads."""
         if not self._iterated and len(self._events) >= QUEUE:
             self._events.popleft()
         self._events.append(event)

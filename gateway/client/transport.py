@@ -1,7 +1,7 @@
-"""One socket to a gateway: how it is opened, and how it ends.
+"""A single socket to a gateway.
 
-Owns: the address and its query, the sub-protocol, the first frame, and what a close code means.
-Must not know: what is said on it.
+Owns: the address and its query, the sub-protocol, the first frame, and the meaning of close codes.
+Must not know: the requests and events on it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,30 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import EVENTS, ClientMessage, Error, ServerMessage, Welcome
 
 CLOSE_S = 1.0
-"""Seconds to learn the close code of a socket that was turned away."""
+"""Seconds to wait for the close code of a socket that was refused."""
 
 FINAL = frozenset((1000, 1003, 1007, 1008, 1009, 1010))
-"""Close codes after which the same would only happen again, beside 4400 to 4499."""
+"""Close codes after which reconnecting is useless, besides 4400 to 4499."""
 
 
 class Refused(Exception):
-    """The gateway did not do what was asked. ``error`` says why, and whether to try again."""
+    """The gateway refused a request or a connection.
+
+    ``error`` has the code and tells whether a retry may succeed.
+    """
 
     def __init__(self, error: Error, code: int = 4400) -> None:
         super().__init__(error.msg + (f" {error.hint}" if error.hint else ""))
         self.error = error
         self.code = code
-        """With which the socket was closed, where it was turned away."""
+        """Close code of the socket, if a connection was refused."""
 
 
 class ConnectionLost(ConnectionError):
-    """The connection has ended. ``reconnect``: whether the protocol says to come again."""
+    """The connection has ended, with a close ``code`` and ``reason``.
+
+    ``reconnect`` is True if the protocol allows connecting again after this code.
+    """
 
     def __init__(self, code: int, reason: str, *, reconnect: bool | None = None) -> None:
         super().__init__(f"The connection to the gateway has ended ({code}). {reason}".strip())
@@ -49,13 +55,13 @@ class ConnectionLost(ConnectionError):
 
 
 class Transport:
-    """One socket. ``replay``: events that are still to come of what was missed."""
+    """A socket and the codec of its frames."""
 
     welcome: Welcome
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
-        self.replay = 0
+        self.replay = 0  # number of missed events that are still to be received
         self.ended = asyncio.Event()
         self.fault: ConnectionLost | None = None
         self._wire: Any = msgspec.json
@@ -64,40 +70,46 @@ class Transport:
         self._decoder = self._wire.Decoder(ServerMessage)
 
     async def greet(self, answer_s: float) -> None:
-        """Wait for ``welcome``. Raises `Refused`, `ConnectionLost`, `ConnectionError`,
-        `TimeoutError`."""
+        """Wait for ``welcome``.
+
+        Raises `Refused` or `ConnectionLost` if the gateway refuses the connection,
+        `ConnectionError` if the server is not a gateway, `TimeoutError` after ``answer_s`` seconds.
+        """
         try:
             async with asyncio.timeout(answer_s):
                 first = self.decode(await self.socket.recv())
         except websockets.ConnectionClosed as exc:
             raise self.loss() from exc
         except msgspec.MsgspecError as exc:
-            raise ConnectionError(f"This is no gateway: {exc}.") from exc
+            raise ConnectionError(f"This is not a gateway: {exc}.") from exc
         if isinstance(first, Error):
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
                     await self.socket.wait_closed()
             raise Refused(first, self.socket.close_code or 4400)
         if not isinstance(first, Welcome):
-            raise ConnectionError(f"This is no gateway: it began with {type(first).__name__}.")
+            raise ConnectionError(f"This is not a gateway: it began with {type(first).__name__}.")
         self.welcome = first
         if first.resumed is not None and first.resumed.ok:
             self.replay = first.resumed.replayed
 
     async def send(self, *requests: ClientMessage) -> None:
-        """Raises `websockets.ConnectionClosed`."""
+        """Send frames. Raises `websockets.ConnectionClosed`."""
         for request in requests:
             frame = self._wire.encode(request)
             await self.socket.send(frame, text=self._wire is msgspec.json)
 
     def loss(self) -> ConnectionLost:
-        """How it ended: by its close code, which is 1006 where the peer sent none."""
+        """Return the reason for the end. The code is 1006 if the peer sent no close frame."""
         return self.fault or ConnectionLost(
             self.socket.close_code or 1006, self.socket.close_reason or ""
         )
 
     def decode(self, frame: str | bytes) -> ServerMessage | None:
-        """The event in a frame, or None for one of a type that this version does not know."""
+        """Return the event in a frame, or None if its type is unknown to this version.
+
+        Raises `msgspec.MsgspecError` for anything else.
+        """
         try:
             event: ServerMessage = self._decoder.decode(frame)
         except msgspec.ValidationError:
@@ -108,7 +120,7 @@ class Transport:
 
 
 class Route:
-    """Where the gateway is, and what is asked of it in the query."""
+    """Address, query, key and encoding for the sockets of one client."""
 
     def __init__(
         self,
@@ -119,7 +131,7 @@ class Route:
         answer_s: float,
         options: dict[str, Any],
     ) -> None:
-        address(url, query)  # an address that is none is told at once
+        address(url, query)  # raises `ValueError` for an invalid address before anything is opened
         self.query = query
         self.key = key
         self._url = url
@@ -128,10 +140,13 @@ class Route:
         self._options = options
 
     async def dial(self, more: dict[str, str | None]) -> Transport:
-        """Open a socket that is welcome.
+        """Open a socket and wait for ``welcome``.
 
-        Raises `Refused`, `ConnectionLost`, `ConnectionError`, `TimeoutError`, and `ValueError` for
-        what is no address."""
+        :param more: further query parameters
+
+        Raises `Refused`, `ConnectionLost`, `ConnectionError` and `TimeoutError` like
+        `Transport.greet`, and `ValueError` if the URL is not an address.
+        """
         url, options = self._url, dict(self._options)
         if self.key is not None:
             bearer = {"Authorization": f"Bearer {self.key}"}
@@ -151,23 +166,23 @@ class Route:
         except OSError as exc:
             why = exc.strerror or exc
             raise ConnectionError(f"There is no gateway at {url}: {why}. Is it running?") from exc
-        line = Transport(socket)
+        transport = Transport(socket)
         try:
-            await line.greet(self._answer_s)
+            await transport.greet(self._answer_s)
         except BaseException:
             await socket.close()
             raise
-        return line
+        return transport
 
 
 class _Fault(msgspec.Struct):
-    """The body of a gateway's answer to a handshake that it refuses."""
+    """Body of a gateway's answer to a handshake that it refuses."""
 
     error: str
 
 
 def _refusal(exc: websockets.InvalidStatus) -> str:
-    """The sentence in the body of the answer, or else its status."""
+    """Return the sentence in the body of the answer, or its status if there is none."""
     try:
         return msgspec.json.decode(exc.response.body or b"", type=_Fault).error
     except msgspec.MsgspecError:
@@ -178,7 +193,7 @@ TYPES = frozenset(str(event.__struct_config__.tag) for event in EVENTS)
 
 
 def address(url: str, query: dict[str, str | None]) -> str:
-    """The WebSocket address with its query. Raises `ValueError` for what is no address."""
+    """Return the WebSocket URL with its query. Raises `ValueError` if ``url`` is not an address."""
     if "://" not in url:
         url = f"ws://{url}"
     parts = urlsplit(url)
@@ -186,7 +201,7 @@ def address(url: str, query: dict[str, str | None]) -> str:
     scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)
     try:
         known = scheme in ("ws", "wss") and place and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         known = False
     if not known:
         raise ValueError(f"{url!r} is not the address of a gateway, such as ws://127.0.0.1:8000.")

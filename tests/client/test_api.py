@@ -19,7 +19,7 @@ Event = TypeVar("Event", bound=msgspec.Struct)
 
 
 async def until(client: Client, kind: type[Event], count: int) -> AsyncIterator[Event]:
-    """So many events of a kind; what comes between is left out."""
+    """Return the next ``count`` events of a kind, and skip others."""
     async for event in client:
         if isinstance(event, kind):
             yield event
@@ -29,7 +29,7 @@ async def until(client: Client, kind: type[Event], count: int) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
-async def test_what_is_said_comes_back_as_finished_captions(
+async def test_an_utterance_returns_as_finished_captions(
     live: Live, codec: Literal["json", "msgpack"]
 ) -> None:
     async with connect(live.ws, source="en", to=("de", "fr"), codec=codec) as client:
@@ -45,7 +45,7 @@ async def test_what_is_said_comes_back_as_finished_captions(
         assert (await client.caption(id, "de")).text == "[de] good morning", "asked again"
 
 
-async def test_events_come_in_order_and_end_after_bye(live: Live) -> None:
+async def test_events_arrive_in_order_and_end_after_bye(live: Live) -> None:
     async with connect(live.ws, source="en", to=("de",)) as client:
         id = await client.say("good morning")
         last = await client.bye()
@@ -73,7 +73,7 @@ async def test_every_request_gets_its_own_answer(live: Live) -> None:
         assert (cancelled.id, cancelled.was) == ("never said", "none")
 
 
-async def test_what_the_gateway_refuses_is_raised_with_its_error(live: Live) -> None:
+async def test_a_refused_request_raises_the_error_of_the_gateway(live: Live) -> None:
     async with connect(live.ws, source="en") as client:
         with pytest.raises(Refused, match="empty") as caught:
             await client.say("  ")
@@ -86,7 +86,7 @@ async def test_what_the_gateway_refuses_is_raised_with_its_error(live: Live) -> 
         await client.want("de")  # the socket is still good
 
 
-async def test_a_caption_that_failed_raises_why() -> None:
+async def test_a_failed_caption_raises_its_code() -> None:
     engine = ScriptedEngine(fault=failing(EngineFault("It broke.")))
     async with running(engine, lang="en") as live, connect(live.ws, to=("de",)) as client:
         with pytest.raises(NotTranslated, match="engine_unavailable") as caught:
@@ -94,7 +94,7 @@ async def test_a_caption_that_failed_raises_why() -> None:
         assert isinstance(caught.value.event, Failed)
 
 
-async def test_a_caption_that_was_cancelled_raises_so_for_every_language() -> None:
+async def test_a_cancelled_caption_raises_in_every_language() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine, lang="en") as live, connect(live.ws, to=("de", "fr")) as client:
@@ -108,7 +108,7 @@ async def test_a_caption_that_was_cancelled_raises_so_for_every_language() -> No
             await client.caption(id, "de")
 
 
-async def test_a_caption_is_corrected_by_who_said_it_and_by_moderators_alone(live: Live) -> None:
+async def test_only_speakers_and_moderators_can_correct_a_caption(live: Live) -> None:
     async with (
         connect(live.ws, room="edits", source="en", to=("de",)) as ann,
         connect(live.ws, room="edits", to=("de", "fr"), role="moderate") as ben,
@@ -127,7 +127,7 @@ async def test_a_caption_is_corrected_by_who_said_it_and_by_moderators_alone(liv
         assert (corrected.text, corrected.by) == ("Salut.", "human")
 
 
-async def test_an_original_is_corrected_in_the_language_it_was_said_in_and_translated_anew(
+async def test_a_corrected_original_is_translated_again(
     live: Live,
 ) -> None:
     async with connect(live.ws, source="en", to=("de",)) as client:
@@ -142,7 +142,7 @@ async def test_an_original_is_corrected_in_the_language_it_was_said_in_and_trans
         assert (await client.caption(id, "de")).text == "[de] goodbye"
 
 
-async def test_a_caption_that_is_still_being_made_can_be_corrected_too() -> None:
+async def test_an_unfinished_caption_can_be_corrected() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine, lang="en") as live, connect(live.ws, to=("de",)) as client:
@@ -153,12 +153,12 @@ async def test_a_caption_that_is_still_being_made_can_be_corrected_too() -> None
         assert (final.text, final.by) == ("Hallo.", "human")
 
 
-async def test_what_was_taken_back_has_no_caption_any_more(live: Live) -> None:
+async def test_a_withdrawn_utterance_has_no_caption(live: Live) -> None:
     async with connect(live.ws, source="en", to=("de",)) as client:
         id = await client.say("hello")
         await client.caption(id, "de")
         assert (await client.retract(id)).id == id
-        with pytest.raises(NotTranslated, match="taken back") as caught:
+        with pytest.raises(NotTranslated, match="withdrawn") as caught:
             await client.caption(id, "de")
         assert isinstance(caught.value.event, Retracted)
         with pytest.raises(Refused):
@@ -180,7 +180,7 @@ async def test_a_part_of_a_long_utterance_has_an_id_of_its_own(live: Live) -> No
         assert " ".join(event.text for event in said) == " ".join(words)
 
 
-async def test_a_language_read_later_comes_with_what_was_said_before(live: Live) -> None:
+async def test_a_new_language_arrives_with_earlier_utterances(live: Live) -> None:
     async with (
         connect(live.ws, room="late", source="en", to=("de",)) as ann,
         connect(live.ws, room="late", to=("fr",)) as ben,

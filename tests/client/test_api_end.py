@@ -1,4 +1,4 @@
-"""A client that does not come back: where it ends, and how it says so."""
+"""Ends of a connection after which the client does not reconnect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.proxy import behind
 pytestmark = pytest.mark.usefixtures("impatient")
 
 
-async def test_a_room_that_has_ended_is_the_end() -> None:
+async def test_the_end_of_the_room_ends_the_connection() -> None:
     async with running() as live, connect(live.ws, room="r") as client:
         await live.hub.forget("r")
         for again in (anext(aiter(client)), client.stats(), client.caption("a", "de")):
@@ -23,7 +23,7 @@ async def test_a_room_that_has_ended_is_the_end() -> None:
                 await again
 
 
-async def test_who_takes_the_place_of_a_client_from_elsewhere_keeps_it() -> None:
+async def test_a_replaced_client_does_not_reconnect() -> None:
     async with running() as live, connect(live.ws, room="r") as client:
         token = client.welcome.resume
         async with connect(f"{live.socket}?resume={token}") as other:
@@ -33,7 +33,7 @@ async def test_who_takes_the_place_of_a_client_from_elsewhere_keeps_it() -> None
             await other.stats()
 
 
-async def test_patience_ends() -> None:
+async def test_a_client_gives_up_after_its_patience() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -45,7 +45,7 @@ async def test_patience_ends() -> None:
             await client.stats()
 
 
-async def test_leaving_does_not_wait_for_a_gateway_that_is_gone() -> None:
+async def test_closing_does_not_wait_for_a_gateway_that_is_gone() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -53,10 +53,10 @@ async def test_leaving_does_not_wait_for_a_gateway_that_is_gone() -> None:
     ):
         proxy.refuse = True
         proxy.cut()
-        await until(lambda: not client._exchange.link.ready)
+        await until(lambda: not client._tracker.connection.ready)
 
 
-async def test_a_gateway_that_turns_it_away_for_good_is_the_end() -> None:
+async def test_a_final_refusal_while_reconnecting_ends_the_connection() -> None:
     answers = iter(("cut", "busy", "unauthenticated", "unauthenticated"))
 
     async def handler(socket: ServerConnection) -> None:
@@ -75,7 +75,7 @@ async def test_a_gateway_that_turns_it_away_for_good_is_the_end() -> None:
         assert next(answers, None) is None
 
 
-async def test_a_socket_that_is_closed_for_good_at_once_is_the_end() -> None:
+async def test_a_final_close_right_after_reconnecting_ends_the_connection() -> None:
     codes = iter((1012, 4029, 4403))
 
     async def handler(socket: ServerConnection) -> None:
@@ -89,7 +89,7 @@ async def test_a_socket_that_is_closed_for_good_at_once_is_the_end() -> None:
             await client.stats()
 
 
-async def test_a_broken_event_is_a_broken_connection() -> None:
+async def test_an_invalid_event_breaks_the_connection_and_the_client_reconnects() -> None:
     sockets = []
 
     async def handler(socket: ServerConnection) -> None:
@@ -111,7 +111,7 @@ async def test_a_broken_event_is_a_broken_connection() -> None:
     assert len(sockets) == 2
 
 
-async def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying() -> None:
+async def test_after_a_goaway_without_a_successor_the_client_keeps_trying() -> None:
     sockets: list[ServerConnection] = []
 
     async def handler(socket: ServerConnection) -> None:
@@ -133,11 +133,11 @@ async def test_a_goaway_of_a_gateway_that_has_no_successor_is_survived_by_trying
             await socket.wait_closed()
 
     async with fake(handler) as url, connect(url) as client:
-        await until(lambda: client._exchange.link.going)
+        await until(lambda: client._tracker.connection.draining)
         assert await client.say("hello", id="x") == "x"
 
 
-async def test_a_fault_of_the_program_in_a_notice_ends_the_client_and_is_logged(
+async def test_an_exception_in_the_notice_function_ends_the_client_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def notice(_: object) -> None:
@@ -146,6 +146,6 @@ async def test_a_fault_of_the_program_in_a_notice_ends_the_client_and_is_logged(
     async with running() as live, behind(live) as (proxy, bad):
         async with connect(bad.ws, notice=notice) as client:
             proxy.cut()
-            with pytest.raises(ConnectionLost, match="fault"):
+            with pytest.raises(ConnectionLost, match="task of the client failed"):
                 await client.stats()
     assert "a bug" in caplog.text

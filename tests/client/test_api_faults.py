@@ -1,4 +1,4 @@
-"""The client against servers that do what no gateway should, and what may happen on the way."""
+"""The client against broken servers and on bad connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ connect = partial(gateway.client.connect, resume=False)
 """One socket and no other: what comes after one is in ``test_client_resume.py``."""
 
 
-async def test_a_client_far_away_can_be_addressed_in_many_ways() -> None:
+async def test_the_address_of_a_gateway_can_be_written_in_several_ways() -> None:
     asked = []
 
     async def handler(socket: ServerConnection) -> None:
@@ -37,13 +37,13 @@ async def test_a_client_far_away_can_be_addressed_in_many_ways() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://there", "ws://", "", "ws://there:port", "ws://me@there"])
-async def test_what_is_no_address_is_told(url: str) -> None:
+async def test_an_invalid_address_raises_a_value_error(url: str) -> None:
     with pytest.raises(ValueError):
         async with connect(url):
             pass
 
 
-async def test_who_is_here_is_told_as_an_event() -> None:
+async def test_presence_arrives_as_an_event() -> None:
     here = Presence(readers={"de": 3}, members=4, speakers=("Ann",))
 
     async def handler(socket: ServerConnection) -> None:
@@ -67,18 +67,18 @@ async def test_events_of_unknown_types_are_skipped_and_unknown_fields_ignored() 
 
 
 @pytest.mark.parametrize("frame", ['{"type":"tick","seq":"seven"}', "no JSON"])
-async def test_what_is_no_event_ends_the_connection_with_a_sentence(frame: str) -> None:
+async def test_an_invalid_event_ends_the_connection_with_an_explanation(frame: str) -> None:
     async def handler(socket: ServerConnection) -> None:
         await send(socket, WELCOME)
         await socket.send(frame)
         await socket.wait_closed()
 
     async with fake(handler) as url, connect(url) as client:
-        with pytest.raises(ConnectionLost, match="no event"):
+        with pytest.raises(ConnectionLost, match="not an event"):
             await anext(client)
 
 
-async def test_who_is_turned_away_learns_why() -> None:
+async def test_a_refused_connection_raises_the_reason() -> None:
     async def handler(socket: ServerConnection) -> None:
         error = {"type": "error", "code": "unauthenticated", "fatal": True, "retry": False}
         await send(socket, error | {"msg": "No key.", "hint": "Bring one."})
@@ -90,7 +90,7 @@ async def test_who_is_turned_away_learns_why() -> None:
                 pass
 
 
-async def test_a_server_that_is_no_gateway_is_an_error_with_a_sentence(live: Live) -> None:
+async def test_a_server_that_is_not_a_gateway_raises_an_explanation(live: Live) -> None:
     async def closes(socket: ServerConnection) -> None:
         await socket.close(4029, "Full.")
 
@@ -102,7 +102,7 @@ async def test_a_server_that_is_no_gateway_is_an_error_with_a_sentence(live: Liv
             async with connect(url):
                 pass
     async with fake(chats) as url:
-        with pytest.raises(ConnectionError, match="no gateway"):
+        with pytest.raises(ConnectionError, match="not a gateway"):
             async with connect(url):
                 pass
     with pytest.raises(ConnectionError, match="There is no gateway at"):
@@ -110,7 +110,7 @@ async def test_a_server_that_is_no_gateway_is_an_error_with_a_sentence(live: Liv
             pass
 
 
-async def test_nobody_at_the_address_is_an_error_with_a_sentence() -> None:
+async def test_an_address_without_a_server_raises_an_explanation() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
@@ -125,9 +125,7 @@ async def test_nobody_at_the_address_is_an_error_with_a_sentence() -> None:
     [(code, code.reconnect) for code in CloseCode if code is not CloseCode.DONE]
     + [(1011, True), (1012, True)],
 )
-async def test_a_lost_connection_is_raised_and_says_whether_to_come_again(
-    code: int, reconnect: bool
-) -> None:
+async def test_a_lost_connection_says_whether_to_reconnect(code: int, reconnect: bool) -> None:
     async def handler(socket: ServerConnection) -> None:
         await send(socket, WELCOME)
         await ask(socket)
@@ -143,7 +141,7 @@ async def test_a_lost_connection_is_raised_and_says_whether_to_come_again(
             assert caught.value.reconnect is reconnect
 
 
-async def test_a_cut_connection_is_lost_and_to_be_made_again() -> None:
+async def test_a_cut_connection_allows_reconnecting() -> None:
     async def handler(socket: ServerConnection) -> None:
         await send(socket, WELCOME)
         socket.transport.abort()
@@ -178,7 +176,7 @@ async def test_an_error_without_ref_about_the_rate_answers_the_oldest_request() 
     await test()
 
 
-async def test_an_answer_that_does_not_come_is_a_timeout_with_a_sentence() -> None:
+async def test_a_missing_answer_raises_a_timeout_with_an_explanation() -> None:
     async def handler(socket: ServerConnection) -> None:
         await send(socket, WELCOME)
         await socket.wait_closed()
@@ -189,7 +187,7 @@ async def test_an_answer_that_does_not_come_is_a_timeout_with_a_sentence() -> No
 
 
 async def flood(socket: ServerConnection) -> None:
-    """More events than the client keeps, then the answer to what was asked, then one more."""
+    """Send more events than the client keeps, then the answer to the request, then one more."""
     await send(socket, WELCOME)
     request = await ask(socket)
     await send(socket, *(Tick(seq=n) for n in range(FLOOD)))
@@ -203,7 +201,7 @@ async def flood(socket: ServerConnection) -> None:
 FLOOD = requests.QUEUE + 100
 
 
-async def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
+async def test_a_slow_program_that_iterates_loses_no_event() -> None:
     async with fake(flood) as url, connect(url) as client:
         saying = asyncio.create_task(client.say("hello"))
         events = []
@@ -211,7 +209,7 @@ async def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
             await asyncio.sleep(0)  # others first: the queue fills up
             events.append(event)
             if not saying.done():
-                assert len(client._exchange._events) <= FLOOD - 100
+                assert len(client._tracker._events) <= FLOOD - 100
         assert [e.seq for e in events if isinstance(e, Tick)] == list(range(FLOOD + 1))
         assert await saying == "a"
 
@@ -219,13 +217,13 @@ async def test_a_program_that_iterates_and_is_late_loses_nothing() -> None:
 async def test_a_program_that_iterates_and_stalls_makes_the_client_stop_reading() -> None:
     async with fake(flood) as url, connect(url, answer_s=0.2) as client:
         aiter(client)
-        with pytest.raises(TimeoutError, match="has to go on"):
+        with pytest.raises(TimeoutError, match="must not stop"):
             await client.say("hello")
-        assert len(client._exchange._events) == FLOOD - 100
+        assert len(client._tracker._events) == FLOOD - 100
     # and leaving does not hang
 
 
-async def test_a_program_that_never_iterates_gets_its_answers_and_loses_the_oldest_events() -> None:
+async def test_a_program_that_never_iterates_gets_answers_and_loses_the_oldest_events() -> None:
     async with fake(flood) as url, connect(url) as client:
         assert await client.say("hello") == "a"
         await client.socket.wait_closed()
@@ -234,7 +232,9 @@ async def test_a_program_that_never_iterates_gets_its_answers_and_loses_the_olde
         assert events[-1] == Tick(seq=FLOOD)
 
 
-async def test_memory_of_endings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_stored_endings_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(requests, "KEPT", 2)
     ended = [
         Failed(seq=n, id=str(n), rev=1, ord=n, lang="de", code="x", retry=False) for n in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""A client that comes back to another process of its gateway."""
+"""Reconnecting to another process of the gateway."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def place(live: Live) -> tuple[str, int]:
 
 
 def move(proxy: Proxy, live: Live) -> None:
-    """Whoever connects now gets there."""
+    """Route new connections to another gateway."""
     proxy.target = place(live)
 
 
-async def test_before_a_planned_restart_the_next_socket_is_open_and_nothing_is_lost(
+async def test_before_a_planned_restart_the_next_socket_is_opened_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     engine = ScriptedEngine()
@@ -48,7 +48,7 @@ async def test_before_a_planned_restart_the_next_socket_is_open_and_nothing_is_l
         await until(lambda: engine.unfinished == 2)
         move(proxy, second)
         first.server.should_exit = True
-        await until(lambda: client._exchange.link.going)
+        await until(lambda: client._tracker.connection.draining)
         after = asyncio.create_task(client.say("after"))
         await until(lambda: proxy.count == 4)  # both have a second socket now
         assert not after.done()
@@ -64,7 +64,7 @@ async def test_before_a_planned_restart_the_next_socket_is_open_and_nothing_is_l
         assert not any(isinstance(event, Cancelled) for event in events)
 
 
-async def test_without_a_store_what_is_in_flight_ends_on_the_old_socket_first() -> None:
+async def test_without_a_store_captions_in_flight_end_on_the_old_socket_first() -> None:
     engine = ScriptedEngine()
     engine.hold()
     notes = Notes()
@@ -86,7 +86,7 @@ async def test_without_a_store_what_is_in_flight_ends_on_the_old_socket_first() 
         assert len(second.hub.rooms["r"].memory.utterances) == 1
 
 
-async def test_after_a_crash_what_is_not_decided_is_said_again_and_what_was_is_void() -> None:
+async def test_after_a_crash_undecided_utterances_are_repeated() -> None:
     engine = ScriptedEngine()
     engine.hold()
     notes = Notes()
@@ -100,10 +100,10 @@ async def test_after_a_crash_what_is_not_decided_is_said_again_and_what_was_is_v
         growing = await client.say("it grows", final=False)
         waiting = [asyncio.create_task(client.caption(id, "de")) for id in (decided, growing)]
         captions = Captions()
-        await until(lambda: len(client._exchange._ledger) == 1)
+        await until(lambda: len(client._tracker._pending) == 1)
         move(proxy, second)
         proxy.cut()
-        with pytest.raises(NotTranslated, match="not known what became of it") as caught:
+        with pytest.raises(NotTranslated, match="outcome is unknown") as caught:
             await waiting[0]
         assert isinstance(caught.value.event, Welcome)
         await client.say("it grows no more", id=growing)
@@ -115,9 +115,7 @@ async def test_after_a_crash_what_is_not_decided_is_said_again_and_what_was_is_v
         assert captions[growing, "de"].state == "final"
 
 
-async def test_a_gateway_that_is_full_when_something_is_said_again_is_asked_until_it_is_not() -> (
-    None
-):
+async def test_a_repeated_utterance_is_retried_while_the_gateway_is_busy() -> None:
     first_engine, second_engine = ScriptedEngine(), ScriptedEngine(capacity=1)
     first_engine.hold()
     second_engine.hold()
@@ -144,7 +142,7 @@ async def test_a_gateway_that_is_full_when_something_is_said_again_is_asked_unti
         assert (await client.caption(id, "de")).text == "[de] it grows no more"
 
 
-async def test_a_private_room_that_is_gone_is_followed_by_another() -> None:
+async def test_a_lost_private_room_is_replaced_by_another() -> None:
     notes = Notes()
     async with (
         running() as first,

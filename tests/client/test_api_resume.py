@@ -1,4 +1,4 @@
-"""A client that comes back through a bad network."""
+"""Resuming over a bad network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.returning import Notes, decided, originals, reader, texts
 pytestmark = pytest.mark.usefixtures("impatient")
 
 
-async def test_a_connection_that_breaks_in_mid_caption_goes_on_and_every_event_comes_once() -> None:
+async def test_after_a_break_within_a_caption_every_event_arrives_once() -> None:
     engine = ScriptedEngine()
     engine.hold()
     notes = Notes()
@@ -45,13 +45,13 @@ async def test_a_connection_that_breaks_in_mid_caption_goes_on_and_every_event_c
 
 
 class Queue:
-    """A way to a gateway on which a connection may lie in a queue until its client has given up."""
+    """A proxy that can hold a connection back until its client has given up."""
 
     def __init__(self, live: Live) -> None:
         self.hold = False
-        """Whether the next connection lies in the queue."""
+        """True if the next connection is held back."""
         self.held: list[bytes] = []
-        """What came on those that did."""
+        """Data received on connections that are held back."""
         self.place = live.ws.removeprefix("ws://").split(":")
         self._writers: list[asyncio.StreamWriter] = []
 
@@ -79,7 +79,7 @@ class Queue:
         self._writers.clear()
 
     async def read(self) -> bytes:
-        """Let the gateway read what lay in the queue; its answer."""
+        """Pass the data that was held back to the gateway, and return its answer."""
         reader, writer = await asyncio.open_connection(*self.place)
         writer.write(self.held.pop())
         answer = await reader.readuntil(b'"fatal":true')
@@ -105,7 +105,7 @@ async def test_a_late_attempt_does_not_take_the_place_of_a_newer_one() -> None:
             assert len(notes) == told, "no connection was lost"
 
 
-async def test_what_was_said_on_a_connection_that_broke_is_said_once() -> None:
+async def test_an_utterance_sent_on_a_broken_connection_is_said_once() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -122,10 +122,10 @@ async def test_what_was_said_on_a_connection_that_broke_is_said_once() -> None:
             text = (await client.caption(await saying, "de")).text
             assert text == f"[de] hello {lane}"
         assert len(live.hub.rooms["r"].memory.utterances) == 2
-        assert len(client._exchange._ledger) == 0
+        assert len(client._tracker._pending) == 0
 
 
-async def test_what_is_asked_while_there_is_no_connection_waits_for_the_next_one() -> None:
+async def test_a_request_without_a_connection_waits_for_the_next_one() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -133,7 +133,7 @@ async def test_what_is_asked_while_there_is_no_connection_waits_for_the_next_one
     ):
         proxy.refuse = True
         proxy.cut()
-        await until(lambda: not client._exchange.link.ready)
+        await until(lambda: not client._tracker.connection.ready)
         said = [asyncio.create_task(client.say(f"line {n}")) for n in range(5)]
         settings = asyncio.create_task(client.set(context="a meeting"))
         await asyncio.sleep(0)
@@ -145,7 +145,7 @@ async def test_what_is_asked_while_there_is_no_connection_waits_for_the_next_one
         await asyncio.gather(*(client.caption(id, "de") for id in ids))
 
 
-async def test_an_utterance_that_grows_goes_on_after_a_cut() -> None:
+async def test_a_growing_utterance_continues_after_a_cut() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -160,7 +160,7 @@ async def test_an_utterance_that_grows_goes_on_after_a_cut() -> None:
         assert [source.text for source in originals(live)] == [" ".join(words)]
 
 
-async def test_a_half_open_socket_is_taken_over() -> None:
+async def test_a_half_open_socket_is_replaced() -> None:
     notes = Notes()
     async with (
         running() as live,
@@ -174,7 +174,7 @@ async def test_a_half_open_socket_is_taken_over() -> None:
         assert list(live.hub.sessions) == [client.welcome.session]
 
 
-async def test_what_a_client_reads_and_speaks_by_now_holds_on_the_next_socket() -> None:
+async def test_changed_languages_and_names_apply_to_the_next_socket() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -196,7 +196,7 @@ async def test_what_a_client_reads_and_speaks_by_now_holds_on_the_next_socket() 
         assert session.langs == ()
 
 
-async def test_who_reads_a_language_under_two_tags_has_each_caption_under_both() -> None:
+async def test_a_reader_of_two_tags_of_a_language_gets_each_caption_under_both() -> None:
     async with (
         running() as live,
         behind(live) as (proxy, bad),
@@ -210,7 +210,7 @@ async def test_who_reads_a_language_under_two_tags_has_each_caption_under_both()
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_cut_anywhere_any_number_of_times_everybody_reads_the_same(seed: int) -> None:
+async def test_readers_with_random_cuts_read_the_same_as_others(seed: int) -> None:
     chance = random.Random(seed)
     engine = ScriptedEngine(pace=0.001)
     async with (

@@ -1,6 +1,6 @@
-"""What a reader sees, made of the events of a gateway.
+"""Captions as a reader sees them, reduced from the events of a gateway.
 
-Owns: captions, from events in the order in which they came. Must not know: sockets, clocks.
+Owns: the state of captions, from events in order. Must not know: sockets, clocks.
 """
 
 from __future__ import annotations
@@ -25,54 +25,64 @@ from gateway.protocol.messages import (
 )
 
 KEPT = 1000
-"""Ended captions remembered; a room remembers as many utterances."""
+"""Number of ended captions that are kept. A room keeps as many utterances."""
 
 State = Literal["open", "final", "failed", "cancelled", "void"]
-"""``void``: what would have come of it is lost, as events were that this client has not seen."""
+"""``void`` means that the outcome is unknown, because events were missed."""
 
 
 class ReaderCaption(msgspec.Struct):
-    """One utterance in one language, as a reader sees it: ``stable`` text and its ``draft``."""
+    """One utterance in one language as a reader sees it: ``stable`` text, then a ``draft``."""
 
     rev: int = 0
     stable: str = ""
     draft: str = ""
     state: State = "open"
     gap: bool = False
-    """Stable text is missing, as for one who came in the middle. The ``final`` has it all."""
+    """Stable text is missing, because the reader joined in the middle. ``final`` has all of it."""
 
     @property
     def text(self) -> str:
+        """Stable text and draft together."""
         return self.stable + self.draft
 
 
 class Captions:
-    """What all events so far add up to, by (id, lang). Pure.
+    """All captions after the events so far, by (id, lang).
 
-    Leaving out every ephemeral event leads to the same captions in the end: rule 2 of the protocol.
-    Of the captions that have ended, only the newest are kept: about ``kept`` in all, and as many
-    ``originals``, by id, as they read now. What was taken back is gone.
+    The final captions are the same if ephemeral events are left out (rule 2 of the protocol).
+    About ``kept`` captions are kept; the oldest ended ones are removed first. ``originals`` are the
+    latest sources by id, equally limited. Withdrawn utterances are removed.
 
-    After a connection that was resumed they go on. Where something is lost between two connections
-    (``resumed.ok`` is false, or it was not asked), those that have not ended are void: the next
-    event of such a caption begins it anew.
+    Captions continue after a connection that was resumed. If events were missed (``resumed`` is
+    absent or not ok), captions that have not ended become void, and their next event starts them
+    again.
+
+    Example::
+
+        captions = Captions()
+        async for event in client:
+            captions.fold(event)
+            for (id, lang), caption in captions.growing():
+                print(id, lang, caption.text)
     """
 
     def __init__(self, kept: int = KEPT) -> None:
+        """Create an empty collection that keeps about ``kept`` captions."""
         self.originals: dict[str, Source] = {}
         self._captions: dict[tuple[str, str], ReaderCaption] = {}
         self._kept = kept
 
     def __getitem__(self, key: tuple[str, str]) -> ReaderCaption:
-        """The caption; an empty one where nothing is known."""
+        """Return the caption of (id, lang), an empty one if there is none."""
         return self._captions.get(key) or ReaderCaption()
 
     def growing(self) -> list[tuple[tuple[str, str], ReaderCaption]]:
-        """The captions that have not ended, oldest first."""
+        """Return the captions that have not ended with their keys, oldest first."""
         return [(key, one) for key, one in self._captions.items() if one.state == "open"]
 
     def fold(self, event: ServerMessage) -> None:
-        """Take one more event in; those that are not about captions change nothing."""
+        """Update the captions with an event. Events about other things change nothing."""
         match event:
             case Source():
                 self.originals[event.id] = event
@@ -120,21 +130,24 @@ class Captions:
                 pass
 
     def _void(self) -> None:
-        """What these were going to be may have been decided unseen."""
+        """Mark captions that have not ended as void: they may have ended unseen."""
         for _, caption in self.growing():
             caption.state, caption.draft = "void", ""
 
     def _edit(self, event: Edited) -> None:
-        """Another text, of a caption or of the original, which everybody is told of."""
+        """Apply a correction of a caption or of an original."""
         key = event.id, event.lang
         original = self.originals.get(event.id)
         if original is not None and original.lang == event.lang:
             self.originals[event.id] = replace(original, text=event.text)
+            # Everybody receives corrections of originals, but only readers of that language have
+            # it as a caption.
             if key not in self._captions:
                 return
         self._end(key, event.rev, "final", event.text)
 
     def _open(self, key: tuple[str, str]) -> ReaderCaption:
+        """Return the caption of a key, and create it if there is none."""
         caption = self._captions.get(key)
         if caption is None:
             caption = self._captions[key] = ReaderCaption()
@@ -145,6 +158,7 @@ class Captions:
         return caption
 
     def _end(self, key: tuple[str, str], rev: int, state: State, text: str = "") -> None:
+        """End a caption with its final text."""
         caption = self._open(key)
         caption.rev, caption.stable, caption.draft = rev, text, ""
         caption.state, caption.gap = state, False

@@ -1,7 +1,7 @@
-"""What a client has to know to come back after its connection broke.
+"""State that a client needs to resume after its connection broke.
 
-Owns: how far it has come, what of that which it asked may be lost, and when to try again. Must not
-know: sockets, clocks, chance.
+Owns: the position in the room's events, the requests that may be lost, and the time of the next
+attempt. Must not know: sockets, clocks, random numbers.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ from gateway.protocol.messages import (
 )
 
 BASE_S = 0.25
-"""Most seconds before the first attempt; the bound doubles with each."""
+"""Maximum seconds before the first attempt. The maximum doubles with each attempt."""
 CAP_S = 15.0
-"""Most seconds before any attempt."""
+"""Maximum seconds before any attempt."""
 STABLE_S = 5.0
-"""Seconds that a connection has to last for the next attempt to count as the first again."""
-MOST = 1000
-"""Requests remembered; a gateway has far fewer in flight. The oldest is forgotten."""
+"""Seconds after which a connection counts as stable, so that the back-off starts again."""
+MAX_PENDING = 1000
+"""Number of requests that are kept, far more than a gateway has in flight. Beyond it the oldest is
+forgotten."""
 
 
 class Backoff:
-    """Exponential, with full jitter: clients that lost one gateway do not come back as one.
+    """Exponential back-off with full jitter, so that clients of one gateway do not reconnect all at
+    once.
 
-    (AWS Architecture Blog 2015, "Exponential Backoff And Jitter".)
+    Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 
-    :param chance: evenly from 0 to 1
+    :param chance: returns random numbers, uniformly from 0 to 1
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:
@@ -49,88 +51,97 @@ class Backoff:
         self._tries = 0
 
     def wait(self) -> float:
-        """Seconds before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         bound = min(CAP_S, BASE_S * 2.0 ** min(self._tries, 64))
         self._tries += 1
         return self._chance() * bound
 
     def reset(self) -> None:
-        """There was a connection that lasted."""
+        """Start again, after a stable connection."""
         self._tries = 0
 
 
 class ResumePosition:
-    """How far a client has come in its room: the history, and the last number that it was told.
+    """Position of a client in the events of its room: the epoch and the last number received.
 
-    Of one number there is an event for each tag under which the client reads its language.
+    If a client reads a language under several tags, there is an event of the same number for each
+    tag.
     """
 
     def __init__(self, welcome: Welcome) -> None:
         self.epoch = welcome.epoch
         self.seq = welcome.seq
-        self._under: set[str | None] = set()  # the tags of the last number; empty: all of them
+        # Tags received for the last number. Empty means that no further one is expected.
+        self._tags: set[str | None] = set()
 
     def since(self, *, several: bool) -> int:
-        """The number to go on from. Who reads ``several`` tags asks for the last one again: there
-        may be more of it."""
-        return self.seq - 1 if several and self._under else self.seq
+        """Return the number after which the gateway should continue.
+
+        A client that reads ``several`` tags asks for the last number again, because events of it
+        may be missing.
+        """
+        return self.seq - 1 if several and self._tags else self.seq
 
     def fresh(self, event: ServerMessage) -> bool:
-        """Whether it was not told before; then it is now. What has no number is always fresh."""
+        """Tell whether an event was not received before, and advance the position.
+
+        Events without a number are always fresh.
+        """
         if not isinstance(event, DURABLE) or event.seq is None:
             return True
         lang = getattr(event, "lang", None)
         if event.seq > self.seq:
-            self._under = set()
-        elif event.seq < self.seq or not self._under or lang in self._under:
+            self._tags = set()
+        elif event.seq < self.seq or not self._tags or lang in self._tags:
             return False
         self.seq = event.seq
-        self._under.add(lang)
+        self._tags.add(lang)
         return True
 
-    def go_on(self, welcome: Welcome) -> bool:
-        """Another socket was opened; whether nothing is lost between the two."""
-        whole = goes_on(welcome)
+    def reconnected(self, welcome: Welcome) -> bool:
+        """Continue with another socket. Return whether no event is missing in between."""
+        whole = is_resumed(welcome)
         if not whole and welcome.epoch != self.epoch:
             self.seq = welcome.seq
-            self._under = set()
+            self._tags = set()
         self.epoch = welcome.epoch
         return whole
 
 
-def goes_on(welcome: Welcome) -> bool:
-    """Whether a socket goes on where another ended, with nothing lost."""
+def is_resumed(welcome: Welcome) -> bool:
+    """Tell whether a socket continues an earlier one without missing events."""
     return welcome.resumed is not None and welcome.resumed.ok
 
 
 class _PendingEntry:
-    """A request, in one frame or more. ``ord``: of what was said, once it was accepted."""
+    """A request of one or more frames. ``ord`` is the position of an accepted utterance."""
 
     __slots__ = ("closed", "frames", "heard", "ord")
 
     def __init__(self, frames: tuple[ClientMessage, ...]) -> None:
         self.frames = frames
         self.ord: int | None = None
-        self.heard = 0  # the last position whose original came, of this id
-        self.closed: set[str] = set()  # its parts whose original came
+        self.heard = 0  # highest position of a received `source` of this utterance
+        self.closed: set[str] = set()  # ids of the parts whose `source` was received
 
     @property
     def said(self) -> Say | None:
+        """The ``say`` of the request, if it is one."""
         first = self.frames[0]
         return first if isinstance(first, Say) else None
 
     @property
     def done(self) -> bool:
-        """Whether the room has all that was said."""
+        """True if the room has the whole utterance."""
         say = self.said
         return say is not None and say.final and self.ord is not None and self.heard >= self.ord
 
 
 class PendingRequests:
-    """Requests that may be lost with the connection, in the order in which they were made.
+    """Requests that may be lost with the connection, in order.
 
-    A request is here until it is answered. What was said stays until the room has decided it:
-    until its ``source`` comes, it is cancelled, or its next revision is accepted.
+    A request is pending until it is answered. An utterance is pending until its ``source`` arrives,
+    it is cancelled or withdrawn, or its next revision is accepted.
     """
 
     def __init__(self) -> None:
@@ -139,41 +150,41 @@ class PendingRequests:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def note(self, ref: str, *frames: ClientMessage) -> None:
-        """Something is asked now."""
+    def add(self, ref: str, *frames: ClientMessage) -> None:
+        """Add a request that is about to be sent."""
         self._entries[ref] = _PendingEntry(frames)
-        if len(self._entries) > MOST:
+        if len(self._entries) > MAX_PENDING:
             del self._entries[next(iter(self._entries))]
 
     def drop(self, ref: str) -> None:
-        """Nobody waits for the answer any more. What was accepted has been said all the same."""
+        """Forget a request whose answer is no longer waited for, unless it was accepted."""
         entry = self._entries.get(ref)
         if entry is not None and entry.ord is None:
             del self._entries[ref]
 
-    def says(self, id: str) -> bool:
-        """Whether something said under ``id`` would be said again."""
+    def will_repeat(self, id: str) -> bool:
+        """Tell whether an utterance ``id`` would be sent again."""
         return any(e.said is not None and e.said.id == id for e in self._entries.values())
 
-    def growing(self, id: str | None) -> bool:
-        """Whether something was accepted under ``id``, and not said to its end."""
+    def is_growing(self, id: str | None) -> bool:
+        """Tell whether an utterance ``id`` was accepted and is not final."""
         return any(
             say.id == id and not say.final and entry.ord is not None
             for entry in self._entries.values()
             if (say := entry.said) is not None
         )
 
-    def repeat(self) -> list[tuple[ClientMessage, ...]]:
-        """All there is, to be sent again on another connection."""
+    def all_frames(self) -> list[tuple[ClientMessage, ...]]:
+        """Return the frames of all requests, to be sent again on another socket."""
         return [entry.frames for entry in self._entries.values()]
 
     def frames(self, ref: str) -> tuple[ClientMessage, ...]:
-        """A request that is still here."""
+        """Return the frames of a request, none if it is no longer pending."""
         entry = self._entries.get(ref)
         return entry.frames if entry is not None else ()
 
     def answered(self, ref: str, event: ServerMessage) -> ServerMessage | None:
-        """What an answer means to who asked; None where it was answered before."""
+        """Process an answer. Return the event for the caller, None if it had an answer before."""
         entry = self._entries.get(ref)
         say = entry.said if entry is not None else None
         if entry is None or say is None:
@@ -187,16 +198,16 @@ class PendingRequests:
                 del self._entries[ref]
             return None if again else event
         if isinstance(event, Error) and event.retry and again:
-            return None  # the gateway forgot it, and has no place for it now
+            return None  # the gateway lost the utterance and is too busy to accept it again now
         del self._entries[ref]
         if isinstance(event, Error) and not again and entry.heard:
-            # It was said again after its answer was lost, and has ended meanwhile.
+            # The utterance was sent again because its answer was lost, and has ended meanwhile.
             assert say.id is not None and say.rev is not None
             return Ack(id=say.id, rev=say.rev, ord=entry.heard, ref=ref)
         return None if again else event
 
-    def heard(self, event: ServerMessage) -> None:
-        """Take note of what the room decided."""
+    def record(self, event: ServerMessage) -> None:
+        """Remove utterances that an event of the room has settled."""
         if not isinstance(event, Source | Cancelled | Retracted):
             return
         for ref, entry in list(self._entries.items()):
@@ -213,8 +224,8 @@ class PendingRequests:
             if over:
                 del self._entries[ref]
 
-    def replayed(self, event: ServerMessage) -> str | None:
-        """The request that an event of before answers, where its own answer was lost."""
+    def answered_by(self, event: ServerMessage) -> str | None:
+        """Return the ref of a request whose lost answer is implied by a replayed event, or None."""
         for ref, entry in self._entries.items():
             asked = entry.frames[0]
             if isinstance(asked, Retract) and isinstance(event, Retracted):
@@ -229,7 +240,7 @@ class PendingRequests:
         return None
 
     def _supersede(self, id: str | None, ref: str) -> None:
-        """A revision was accepted: those before it are no more needed."""
+        """Remove earlier revisions of an utterance after a later one was accepted."""
         for other in list(takewhile(lambda one: one != ref, self._entries)):
             entry = self._entries[other]
             say = entry.said
@@ -238,5 +249,5 @@ class PendingRequests:
 
 
 def _of(id: str, root: str | None) -> bool:
-    """Whether an id is that of an utterance or of a part of it."""
+    """Tell whether ``id`` is the id of the utterance ``root`` or of a part of it."""
     return root is not None and (id == root or id.startswith(f"{root}."))

@@ -1,4 +1,4 @@
-"""What a reader sees, folded from the events of a gateway."""
+"""Captions as a reader sees them, reduced from events."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def test_a_reset_empties_the_stable_text_first() -> None:
     assert folded(delta("Falsch", n=6), delta("Gut", n=3, reset=True))["a", "de"].stable == "Gut"
 
 
-def test_a_final_replaces_everything_and_nothing_changes_it() -> None:
+def test_a_final_replaces_all_text_and_later_deltas_are_ignored() -> None:
     captions = folded(delta("Gu", n=2, draft="t?"), final("Guten Tag"), delta("x", n=1, rev=9))
     assert captions["a", "de"].text == "Guten Tag"
     assert captions["a", "de"].state == "final"
     assert captions.growing() == []
 
 
-def test_a_delta_of_an_older_revision_is_not_heard() -> None:
+def test_a_delta_of_an_older_revision_is_ignored() -> None:
     assert folded(delta(n=0, draft="new", rev=2), delta(n=0, draft="old"))["a", "de"].text == "new"
 
 
-def test_who_came_in_the_middle_is_told_of_the_gap_until_the_final() -> None:
+def test_a_caption_joined_in_the_middle_has_a_gap_until_its_final() -> None:
     captions = folded(delta(" Morgen", n=12))
     assert captions["a", "de"].gap
     captions.fold(final("Guten Morgen"))
@@ -115,7 +115,7 @@ def test_a_cancel_ends_one_language_or_all_that_had_not_ended(
     assert captions["other", "de"].text == "Fertig"
 
 
-def test_a_snapshot_tells_how_everything_stands() -> None:
+def test_a_snapshot_replaces_the_state_of_an_utterance() -> None:
     lines = (
         Line(lang="de", state="running", text="Gu", draft="ten"),
         Line(lang="fr", state="final", text="Bonjour", by="mt"),
@@ -143,14 +143,14 @@ def test_a_corrected_caption_has_its_new_text() -> None:
     ],
     ids=["who came late", "growing", "failed", "cancelled"],
 )
-def test_a_correction_stands_alone_whatever_was_there_before(
+def test_a_correction_replaces_any_earlier_state(
     before: tuple[ServerMessage, ...],
 ) -> None:
     caption = folded(*before, edited("Hallo"))["a", "de"]
     assert (caption.text, caption.state) == ("Hallo", "final")
 
 
-def test_a_corrected_original_is_a_caption_only_for_those_who_read_it_as_one() -> None:
+def test_a_corrected_original_becomes_a_caption_only_if_it_was_one() -> None:
     captions = folded(source("hi"), final("Hallo"), edited("hey", "en"))
     assert captions.originals["a"] == source("hey")
     assert captions["a", "de"].text == "Hallo"
@@ -160,7 +160,7 @@ def test_a_corrected_original_is_a_caption_only_for_those_who_read_it_as_one() -
     assert captions["a", "en"].text == "hey"
 
 
-def test_what_was_taken_back_is_gone_in_all_languages() -> None:
+def test_a_withdrawn_utterance_is_removed_in_all_languages() -> None:
     captions = folded(
         source("hi"),
         source("bye", "b"),
@@ -181,7 +181,7 @@ def test_each_part_of_a_long_utterance_is_an_utterance() -> None:
     assert [captions[id, "de"].text for id in ("a", "a.2")] == ["Erst dies,", ""]
 
 
-def test_who_is_here_changes_no_caption() -> None:
+def test_presence_changes_no_caption() -> None:
     captions = folded(delta("Gu", n=2), Presence(readers={"de": 1}, members=1))
     assert captions["a", "de"].text == "Gu"
 
@@ -213,7 +213,7 @@ RULES = StabilityRules(hold=0, mask=1)
 def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
     partials: list[list[Chunk]], last: list[Chunk], steps: int
 ) -> None:
-    """Rule 2, on what a gateway really sends; and on the way there both sides show the same."""
+    """Check rule 2 of the protocol on events of a gateway, and compare the state at every step."""
     caption = Caption("a", "de", RULES)
     shown = Captions()
     events: list[ServerMessage] = []
@@ -260,7 +260,7 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
 # --- another connection -------------------------------------------------------------------------
 
 
-def test_captions_go_on_where_nothing_is_lost_between_two_connections() -> None:
+def test_captions_continue_after_a_connection_that_was_resumed() -> None:
     synced = Synced(epoch="e", seq=1, ok=True, replayed=0)
     captions = folded(delta("Guten", n=5), welcome(ok=True), synced, delta(" Tag", n=9))
     assert captions["a", "de"].text == "Guten Tag" and not captions["a", "de"].gap
@@ -270,7 +270,7 @@ def test_captions_go_on_where_nothing_is_lost_between_two_connections() -> None:
     "lost",
     [welcome(), welcome(ok=False), Synced(epoch="e", seq=1, ok=False, replayed=0)],
 )
-def test_what_has_not_ended_is_void_where_something_is_lost(lost: ServerMessage) -> None:
+def test_unfinished_captions_are_void_after_missed_events(lost: ServerMessage) -> None:
     before = (final("Ja.", "b"), delta("Guten", draft=" Mo", n=5))
     captions = folded(*before, lost)
     assert captions["b", "de"].state == "final"
