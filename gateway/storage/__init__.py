@@ -1,1 +1,1 @@
-"""Storage of rooms beyond a process: the interface, and what is still to be written. Pure."""
+"""Storage of rooms beyond a process: the interface, and the events still to be written. Pure."""

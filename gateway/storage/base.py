@@ -1,8 +1,9 @@
-"""What the gateway asks of whatever keeps rooms beyond a process.
+"""Interface of a store, which keeps rooms beyond the life of a process.
 
-Owns: the `Store` protocol, and what is known of a room that comes from one. Must not know: any
-particular store, rooms, sockets. `gateway.storage.sqlite.store` is the one there is; without one
-nothing is ever written."""
+Owns: the `Store` protocol, and the history of a room that a store returns. Must not know: a
+particular store, rooms, sockets. `gateway.storage.sqlite.store` is the only implementation. Without
+a store nothing is written to disk.
+"""
 
 from __future__ import annotations
 
@@ -14,84 +15,94 @@ from gateway.errors import ErrorCode, GatewayError
 from gateway.protocol.messages import Settings
 
 KEY_BYTES = 32
-"""Of the key that a store keeps: as many as its hash has (RFC 2104, section 3)."""
+"""Length of the signing key: as many bytes as the output of its hash (RFC 2104, section 3)."""
 HANDOVER_S = 15.0
-"""Seconds to wait for a room that another process has not released yet: it lets it go when nothing
-is under way in it, after 10 at the latest with the default ``drain_s``."""
+"""Seconds to wait for a room that another process has not released yet. A process that stops
+releases a room when nothing is in flight in it, at the latest after the 10 s of ``drain_s``."""
 CLOSE_S = 5.0
-"""Seconds the last write may take."""
+"""Seconds that the last write may take."""
 
 
 class StoreFault(GatewayError):
-    """The store cannot do what was asked. The message says why and what to do."""
+    """The store failed. The message says why, and the hint what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
+        """Create an error with the code ``internal``."""
         super().__init__(ErrorCode.INTERNAL, message, hint)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is known of a room. ``settings`` is what its ``settings`` events came to, in one: those
-    events themselves may have left the log. ``before`` is that of the log."""
+    """The history of a room, from a store."""
 
     name: str
     log: EventLog
     settings: Settings | None = None
+    """Sum of all ``settings`` events, some of which may have left the log."""
     before: StreamPosition | None = None
+    """Position in the epoch before that of the log, up to which both have the same events."""
 
 
 class Store(Protocol):
-    """Where rooms outlive a process. None of the synchronous methods waits for the disk."""
+    """A store of rooms. Its synchronous methods never wait for the disk."""
 
     @property
     def behind(self) -> int:
-        """Events that are not written yet."""
+        """Number of events that are not written yet."""
 
     @property
     def lost(self) -> int:
-        """Events that left a log, or the process, before they could be written."""
+        """Number of events that were removed from a log, or left when the process ended, before
+        they were written."""
 
     async def open(self) -> None:
-        """Begin. Raises `StoreFault`."""
+        """Open the store. Raises `StoreFault`."""
 
     async def close(self) -> None:
-        """Write what is left, within `CLOSE_S`, and release all rooms. Idempotent."""
+        """Write the remaining events, within `CLOSE_S`, and release all rooms. Idempotent."""
 
     async def flush(self) -> None:
-        """Write what there is now, and delete what has ended. Raises `StoreFault`."""
+        """Write all events now, and delete rooms that have ended. Raises `StoreFault`."""
 
     async def claim(self, name: str) -> History:
-        """The room lives in this process from now, restored or begun anew; its log is followed.
+        """Claim a room for this process, return its history, and write what is appended to its log.
 
-        The same history for every caller until `release` or `end`. Raises `ClientFault` (``busy``)
-        where another process has not released the room within `HANDOVER_S`. Where the disk does not
-        answer the room begins anew; a private one does so always, and is never written.
+        The history is the same for every caller until `release` or `end`. It is new if there is
+        none, if the disk does not answer, and for private rooms, which are never written.
+
+        Raises `ClientFault` (``busy``) if another process has not released the room within
+        `HANDOVER_S`.
         """
 
     def release(self, name: str) -> None:
-        """This process appends nothing more to the room: another may claim it once it is
-        written. No-op for a room that is not followed."""
+        """Release a room to which this process appends nothing more.
+
+        Another process may claim it once it is written. Without effect for unclaimed rooms.
+        """
 
     def end(self, name: str) -> None:
-        """The room has ended: delete it, or keep it for ``keep_s``. No-op as for `release`."""
+        """Delete a room that has ended, or keep it for ``keep_s`` seconds.
+
+        Without effect for unclaimed rooms.
+        """
 
     async def forget(self, name: str) -> bool:
-        """Delete all there is of the name, now, and follow it no more; whether there was any.
+        """Delete all rooms of a name now, and return whether there were any.
 
-        Raises `StoreFault` where traces are left; then it has to be asked again.
+        Raises `StoreFault` if traces may be left on the disk. Call it again in that case.
         """
 
     async def key(self) -> bytes:
-        """The key to sign with that all processes of this store share, made where there is none.
+        """Return the signing key that all processes of this store share. Create it if needed.
 
         Raises `StoreFault`.
         """
 
     async def load(self, name: str) -> History | None:
-        """The newest history of a name, to be read: a living room's, else one that is kept.
+        """Return the history of a room for reading, or of the newest kept one of that name.
 
         Raises `StoreFault`.
         """
 
     async def names(self) -> list[str]:
-        """The rooms there are, living or kept. Raises `StoreFault`."""
+        """Return the names of all rooms, open or kept. Raises `StoreFault`."""

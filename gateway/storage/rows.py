@@ -1,7 +1,7 @@
-"""What stands in the store's tables: its schema, and how events become rows and rows a log.
+"""Tables of the store: the schema, and the conversion between events and rows.
 
-Owns: the columns, and what is done with a row that cannot be read. Must not know: files,
-connections, processes, when anything is written.
+Owns: the columns, and the handling of rows that cannot be read. Must not know: files, connections,
+processes, the time of writing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MIGRATIONS = (
             id INTEGER PRIMARY KEY,
             name TEXT NOT NULL,
             epoch TEXT NOT NULL,
-            began REAL NOT NULL,    -- seconds since 1970, as the next two
-            seen REAL NOT NULL,     -- when it was last known to live
-            ended REAL,             -- NULL while it lives
+            began REAL NOT NULL,    -- seconds since 1970, like the next two
+            seen REAL NOT NULL,     -- when a process last had it open
+            ended REAL,             -- NULL while it is open
             owner TEXT,             -- the process that writes it; NULL: any may claim it
-            settings TEXT,          -- what its `settings` events come to
+            settings TEXT,          -- sum of its `settings` events
             before_epoch TEXT,      -- see `History`
             before_seq INTEGER
         ) STRICT
@@ -47,7 +47,7 @@ MIGRATIONS = (
     ),
     ("CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) STRICT",),
 )
-"""The schema, see `File`."""
+"""Statements that lead from each version of the schema to the next, see `DatabaseFile`."""
 
 
 class RoomRow(NamedTuple):
@@ -72,22 +72,27 @@ _changed = msgspec.json.Decoder(Changed).decode
 
 
 def body(event: Durable) -> str:
-    """An event as it stands in its row."""
+    """Return an event as JSON for its row."""
     return _encode(event).decode()
 
 
 def numbers(some: Iterable[int]) -> str:
-    """A list for ``json_each``."""
+    """Return numbers as JSON for SQLite's ``json_each``."""
     return _encode(some).decode()
 
 
 def restored(
     epoch: str, rows: Sequence[Sequence[Any]], began: float, now: float, limits: Limits
 ) -> tuple[EventLog, int]:
-    """A log of ``(seq, at, body)``, the newest first; and how many of those it could not take.
+    """Return the log of some rows, and the number of rows that it leaves out.
 
-    A log has no holes, so that it ends its way back at the first event that is missing, or that
-    this version of the gateway cannot read.
+    A log has no gaps. So it begins behind the newest event that is missing or that this version of
+    the gateway cannot read.
+
+    :param epoch: epoch of the log
+    :param rows: ``(seq, at, body)``, newest first
+    :param began: start of the room, in seconds of the clock of logs
+    :param now: present time of that clock
     """
     entries: list[LogEntry] = []
     for seq, at, body in rows:
@@ -108,7 +113,7 @@ def restored(
 
 
 def settings(body: str | None) -> Changed | None:
-    """The settings of a room, or None where a row has none that can be read."""
+    """Return the settings of a room, or None if there are none or they cannot be read."""
     try:
         return None if body is None else _changed(body)
     except msgspec.MsgspecError:

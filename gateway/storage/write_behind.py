@@ -1,9 +1,10 @@
-"""What of the rooms' logs a store has not written yet.
+"""Write-behind state of a store: the events of rooms that are not written yet.
 
-Owns: which rooms are followed, how far each log has been written, and which are to be deleted. Must
-not know: files, rows, when anything is written, or how it went wrong.
+Owns: the rooms that are followed, the written part of each log, and the rooms to delete. Must not
+know: files, rows, the time of writing, faults of the disk.
 
-There is no queue: the logs themselves hold what waits. What is kept here is a number of each.
+There is no queue: the logs themselves contain the events that wait. Only a number is kept for each
+log.
 """
 
 from __future__ import annotations
@@ -22,25 +23,30 @@ from gateway.storage.base import History
 
 
 class FollowPhase(enum.Enum):
-    """What is to come of a followed room."""
+    """Phase of a followed room."""
 
     LIVES = "lives"
+    """This process appends events."""
     RELEASED = "released"
+    """The rest is written, then another process may claim the room."""
     ENDED = "ended"
+    """The rest is written, then the room is kept as ended."""
 
 
 @dataclass(slots=True, eq=False)
 class FollowedRoom:
-    """A room whose log is followed. ``began``: seconds since 1970; ``written``: the newest event
-    that is in the file, or never will be; ``first``: the oldest that may be; ``stored``: the room
-    itself is."""
+    """A room whose log is written behind."""
 
     id: int
     began: float
+    """Seconds since 1970."""
     history: History
     written: int = 0
+    """Number of the newest event that is in the file, or that is lost."""
     first: int = 1
+    """Number of the oldest event that may be in the file."""
     stored: bool = False
+    """The row of the room is in the file."""
     phase: FollowPhase = FollowPhase.LIVES
     log: EventLog = field(init=False)
     settings: Changed | None = field(init=False)
@@ -51,41 +57,44 @@ class FollowedRoom:
 
     @property
     def behind(self) -> int:
-        """Events that are not written yet."""
+        """Number of events that are not written yet."""
         return self.log.seq - self.written
 
 
 @dataclass(frozen=True, slots=True)
 class RoomWrite:
-    """What one transaction does for a room. The log begins after ``oldest``, ``entries`` end with
-    ``until``; ``last``: with them the room is left."""
+    """The part of a transaction that concerns one room."""
 
     room: FollowedRoom
     entries: Sequence[LogEntry]
     settings: Changed | None
+    """Settings of the room after ``entries``."""
     oldest: int
+    """Number of the event before the first one in the log."""
     until: int
+    """Number of the last of ``entries``."""
     last: bool
+    """The room is no longer followed afterwards."""
 
     @property
     def retracted(self) -> list[int]:
-        """Positions of the utterances that were taken back."""
+        """Positions (``ord``) of the utterances that ``entries`` withdraw."""
         return [entry.event.ord for entry in self.entries if isinstance(entry.event, Retracted)]
 
 
 class WriteBehind:
-    """The rooms of one process, and what of each is left to write.
+    """The rooms of one process, and the events of each that are still to be written.
 
-    :param limits: ``rooms`` bounds those that were left and wait for the disk, too
-    :param keep: whether a room that has ended is kept; else it is deleted
-    :param drop: told how many events were given up at once, for whoever has to say so
+    :param limits: ``rooms`` also bounds the rooms that were released and wait for the disk
+    :param keep: keep rooms that have ended; else they are deleted
+    :param drop: called with the number of events whenever events are lost
     """
 
     def __init__(self, limits: Limits, *, keep: bool, drop: Callable[[int], None]) -> None:
         self.lost = 0
-        """Events that left a log, or the process, before they could be written."""
+        """Number of events that were lost before they were written."""
         self.doomed: set[int] = set()
-        """Ids of the rooms that are to be deleted."""
+        """Ids of the rooms to delete."""
         self._limits = limits
         self._keep = keep
         self._drop = drop
@@ -94,37 +103,37 @@ class WriteBehind:
 
     @property
     def living(self) -> Mapping[str, FollowedRoom]:
-        """The rooms that live in this process, by name."""
+        """Open rooms of this process, by name."""
         return self._rooms
 
     @property
     def rooms(self) -> Sequence[FollowedRoom]:
-        """All that are followed, those that were left among them."""
+        """All followed rooms, including those that were released or have ended."""
         return (*self._rooms.values(), *self._leaving)
 
     @property
     def behind(self) -> int:
-        """Events that are not written yet."""
+        """Number of events that are not written yet."""
         return sum(room.behind for room in self.rooms)
 
     def follow(self, room: FollowedRoom) -> FollowedRoom:
-        """Follow a room, unless one of its name lives already: that one then."""
+        """Follow a room and return it, or return the open room of the same name."""
         return self._rooms.setdefault(room.history.name, room)
 
     def find(self, name: str) -> FollowedRoom | None:
-        """The newest room of a name: the one that lives, else the last that was left."""
+        """Return the open room of a name, else the one that was released last, or None."""
         if name in self._rooms:
             return self._rooms[name]
         return next((one for one in reversed(self._leaving) if one.history.name == name), None)
 
     def release(self, name: str) -> None:
-        """Nothing more is appended. What there is will be written, and the room left then."""
+        """Release a room. It is followed until its log is written."""
         room = self._rooms.pop(name, None)
         if room is not None:
             self._leave(room, FollowPhase.RELEASED)
 
     def end(self, name: str) -> None:
-        """The room has ended: it is written to its end, or deleted."""
+        """End a room. It is followed until its log is written, or deleted if none are kept."""
         room = self._rooms.pop(name, None)
         if room is not None and self._keep:
             self._leave(room, FollowPhase.ENDED)
@@ -132,16 +141,22 @@ class WriteBehind:
             self.doomed.add(room.id)
 
     def forget(self, name: str) -> bool:
-        """Delete all rooms of a name, and follow them no more; whether there were any."""
+        """Stop following all rooms of a name and mark them for deletion.
+
+        Return whether there were any.
+        """
         rooms = [room for room in self.rooms if room.history.name == name]
         self._rooms.pop(name, None)
         self._leaving = [room for room in self._leaving if room not in rooms]
-        self.doomed |= {room.id for room in rooms}  # until they are gone
+        self.doomed |= {room.id for room in rooms}  # until `wrote` reports their deletion
         return bool(rooms)
 
     def gather(self, most: int) -> list[RoomWrite]:
-        """What is to be written, of all rooms together at most so many events; those that were
-        left come first. What a log has dropped meanwhile is lost."""
+        """Return the next events to write, at most ``most`` of all rooms together.
+
+        Rooms that were released or have ended come first, because another process may wait for
+        them. Events that a log has dropped meanwhile are lost.
+        """
         writes = []
         for room in (*self._leaving, *self._rooms.values()):
             log = room.log
@@ -164,7 +179,7 @@ class WriteBehind:
         return writes
 
     def wrote(self, writes: Collection[RoomWrite], deleted: Collection[int]) -> None:
-        """These are in the file, and those rooms no longer."""
+        """Note that ``writes`` are in the file, and that rooms are deleted from it."""
         for one in writes:
             one.room.stored = True
             one.room.written = one.until
@@ -175,25 +190,28 @@ class WriteBehind:
         self.doomed.difference_update(deleted)
 
     def unfollow(self, room: FollowedRoom) -> None:
-        """Have no more to do with a room: it is written to its end, or another process's."""
+        """Stop following a room: it is written completely, or belongs to another process."""
         if self._rooms.get(room.history.name) is room:
             del self._rooms[room.history.name]
         self._leaving = [other for other in self._leaving if other is not room]
 
     def abandon(self) -> None:
-        """Nothing more will be written: what is left is lost. It is not told: whoever abandons it
-        knows."""
+        """Stop following all rooms. Events that are not written are lost, without a call of
+        ``drop``."""
         self.lost += self.behind
         self._rooms.clear()
         self._leaving.clear()
 
     def _leave(self, room: FollowedRoom, phase: FollowPhase) -> None:
+        """Follow a room that is no longer open until it is written."""
         room.phase = phase
         self._leaving.append(room)
-        if len(self._leaving) > self._limits.rooms:  # the disk has been failing for long
+        # This happens only if the disk has failed for a long time. The memory must stay bounded.
+        if len(self._leaving) > self._limits.rooms:
             self._lose(self._leaving.pop(0).behind)
 
     def _lose(self, events: int) -> None:
+        """Count lost events."""
         self.lost += events
         if events:
             self._drop(events)
@@ -204,7 +222,7 @@ _PERSONAL = frozenset(("from_", "speaker", "session", "ref"))
 
 
 def folded(settings: Changed | None, event: Changed) -> Changed:
-    """What the room's settings are after an event."""
+    """Return the settings of a room after an event."""
     before = {} if settings is None else msgspec.structs.asdict(settings)
     after = msgspec.structs.asdict(event).items()
     return Changed(

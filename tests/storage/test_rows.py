@@ -1,4 +1,4 @@
-"""What stands in a row, read again: by this version, or as much of it as this version can."""
+"""Rows of the store: encoding of events, and restoring a log from rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.storage.base import StoreFault
 from tests.support.disk import Disk, texts
 
 
-async def test_all_there_is_of_an_event_comes_back(disk: Disk) -> None:
+async def test_every_field_of_an_event_is_restored(disk: Disk) -> None:
     events: list[Durable] = [
         Source(
             seq=1,
@@ -64,7 +64,7 @@ async def test_events_of_a_newer_gateway_with_fields_unknown_here_are_read(disk:
     ("body", "left"),
     [(json.dumps({"type": "sung", "seq": 3}), 2), ("3", 2), (None, 2)],
 )
-async def test_a_log_reaches_back_to_the_event_that_cannot_be_read_or_is_missing(
+async def test_a_restored_log_begins_behind_an_unreadable_or_missing_event(
     disk: Disk, caplog: pytest.LogCaptureFixture, body: str | None, left: int
 ) -> None:
     async with disk.open() as store:
@@ -80,7 +80,7 @@ async def test_a_log_reaches_back_to_the_event_that_cannot_be_read_or_is_missing
         assert "of a room cannot be restored" in caplog.text
 
 
-async def test_numbers_go_on_even_where_the_last_event_cannot_be_read(disk: Disk) -> None:
+async def test_numbers_continue_even_if_the_last_event_cannot_be_read(disk: Disk) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("meeting")).log, times=5)
     disk.sql("UPDATE events SET body = '{}' WHERE seq = 5")

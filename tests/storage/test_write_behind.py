@@ -1,4 +1,4 @@
-"""What is left to write of which room, without a disk."""
+"""Write-behind state, without a disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = 1_000
 
 
 class Rooms:
-    """What is pending of some rooms, and what was said of what was lost."""
+    """Write-behind state of some rooms, with the reports about lost events."""
 
     def __init__(self, limits: Limits | None = None, *, keep: bool = False) -> None:
         self.limits = limits if limits is not None else Limits()
@@ -38,7 +38,7 @@ class Rooms:
             room.log.append(event, 0.0)
 
     def write(self, most: int = ALL) -> list[tuple[str, list[int]]]:
-        """What one transaction would write, written."""
+        """Gather the events of one transaction and mark them as written."""
         writes = self.pending.gather(most)
         self.pending.wrote(writes, tuple(self.pending.doomed))
         return [
@@ -46,7 +46,7 @@ class Rooms:
         ]
 
 
-def test_what_is_new_is_gathered_until_it_is_written() -> None:
+def test_new_events_are_gathered_until_they_are_written() -> None:
     rooms = Rooms()
     room = rooms.follow(events=2)
     assert rooms.pending.behind == 2
@@ -60,7 +60,7 @@ def test_what_is_new_is_gathered_until_it_is_written() -> None:
     assert rooms.write() == [("meeting", [3])]
 
 
-def test_what_comes_while_it_is_written_waits_for_the_next_time() -> None:
+def test_events_that_arrive_during_a_write_wait_for_the_next_one() -> None:
     rooms = Rooms()
     room = rooms.follow(events=1)
     writes = rooms.pending.gather(ALL)
@@ -70,7 +70,7 @@ def test_what_comes_while_it_is_written_waits_for_the_next_time() -> None:
     assert rooms.write() == [("meeting", [2])]
 
 
-def test_a_transaction_has_no_more_events_than_asked_and_rooms_that_were_left_come_first() -> None:
+def test_a_transaction_is_bounded_and_released_rooms_come_first() -> None:
     rooms = Rooms()
     for name in "abc":
         rooms.follow(name, events=3)
@@ -80,7 +80,7 @@ def test_a_transaction_has_no_more_events_than_asked_and_rooms_that_were_left_co
     assert rooms.write(most=4) == [("c", [1, 2, 3])]
 
 
-def test_a_room_that_was_left_is_followed_until_it_is_written_to_its_end() -> None:
+def test_a_released_room_is_followed_until_it_is_written_completely() -> None:
     rooms = Rooms()
     room = rooms.follow(events=3)
     rooms.pending.release("meeting")
@@ -91,7 +91,7 @@ def test_a_room_that_was_left_is_followed_until_it_is_written_to_its_end() -> No
     assert rooms.pending.find("meeting") is None
 
 
-def test_a_room_that_was_left_with_nothing_new_is_left_all_the_same() -> None:
+def test_a_released_room_without_new_events_is_unfollowed_too() -> None:
     rooms = Rooms()
     rooms.follow(events=1)
     rooms.write()
@@ -100,7 +100,7 @@ def test_a_room_that_was_left_with_nothing_new_is_left_all_the_same() -> None:
     assert (write.entries, write.last) == ([], True)
 
 
-def test_a_room_that_ends_is_deleted_or_where_rooms_are_kept_written_to_its_end() -> None:
+def test_an_ended_room_is_deleted_or_if_rooms_are_kept_written_completely() -> None:
     gone, kept = Rooms(), Rooms(keep=True)
     for rooms in (gone, kept):
         rooms.follow(events=2)
@@ -112,7 +112,7 @@ def test_a_room_that_ends_is_deleted_or_where_rooms_are_kept_written_to_its_end(
     assert (write.room.phase, write.last, kept.pending.doomed) == (FollowPhase.ENDED, True, set())
 
 
-def test_what_is_not_followed_is_neither_released_nor_ended_nor_forgotten() -> None:
+def test_release_end_and_forget_ignore_unknown_rooms() -> None:
     rooms = Rooms()
     rooms.pending.release("nobody's")
     rooms.pending.end("nobody's")
@@ -120,7 +120,7 @@ def test_what_is_not_followed_is_neither_released_nor_ended_nor_forgotten() -> N
     assert (rooms.pending.rooms, rooms.pending.doomed) == ((), set())
 
 
-def test_a_name_is_forgotten_with_all_its_rooms_and_with_no_other() -> None:
+def test_forget_removes_all_rooms_of_a_name_and_no_others() -> None:
     rooms = Rooms(keep=True)
     for _ in range(2):
         rooms.follow(events=1)
@@ -133,7 +133,7 @@ def test_a_name_is_forgotten_with_all_its_rooms_and_with_no_other() -> None:
     assert not rooms.pending.forget("meeting")
 
 
-def test_only_one_room_of_a_name_lives() -> None:
+def test_only_one_room_of_a_name_is_open() -> None:
     rooms = Rooms()
     first = rooms.follow()
     assert rooms.follow() is first
@@ -153,7 +153,7 @@ def test_the_newest_room_of_a_name_is_found() -> None:
     assert rooms.pending.find("meeting") is second
 
 
-def test_a_room_that_another_process_took_over_is_not_written_any_more() -> None:
+def test_a_room_taken_over_by_another_process_is_no_longer_written() -> None:
     rooms = Rooms()
     lives = rooms.follow("a", events=1)
     left = rooms.follow("b", events=1)
@@ -163,7 +163,7 @@ def test_a_room_that_another_process_took_over_is_not_written_any_more() -> None
     assert rooms.write() == []
 
 
-def test_what_a_log_drops_before_it_is_written_is_lost_and_told_once() -> None:
+def test_unwritten_events_that_a_log_drops_are_lost_and_reported_once() -> None:
     rooms = Rooms(Limits(log=10))
     room = rooms.follow(events=4)
     rooms.write()
@@ -174,7 +174,7 @@ def test_what_a_log_drops_before_it_is_written_is_lost_and_told_once() -> None:
     assert rooms.write() == [] and rooms.told == [6]
 
 
-def test_rooms_that_were_left_are_bounded_and_what_the_oldest_had_is_lost() -> None:
+def test_released_rooms_are_bounded_and_the_events_of_the_oldest_are_lost() -> None:
     rooms = Rooms(Limits(rooms=2))
     for name in "abcd":
         rooms.follow(name, events=0 if name == "b" else 5)
@@ -183,7 +183,7 @@ def test_rooms_that_were_left_are_bounded_and_what_the_oldest_had_is_lost() -> N
     assert (rooms.pending.lost, rooms.told) == (5, [5])  # of "b" nothing was
 
 
-def test_what_is_abandoned_is_lost() -> None:
+def test_abandoned_events_are_lost() -> None:
     rooms = Rooms()
     rooms.follow("a", events=2)
     rooms.follow("b", events=1)
@@ -194,7 +194,7 @@ def test_what_is_abandoned_is_lost() -> None:
     assert rooms.pending.lost == 3
 
 
-def test_what_was_taken_back_is_named_by_its_position() -> None:
+def test_withdrawn_utterances_are_named_by_their_position() -> None:
     rooms = Rooms()
     room = rooms.follow(events=3)
     room.log.append(Retracted(seq=room.log.next(), id="u2", ord=2), 0.0)
@@ -202,7 +202,7 @@ def test_what_was_taken_back_is_named_by_its_position() -> None:
     assert write.retracted == [2]
 
 
-def test_settings_are_those_of_the_events_that_are_written() -> None:
+def test_a_write_has_the_settings_after_its_events() -> None:
     rooms = Rooms()
     room = rooms.follow()
     for context in ("a court", "a school"):
@@ -217,7 +217,7 @@ def test_settings_are_those_of_the_events_that_are_written() -> None:
     assert write.settings is not None and write.settings.context == "a school"
 
 
-def test_settings_add_up_but_for_what_is_about_one_speaker() -> None:
+def test_settings_of_a_room_leave_out_those_of_one_speaker() -> None:
     first = Changed(seq=1, version=1, context="a court", style="formal", speaker="Ana", from_="de")
     second = Changed(seq=2, version=2, style="plain", session="s1", ref="r1")
     assert folded(folded(None, first), second) == Changed(

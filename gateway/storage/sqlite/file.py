@@ -1,6 +1,6 @@
-"""One SQLite file: whose it is, its schema, its transactions, and what to do when it fails.
+"""A SQLite file: opening and checking it, its schema, its transactions, advice for its errors.
 
-Owns: the connection and who has its turn. Must not know: what is in the file.
+Owns: the connection and its lock. Must not know: the content of the file.
 """
 
 from __future__ import annotations
@@ -17,40 +17,44 @@ import aiosqlite
 
 from gateway.storage.base import StoreFault
 
-# At DEBUG it would write every statement with its values, and texts of meetings are private.
+# At DEBUG aiosqlite logs every statement with its values, and texts of meetings are private.
 logging.getLogger("aiosqlite").setLevel(logging.INFO)
 
 BUSY_S = 5.0
-"""Seconds to wait for another process that is writing; that takes milliseconds, but disks pause."""
+"""Seconds to wait for another process that is writing. Writing takes milliseconds, but a disk may
+pause."""
 CLOSE_S = 5.0
-"""Seconds to wait for a thread that hangs in the file."""
+"""Seconds to wait for the thread of the connection if it hangs."""
 CHECK_BYTES = 268_435_456
-"""Largest file that is checked as a whole when it is opened; that reads all of it."""
+"""Size of the largest file that is checked when it is opened, since the check reads all of it."""
 WAL_BYTES = 16_777_216
-"""What the write-ahead log is cut to after a burst."""
+"""Size that the write-ahead log is truncated to after a burst."""
 
 APPLICATION = 0x67617465
-"""``application_id`` of the file: it is a gateway's."""
+"""``application_id`` that marks the file as one of a gateway."""
 
 
 class DatabaseFile:
-    """The file at ``path``. What happens in it happens in one thread, in the order of asking.
+    """A SQLite file. All statements run in one thread, in order.
 
-    ``turn`` is held by whoever uses the connection; ``commits`` counts transactions, so that a file
-    that is busy can be told from one that hangs. ``migrations``: the statements that lead from
-    each version of the schema (``user_version``) to the next.
+    :param migrations: statements that lead from each version of the schema (``user_version``) to
+        the next
     """
 
     def __init__(self, path: Path, migrations: Sequence[Sequence[str]]) -> None:
         self.path = path.resolve()
         self.turn = asyncio.Lock()
+        """Held by the task that uses the connection."""
         self.commits = 0
+        """Number of transactions, by which a busy file differs from one that hangs."""
         self._migrations = migrations
         self._db: aiosqlite.Connection | None = None
 
     async def open(self) -> None:
-        """Open it, or make it. Raises `StoreFault`, `OSError` and `sqlite3.Error`; a file that is
-        not ours is not touched."""
+        """Open the file, or create it. Files of other programs are not changed.
+
+        Raises `StoreFault`, `OSError` and `sqlite3.Error`.
+        """
         if sqlite3.sqlite_version_info < (3, 37):
             raise StoreFault(
                 f"--store needs SQLite 3.37 or newer; this Python has {sqlite3.sqlite_version}."
@@ -61,6 +65,7 @@ class DatabaseFile:
         ((mode,),) = await self.db.execute_fetchall("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StoreFault(f"{self.path} is on a file system without shared memory.", _LOCAL)
+        # `secure_delete` overwrites deleted text. FULL keeps commits over a loss of power.
         for pragma in (
             "synchronous = FULL",
             "foreign_keys = ON",
@@ -81,7 +86,7 @@ class DatabaseFile:
             await db.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
     async def close(self) -> None:
-        """Close it as it is. Idempotent."""
+        """Close the connection without writing anything. Idempotent."""
         if self._db is not None:
             closing = asyncio.create_task(self._db.close())
             self._db = None
@@ -89,23 +94,25 @@ class DatabaseFile:
 
     @property
     def closed(self) -> bool:
+        """True before `open` and after `close`."""
         return self._db is None
 
     @property
     def db(self) -> aiosqlite.Connection:
-        """For whoever has the turn. Raises `StoreFault` where the file is closed."""
+        """The connection, for a task that holds `turn`. Raises `StoreFault` if it is closed."""
         if self._db is None:
             raise StoreFault(f"{self.path} is closed.")
         return self._db
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[aiosqlite.Connection]:
+        """Hold `turn` and run a transaction, which is rolled back after an exception."""
         async with self.turn, self.begun() as db:
             yield db
 
     @contextlib.asynccontextmanager
     async def begun(self) -> AsyncIterator[aiosqlite.Connection]:
-        """A transaction of whoever has the turn already."""
+        """Run a transaction in a task that holds `turn` already."""
         db = self.db
         try:
             await db.execute("BEGIN IMMEDIATE")
@@ -113,18 +120,23 @@ class DatabaseFile:
             await db.commit()
             self.commits += 1
         except BaseException:
-            # What the thread was given it does first, even where nobody waits for it any more.
+            # The thread runs statements in order, even those of a cancelled task. So the rollback
+            # comes after them.
             with contextlib.suppress(sqlite3.Error):
                 await db.rollback()
             raise
 
     async def wipe(self) -> bool:
-        """Take what was deleted out of the write-ahead log too; False while somebody reads it."""
+        """Remove deleted text from the write-ahead log too.
+
+        Return False if a reader of the file prevents that.
+        """
         async with self.turn:
             ((busy, _, _),) = await self.db.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     async def _version(self) -> int:
+        """Return the version of the schema. Raises `StoreFault` if the file cannot be used."""
         ((application,),) = await self.db.execute_fetchall("PRAGMA application_id")
         ((version,),) = await self.db.execute_fetchall("PRAGMA user_version")
         ((tables,),) = await self.db.execute_fetchall("SELECT count(*) FROM sqlite_master")
@@ -138,10 +150,10 @@ class DatabaseFile:
         return int(version)
 
     def _create(self) -> None:
-        """For this user's eyes only; files beside it get the same mode.
+        """Create the file with mode 0600, which SQLite also uses for the files beside it.
 
-        One that is there is not touched: to close a file a second time would lose SQLite's locks on
-        it.
+        An existing file is not opened: closing it would release the locks of SQLite on it in this
+        process (POSIX advisory locks).
         """
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -151,23 +163,23 @@ class DatabaseFile:
 
 
 async def many(db: aiosqlite.Connection, sql: str, rows: Sequence[Sequence[object]]) -> None:
-    """``executemany``, without asking the thread where there is nothing to do."""
+    """Run ``executemany``, unless there are no rows."""
     if rows:
         await db.executemany(sql, rows)
 
 
 def advice(fault: sqlite3.Error) -> str:
-    """What to do, in a sentence."""
+    """Return a sentence that says what to do, or an empty string."""
     return next((text for code, text in _ADVICE.items() if _code(fault).startswith(code)), "")
 
 
 def locked(fault: sqlite3.Error) -> bool:
-    """Whether it may pass by itself."""
+    """Tell whether an error is due to a lock, which may be released soon."""
     return _code(fault).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def _code(fault: sqlite3.Error) -> str:
-    """SQLite's own name of it; what Python itself finds has none."""
+    """Return SQLite's name of an error, or an empty string for errors found by Python."""
     return str(getattr(fault, "sqlite_errorname", ""))
 
 
@@ -181,7 +193,7 @@ PLACE = (
     "--store has to name a file that this user may read and write, in a directory that exists and"
     " in which it may make others."
 )
-"""What to do where the file cannot be opened."""
+"""Advice if the file cannot be opened."""
 
 _ADVICE = {
     "SQLITE_FULL": "The disk is full: make room on it.",

@@ -1,7 +1,7 @@
-"""This process, as others that share a file see it: which rows are its own, and that it lives.
+"""Identity of a process among those that share a file.
 
-Owns: the name by which rows tell whose they are, and the lock beside the file that says its process
-lives. Must not know: rows, rooms, what is done with what a dead process left.
+Owns: the name that marks the rows of a process, and the lock file that shows that the process is
+alive. Must not know: rows, rooms, the handling of rows of a dead process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gateway.storage.sqlite.file_lock import FileLock, held
 
 
 class ProcessLock:
-    """An owner of rows in the file at ``path``. What it does takes a disk: call it in a thread."""
+    """Owner name and lock of a process. The methods use the disk, so call them in a thread."""
 
     def __init__(self, path: Path) -> None:
         self.name = secrets.token_hex(8)
@@ -21,7 +21,7 @@ class ProcessLock:
         self._lock: FileLock | None = None
 
     def register(self) -> None:
-        """Show other processes that this one lives, and clear away what dead ones left.
+        """Acquire the lock of this process, and remove lock files of dead processes.
 
         Raises `OSError` and `sqlite3.Error`.
         """
@@ -31,15 +31,15 @@ class ProcessLock:
         self._lock = FileLock(self._sign(self.name))
 
     def release(self) -> None:
-        """This process has nothing more to do with the file. Idempotent."""
+        """Release the lock. Idempotent."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     def lives(self, name: str) -> bool:
-        """Whether the process of that name does; in doubt it does."""
+        """Tell whether the process with this owner name is alive. In doubt return True."""
         return held(self._sign(name))
 
     def _sign(self, name: str) -> Path:
-        """The lock that a process holds while it lives."""
+        """Return the path of the lock file of a process."""
         return self._path.with_name(f"{self._path.name}-owner-{name}")

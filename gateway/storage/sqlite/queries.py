@@ -1,8 +1,8 @@
-"""What is asked of the store's tables, in SQL.
+"""SQL statements of the store.
 
-Owns: every statement about rooms, events and keys. Must not know: tasks, transactions, which
-process this is, when anything is asked. Times are seconds since 1970; each function is for whoever
-has the turn of the connection, and raises `sqlite3.Error`.
+Owns: every statement about rooms, events and keys. Must not know: tasks, transactions, this
+process. Times are seconds since 1970. Callers hold `DatabaseFile.turn`. Every function raises
+`sqlite3.Error`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite
 
 
 async def living(db: aiosqlite.Connection, name: str) -> list[tables.RoomRow]:
-    """The rooms of a name that have not ended, the newest first."""
+    """Return the rooms of a name that have not ended, newest first."""
     rows = await db.execute_fetchall(
         f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND ended IS NULL ORDER BY began DESC",
         (name,),
@@ -32,7 +32,7 @@ async def living(db: aiosqlite.Connection, name: str) -> list[tables.RoomRow]:
 async def readable(
     db: aiosqlite.Connection, name: str, keep_s: float, now: float
 ) -> list[tables.RoomRow]:
-    """The rooms of a name that live or are kept, the living before the others, then the newest."""
+    """Return the rooms of a name that are open or kept: open ones first, then newest first."""
     rows = await db.execute_fetchall(
         f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND"
         " (ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC",
@@ -42,23 +42,23 @@ async def readable(
 
 
 async def names(db: aiosqlite.Connection) -> list[tuple[int, str]]:
-    """Id and name of every room, ended ones that are kept among them."""
+    """Return id and name of every room, including ended ones that are kept."""
     return [(id, name) for id, name in await db.execute_fetchall("SELECT id, name FROM rooms")]
 
 
 async def insert(
     db: aiosqlite.Connection, rooms: Iterable[FollowedRoom], owner: str, now: float
 ) -> None:
-    """Rooms that begin."""
+    """Insert new rooms."""
     await many(
         db,
         "INSERT INTO rooms (id, name, epoch, began, seen, owner) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",  # what was committed may not have been heard
+        " ON CONFLICT DO NOTHING",  # a commit may succeed although its caller was cancelled
         [(room.id, room.history.name, room.log.epoch, room.began, now, owner) for room in rooms],
     )
 
 
-async def take(
+async def take_over(
     db: aiosqlite.Connection,
     id: int,
     owner: str,
@@ -66,7 +66,7 @@ async def take(
     before: StreamPosition | None,
     now: float,
 ) -> None:
-    """Another process goes on with a room."""
+    """Make a process the owner of a room, with a new epoch if it has one."""
     await db.execute(
         "UPDATE rooms SET owner = ?, epoch = ?, before_epoch = ?, before_seq = ?, seen = ?"
         " WHERE id = ?",
@@ -75,7 +75,7 @@ async def take(
 
 
 async def owned(db: aiosqlite.Connection, ids: Iterable[int], owner: str) -> set[int]:
-    """Those of the rooms that are this owner's."""
+    """Return the ids of rooms that belong to an owner."""
     rows = await db.execute_fetchall(
         "SELECT id FROM rooms WHERE owner = ? AND id IN (SELECT value FROM json_each(?))",
         (owner, tables.numbers(ids)),
@@ -84,12 +84,12 @@ async def owned(db: aiosqlite.Connection, ids: Iterable[int], owner: str) -> set
 
 
 async def delete(db: aiosqlite.Connection, ids: Iterable[int]) -> None:
-    """Rooms, with all their events."""
+    """Delete rooms with all their events."""
     await many(db, "DELETE FROM rooms WHERE id = ?", [(id,) for id in ids])
 
 
 async def forget(db: aiosqlite.Connection, name: str) -> bool:
-    """Delete all rooms of a name; whether there were any."""
+    """Delete all rooms of a name, and return whether there were any."""
     return (await db.execute("DELETE FROM rooms WHERE name = ?", (name,))).rowcount > 0
 
 
@@ -97,7 +97,7 @@ async def forget(db: aiosqlite.Connection, name: str) -> bool:
 
 
 async def events(db: aiosqlite.Connection, room: int, most: int) -> list[Sequence[Any]]:
-    """``(seq, at, body)`` of a room's newest events, the newest first."""
+    """Return ``(seq, at, body)`` of the newest ``most`` events of a room, newest first."""
     rows = await db.execute_fetchall(
         "SELECT seq, at, body FROM events WHERE room = ? ORDER BY seq DESC LIMIT ?", (room, most)
     )
@@ -107,10 +107,11 @@ async def events(db: aiosqlite.Connection, room: int, most: int) -> list[Sequenc
 async def write(
     db: aiosqlite.Connection, writes: Sequence[RoomWrite], owner: str, now: float
 ) -> None:
-    """Add events; take back the text of what was retracted; drop what the logs have dropped."""
+    """Insert events, erase the text of withdrawn utterances, delete events that left the logs, and
+    update the rooms."""
     await db.executemany(
         "INSERT INTO events (room, seq, at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (  # made in the thread that writes
+        (  # a generator, so that the rows are encoded in the thread of the connection
             (one.room.id, entry.event.seq, entry.at, tables.body(entry.event))
             for one in writes
             for entry in one.entries
@@ -144,11 +145,11 @@ async def write(
     )
 
 
-# --- in time --------------------------------------------------------------------------------------
+# --- expiry ---------------------------------------------------------------------------------------
 
 
-async def see(db: aiosqlite.Connection, owner: str, ids: Iterable[int], now: float) -> None:
-    """These rooms of an owner live; it has nothing more to do with the others it has."""
+async def mark_seen(db: aiosqlite.Connection, owner: str, ids: Iterable[int], now: float) -> None:
+    """Mark rooms of an owner as open now, and release all its other rooms."""
     await db.execute(
         "UPDATE rooms SET owner = NULL"
         " WHERE owner = ? AND id NOT IN (SELECT value FROM json_each(?))",
@@ -157,14 +158,16 @@ async def see(db: aiosqlite.Connection, owner: str, ids: Iterable[int], now: flo
     await db.execute("UPDATE rooms SET seen = ? WHERE owner = ?", (now, owner))
 
 
-async def others(db: aiosqlite.Connection, owner: str) -> list[str]:
-    """Who else owns rooms, alive or not."""
+async def other_owners(db: aiosqlite.Connection, owner: str) -> list[str]:
+    """Return the other owners of rooms, alive or not."""
     rows = await db.execute_fetchall("SELECT DISTINCT owner FROM rooms WHERE owner != ?", (owner,))
     return [other for (other,) in rows]
 
 
-async def lapse(db: aiosqlite.Connection, owner: str | None, room_s: float, now: float) -> None:
-    """End the rooms of an owner, or those of nobody, that were last seen ``room_s`` ago."""
+async def end_unseen(
+    db: aiosqlite.Connection, owner: str | None, room_s: float, now: float
+) -> None:
+    """End the rooms of an owner (None: without one) that were last seen ``room_s`` seconds ago."""
     await db.execute(
         "UPDATE rooms SET ended = seen + ?, owner = NULL"
         " WHERE ended IS NULL AND owner IS ? AND seen + ? <= ?",
@@ -173,7 +176,7 @@ async def lapse(db: aiosqlite.Connection, owner: str | None, room_s: float, now:
 
 
 async def expire(db: aiosqlite.Connection, keep_s: float, now: float) -> bool:
-    """Delete the rooms that ended ``keep_s`` ago; whether there were any."""
+    """Delete the rooms that ended ``keep_s`` seconds ago, and return whether there were any."""
     gone = await db.execute("DELETE FROM rooms WHERE ended + ? <= ?", (keep_s, now))
     return gone.rowcount > 0
 
@@ -182,7 +185,7 @@ async def expire(db: aiosqlite.Connection, keep_s: float, now: float) -> bool:
 
 
 async def key(db: aiosqlite.Connection, name: str, new: bytes) -> bytes:
-    """The key of that name, which is ``new`` where there was none."""
+    """Return the key of a name, and store ``new`` if there is none."""
     await db.execute(
         "INSERT INTO keys (name, key) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, new)
     )

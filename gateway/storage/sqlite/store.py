@@ -1,16 +1,15 @@
-"""The store that is one SQLite file.
+"""The store in one SQLite file.
 
-Owns: when something is written, read and deleted, what waits for it, and what is told of a disk
-that fails. Must not know: rooms, sockets, how a log grows. What is left to write is the business of
-`pending`, what stands in a row that of `tables`, the SQL that of `statements`.
+Owns: the times of writing, reading and deleting, the tasks for that, and the log lines about a disk
+that fails. Must not know: rooms, sockets, how a log grows. `gateway.storage.write_behind` knows
+what is to be written, `gateway.storage.rows` the rows, `queries` the SQL.
 
-There is no queue: one task looks every `FLUSH_S`, and writes what is new of all rooms in one
-transaction. Where the disk is slower than the meetings, the logs are the buffer, with the bounds
-they have anyhow.
+There is no queue: every `FLUSH_S` seconds one task writes the new events of all rooms in one
+transaction. If the disk is slow, the logs are the buffer, with the bounds they have anyway.
 
-A fault of the disk is never a fault of a room: it lives on in memory, `Store.behind` tells how much
-is not written, and the log says what to do, once a minute. The reasons for all this are in
-``docs/design/store.md``.
+A fault of the disk never disturbs a room. The room continues in memory, `Store.behind` counts the
+events that are not written, and the log says what to do, once a minute. ``docs/design/store.md``
+has the reasons.
 """
 
 from __future__ import annotations
@@ -45,34 +44,40 @@ T = TypeVar("T")
 log = logging.getLogger("gateway.sqlite")
 
 SQLITE: Final = "sqlite:"
-"""Begins the setting ``store``; the rest is the path of a file."""
+"""Prefix of the setting ``store``, followed by the path of the file."""
 
 FLUSH_S = 0.1
-"""Seconds between looks for what is new; a crash of the process loses what came after the last."""
+"""Seconds between two writes. A crash of the process loses at most the events of that time."""
 BATCH = 2_000
-"""Events of one transaction, so that a long backlog is not written in one breath."""
+"""Maximum number of events in one transaction, so that a long one does not block others."""
 RETRY_S = 1.0
-"""Seconds until a write that failed is tried again."""
+"""Seconds until a failed write is repeated."""
 COMPLAIN_S = 60.0
-"""Seconds between two lines in the log about the same fault."""
+"""Seconds between two log lines about the same kind of fault."""
 SWEEP_S = 60.0
-"""Most seconds between looks for rooms that have ended, and notes that those in memory have not."""
+"""Maximum seconds between two sweeps, which mark open rooms as seen and delete expired ones."""
 CLAIM_S = 5.0
-"""Seconds that a room waits for a disk that hangs or is locked; then it begins anew, without it."""
+"""Seconds that a room waits for a disk that hangs or is locked before it begins without history."""
 POLL_S = 0.1
-"""Seconds between looks whether it has."""
+"""Seconds between two attempts."""
 FORGET_S = 5.0
-"""Seconds to wait until the last traces of a forgotten room can be wiped."""
+"""Seconds to wait until the last traces of a forgotten room can be removed."""
 SIGNING = "signing"
-"""Name of the key that tokens are signed with."""
+"""Name of the signing key in the table of keys."""
 
 
 def build(settings: Settings) -> Store | None:
-    """The store that ``settings`` ask for; nothing is opened. Raises `SettingsError`."""
+    """Return the store of the settings, if there is one, without opening it.
+
+    Raises `SettingsError`.
+    """
     if settings.store is None:
         return None
     path = settings.store.removeprefix(SQLITE)
-    if path == settings.store or path in ("", ":memory:"):  # without a store all is in memory
+    if path == settings.store or path in (
+        "",
+        ":memory:",
+    ):  # without a store, rooms are in memory anyway
         raise SettingsError(f"store cannot be {settings.store!r}: it is sqlite:PATH.")
     return SqliteStore(Path(path).expanduser(), settings.limits, keep_s=settings.keep_s)
 
@@ -80,8 +85,8 @@ def build(settings: Settings) -> Store | None:
 class SqliteStore:
     """A `Store` in one SQLite file, which several processes of one machine may share.
 
-    :param keep_s: seconds that a room is kept after it has ended
-    :param clock: the clock that logs are told, in seconds
+    :param keep_s: seconds for which a room is kept after it has ended
+    :param clock: monotonic clock of the logs, in seconds
     :param wall: seconds since 1970
     """
 
@@ -101,13 +106,13 @@ class SqliteStore:
         self._clock = clock
         self._wall = wall
         self._owner = ProcessLock(self.path)
-        self._traces = True  # an earlier process may have left some
+        self._traces = True  # deleted text may be in the write-ahead log, from before the start too
         self._claims: dict[str, asyncio.Task[History]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._sweep_s = min(SWEEP_S, limits.room_s / 4)
         self._sweep_at = self._wipe_at = 0.0
         self._failing: sqlite3.Error | None = None
-        self._said: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self.path}, {len(self._pending.living)} rooms, {self.behind} behind>"
@@ -124,7 +129,7 @@ class SqliteStore:
     def lost(self) -> int:
         return self._pending.lost
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- opening and closing ----------------------------------------------------------------------
 
     async def open(self) -> None:
         try:
@@ -141,7 +146,7 @@ class SqliteStore:
         except sqlite3.Error as exc:
             raise StoreFault(f"{self.path} cannot be used: {exc}.", advice(exc)) from exc
         self._sweep_at = self._clock() + self._sweep_s
-        self._task(self._keep())
+        self._task(self._write_forever())
 
     async def close(self) -> None:
         for name in list(self._pending.living):
@@ -159,19 +164,20 @@ class SqliteStore:
         await self._abandon()
 
     async def _finish(self) -> None:
+        """Write everything, with as many attempts as the time limit of the caller allows."""
         while True:
             try:
                 while await self._flush():
                     pass
                 await self._wipe()
             except sqlite3.Error as exc:
-                self._complain(exc)
+                self._report_fault(exc)
                 await asyncio.sleep(POLL_S)
             else:
                 return
 
     async def _abandon(self) -> None:
-        """Close the file as it is."""
+        """Close the file without writing."""
         await self._file.close()
         await asyncio.to_thread(self._owner.release)
 
@@ -190,8 +196,9 @@ class SqliteStore:
         return await asyncio.shield(task)
 
     async def _claim(self, name: str) -> History:
+        """Claim a room, and wait for another process that has it."""
         patience = self._clock() + HANDOVER_S
-        while not await self._taken(name):
+        while not await self._claim_attempt(name):
             if self._clock() >= patience:
                 raise ClientFault(
                     ErrorCode.BUSY, "This room is open in another process of the gateway."
@@ -199,12 +206,13 @@ class SqliteStore:
             await asyncio.sleep(POLL_S)
         return self._pending.follow(self._begin(name)).history
 
-    async def _taken(self, name: str) -> bool:
-        """Whether the room can begin: it is free, or the disk does not say."""
+    async def _claim_attempt(self, name: str) -> bool:
+        """Return whether the room can begin: it is free, or the disk does not answer."""
         patience = self._clock() + CLAIM_S
         while True:
             task = self._task(self._take(name))
             commits = -1
+            # As long as transactions are committed, the disk is slow but does not hang.
             while not task.done() and commits != self._file.commits:
                 commits = self._file.commits
                 await asyncio.wait({task}, timeout=CLAIM_S)
@@ -214,13 +222,13 @@ class SqliteStore:
             try:
                 return task.result()
             except sqlite3.Error as exc:
-                self._complain(exc)
+                self._report_fault(exc)
                 if not locked(exc) or self._clock() >= patience:
                     return True
             await asyncio.sleep(POLL_S)
 
     async def _take(self, name: str) -> bool:
-        """Follow the room; False where it belongs to another process that lives."""
+        """Follow the room. Return False if it belongs to another process that is alive."""
         while await self._flush():
             pass
         async with self._file.transaction() as db:
@@ -243,10 +251,10 @@ class SqliteStore:
     async def _restore(
         self, db: aiosqlite.Connection, row: rows.RoomRow, crashed: bool
     ) -> FollowedRoom:
-        """The room of a row, which is this process's from now.
+        """Take over the room of a row, and return it.
 
-        After a crash it has another epoch: readers may have seen events that were not written, and
-        their numbers will now be given to others.
+        After a crash it gets another epoch: readers may have received events that were not written,
+        and other events will have their numbers.
         """
         history = await self._read(db, row)
         if crashed:
@@ -254,8 +262,8 @@ class SqliteStore:
             history.log.epoch = secrets.token_hex(4)
             history = replace(history, before=before)
         owner, epoch = self._owner.name, history.log.epoch
-        await queries.take(db, row.id, owner, epoch, history.before, self._wall())
-        # The file may reach back further than the log: hence `first`.
+        await queries.take_over(db, row.id, owner, epoch, history.before, self._wall())
+        # The file may have older events than the log, so `first` is 0.
         return FollowedRoom(row.id, row.began, history, history.log.seq, first=0)
 
     async def _read(self, db: aiosqlite.Connection, row: rows.RoomRow) -> History:
@@ -283,7 +291,7 @@ class SqliteStore:
         self._pending.end(name)
 
     async def forget(self, name: str) -> bool:
-        return await self._asked(self._forget(name))
+        return await self._reported(self._forget(name))
 
     async def _forget(self, name: str) -> bool:
         followed = self._pending.forget(name)
@@ -301,7 +309,7 @@ class SqliteStore:
         return followed or found
 
     async def key(self) -> bytes:
-        return await self._asked(self._key())
+        return await self._reported(self._key())
 
     async def _key(self) -> bytes:
         async with self._file.transaction() as db:
@@ -311,7 +319,7 @@ class SqliteStore:
         room = self._pending.find(name)
         if room is not None:
             return replace(room.history, settings=room.settings)
-        return await self._asked(self._load(name))
+        return await self._reported(self._load(name))
 
     async def _load(self, name: str) -> History | None:
         async with self._file.turn:
@@ -322,7 +330,7 @@ class SqliteStore:
         return None
 
     async def names(self) -> list[str]:
-        return await self._asked(self._names())
+        return await self._reported(self._names())
 
     async def _names(self) -> list[str]:
         async with self._file.turn:
@@ -334,16 +342,16 @@ class SqliteStore:
     # --- writing ----------------------------------------------------------------------------------
 
     async def flush(self) -> None:
-        await self._asked(self._work())
+        await self._reported(self._work())
 
-    async def _keep(self) -> None:
+    async def _write_forever(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_S if self._failing is None else RETRY_S)
             watch = asyncio.get_running_loop().call_later(COMPLAIN_S, self._stalled)
             try:
                 await self._work()
             except sqlite3.Error as exc:
-                self._complain(exc)
+                self._report_fault(exc)
             except Exception:
                 log.exception("%s: writing failed by a fault of the gateway", self.path)
             else:
@@ -365,14 +373,17 @@ class SqliteStore:
             self._wipe_at = now + self._sweep_s
 
     async def _flush(self) -> bool:
-        """Write what is new, in one transaction; whether there is more. Raises `sqlite3.Error`."""
+        """Write new events in one transaction, and return whether there are more.
+
+        Raises `sqlite3.Error`.
+        """
         async with self._file.turn:
             pending, owner = self._pending, self._owner.name
             writes, doomed = pending.gather(BATCH), tuple(pending.doomed)
             if not writes and not doomed:
                 return False
             async with self._file.begun() as db:
-                writes = await self._ours(db, writes)
+                writes = await self._still_owned(db, writes)
                 new = [one.room for one in writes if not one.room.stored]
                 await queries.insert(db, new, owner, self._wall())
                 await queries.write(db, writes, owner, self._wall())
@@ -381,8 +392,13 @@ class SqliteStore:
             self._traces |= bool(doomed) or any(one.retracted for one in writes)
         return sum(len(one.entries) for one in writes) == BATCH
 
-    async def _ours(self, db: aiosqlite.Connection, writes: list[RoomWrite]) -> list[RoomWrite]:
-        """Those whose rooms are still this process's: another may have been told to forget one."""
+    async def _still_owned(
+        self, db: aiosqlite.Connection, writes: list[RoomWrite]
+    ) -> list[RoomWrite]:
+        """Return the writes whose rooms still belong to this process.
+
+        Another process may have been asked to forget a room.
+        """
         ids = [one.room.id for one in writes if one.room.stored]
         here = await queries.owned(db, ids, self._owner.name)
         ours = []
@@ -395,23 +411,23 @@ class SqliteStore:
         return ours
 
     async def _sweep(self, db: aiosqlite.Connection) -> None:
-        """Rooms in memory live on; of the others, end those unseen for long, and delete in time."""
+        """Mark rooms in memory as seen, end rooms unseen for long, and delete expired rooms."""
         now = self._wall()
         owner = self._owner.name
         ours = [*(room.id for room in self._pending.rooms), *self._pending.doomed]
-        await queries.see(db, owner, ours, now)
-        for other in [None, *await queries.others(db, owner)]:
+        await queries.mark_seen(db, owner, ours, now)
+        for other in [None, *await queries.other_owners(db, owner)]:
             if other is None or not await asyncio.to_thread(self._owner.lives, other):
-                await queries.lapse(db, other, self._limits.room_s, now)
+                await queries.end_unseen(db, other, self._limits.room_s, now)
         self._traces |= await queries.expire(db, self._keep_s, now)
 
     async def _wipe(self) -> bool:
-        """Take what was deleted out of the write-ahead log too; whether nothing is left there."""
+        """Remove deleted text from the write-ahead log, and return whether none is left."""
         self._traces = self._traces and not await self._file.wipe()
         return not self._traces
 
     def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work of the store's own: a caller who goes away leaves no half of it behind."""
+        """Start a task that is finished even if its caller is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -420,18 +436,18 @@ class SqliteStore:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits for it is told; nobody may
+            task.exception()  # the caller gets it; if it was cancelled, nobody needs it
 
-    async def _asked(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same, for callers that are to be told of a fault."""
+    async def _reported(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work in a task, and raise errors of SQLite as `StoreFault`."""
         try:
             return await asyncio.shield(self._task(work))
         except sqlite3.Error as exc:
             raise StoreFault(f"{self.path} does not answer: {exc}.", advice(exc)) from exc
 
-    # --- what goes wrong --------------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
-    def _complain(self, fault: sqlite3.Error) -> None:
+    def _report_fault(self, fault: sqlite3.Error) -> None:
         self._failing = fault
         if self._due("fault"):
             log.error(
@@ -460,9 +476,9 @@ class SqliteStore:
             )
 
     def _due(self, kind: str) -> bool:
-        """Whether the log is told; of one kind of fault at most every `COMPLAIN_S`."""
+        """Tell whether to log a fault: one of each kind every `COMPLAIN_S` seconds."""
         now = self._clock()
-        due = now >= self._said.get(kind, now)
+        due = now >= self._reported_at.get(kind, now)
         if due:
-            self._said[kind] = now + COMPLAIN_S
+            self._reported_at[kind] = now + COMPLAIN_S
         return due

@@ -1,4 +1,4 @@
-"""A file that is not as it should be is refused by a sentence, and left as it was."""
+"""Opening of files that are damaged, foreign, old or new."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def refusal(disk: Disk) -> StoreFault:
     return refused.value
 
 
-async def test_a_file_that_is_no_database_is_refused_by_name(disk: Disk) -> None:
+async def test_a_file_that_is_no_database_is_refused(disk: Disk) -> None:
     disk.path.write_bytes(b"minutes of the meeting\n" * 1000)
 
     assert "Move it away" in str((await refusal(disk)).hint)
@@ -30,7 +30,7 @@ async def test_a_file_that_is_no_database_is_refused_by_name(disk: Disk) -> None
 
 
 @pytest.mark.parametrize("at", [100, 4096, 20_480])
-async def test_a_damaged_file_is_refused_by_name(disk: Disk, at: int) -> None:
+async def test_a_damaged_file_is_refused(disk: Disk, at: int) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("meeting")).log, times=500)
     with disk.path.open("r+b") as file:
@@ -39,7 +39,7 @@ async def test_a_damaged_file_is_refused_by_name(disk: Disk, at: int) -> None:
     assert "Move it away" in str((await refusal(disk)).hint)
 
 
-async def test_damage_that_is_found_late_costs_the_room_its_history_and_nothing_else(
+async def test_damage_found_later_only_costs_the_room_its_history(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(database, "CHECK_BYTES", 0)  # as if the file were large
@@ -57,7 +57,7 @@ async def test_damage_that_is_found_late_costs_the_room_its_history_and_nothing_
         assert "Move it away" in caplog.text
 
 
-async def test_another_programs_database_is_refused_and_left_alone(disk: Disk) -> None:
+async def test_a_database_of_another_program_is_refused_and_not_changed(disk: Disk) -> None:
     disk.sql("CREATE TABLE invoices (id)")
 
     assert "another program's" in str(await refusal(disk))
@@ -72,11 +72,11 @@ async def test_a_schema_of_a_newer_gateway_is_refused(disk: Disk) -> None:
     assert "it has schema 9, and this one knows 2" in str(await refusal(disk))
 
 
-async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     assert "No such file or directory" in str(await refusal(Disk(tmp_path / "nowhere")))
 
 
-async def test_an_older_schema_is_brought_up_to_date_keeping_what_is_in_it(
+async def test_an_older_schema_is_migrated_with_its_content(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with disk.open() as store:
@@ -89,7 +89,9 @@ async def test_an_older_schema_is_brought_up_to_date_keeping_what_is_in_it(
     assert disk.sql("PRAGMA user_version") == [(3,)]
 
 
-async def test_an_old_sqlite_is_told(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_version_of_sqlite_is_refused(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
 
     with pytest.raises(StoreFault, match="3.37"):

@@ -33,14 +33,16 @@ def test_a_lock_is_held_until_it_is_released_and_leaves_no_file(tmp_path: Path) 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_lock_has_one_holder(tmp_path: Path) -> None:
+def test_a_lock_has_only_one_holder(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
     with pytest.raises(sqlite3.OperationalError):
         FileLock(tmp_path / "lock")
     lock.release()
 
 
-def test_a_lock_ends_with_its_process_and_what_that_leaves_holds_nobody(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_process_and_the_file_left_behind_blocks_nobody(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "lock"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Which processes live, as others of the same file see it."""
+"""Owner names and locks of processes that share a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.storage.sqlite.process_lock import ProcessLock
 from tests.support.disk import Disk, crash
 
 
-def test_an_owner_lives_from_when_it_is_registered_until_it_is_released(tmp_path: Path) -> None:
+def test_an_owner_is_alive_from_register_to_release(tmp_path: Path) -> None:
     one, two = ProcessLock(tmp_path / "rooms.db"), ProcessLock(tmp_path / "rooms.db")
     assert one.name != two.name
     assert not two.lives(one.name)
@@ -22,7 +22,7 @@ def test_an_owner_lives_from_when_it_is_registered_until_it_is_released(tmp_path
     assert os.listdir(tmp_path) == []
 
 
-def test_owners_of_another_file_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+def test_lock_files_of_another_database_are_left_alone(tmp_path: Path) -> None:
     one, other = ProcessLock(tmp_path / "rooms.db"), tmp_path / "minutes.db-owner-1"
     other.touch()
     one.register()
@@ -30,7 +30,7 @@ def test_owners_of_another_file_in_the_folder_are_left_alone(tmp_path: Path) -> 
     assert os.listdir(tmp_path) == [other.name]
 
 
-async def test_what_a_dead_process_left_is_cleared_away(disk: Disk) -> None:
+async def test_lock_files_of_dead_processes_are_removed(disk: Disk) -> None:
     async with disk.open() as store:
         disk.path.with_name(f"rooms.db-owner-{'0' * 16}").touch()
         await crash(store)

@@ -1,4 +1,4 @@
-"""Rooms on disk, on real files: which store there is, and what it has after a restart."""
+"""Rooms in a real file: the setting, and the state after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_by_default_there_is_no_store() -> None:
     assert build(Settings()) is None
 
 
-def test_a_store_is_named_by_its_kind_and_path(tmp_path: Path) -> None:
+def test_the_setting_names_the_kind_and_the_path_of_the_store(tmp_path: Path) -> None:
     store = build(Settings(store=f"sqlite:{tmp_path}/a/../rooms.db"))
     assert isinstance(store, SqliteStore)
     assert store.path == tmp_path / "rooms.db"
@@ -35,7 +35,7 @@ def test_a_store_is_named_by_its_kind_and_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["rooms.db", "postgres://host/db", "sqlite:", "sqlite::memory:", ""]
 )
-def test_a_store_of_another_kind_is_told_at_once(name: str) -> None:
+def test_an_unknown_kind_of_store_is_refused(name: str) -> None:
     with pytest.raises(SettingsError, match="sqlite:PATH"):
         build(Settings(store=name))
 
@@ -47,7 +47,7 @@ def test_a_store_of_another_kind_is_told_at_once(name: str) -> None:
         ("a/b.db", "cannot be opened: No such"),
     ],
 )
-async def test_a_store_that_cannot_be_opened_is_told_with_what_it_needs(
+async def test_the_error_for_a_store_that_cannot_be_opened_gives_advice(
     tmp_path: Path, name: str, says: str
 ) -> None:
     store = build(Settings(store=f"sqlite:{tmp_path / name}"))
@@ -60,9 +60,7 @@ async def test_a_store_that_cannot_be_opened_is_told_with_what_it_needs(
 # --- a restart ------------------------------------------------------------------------------------
 
 
-async def test_all_processes_of_a_file_sign_with_one_key_that_another_file_does_not_have(
-    disk: Disk, tmp_path: Path
-) -> None:
+async def test_processes_with_the_same_file_share_a_signing_key(disk: Disk, tmp_path: Path) -> None:
     async with disk.open() as first, disk.open() as second:
         keys = {await first.key(), await second.key(), await first.key()}
     async with disk.open() as later:
@@ -74,7 +72,7 @@ async def test_all_processes_of_a_file_sign_with_one_key_that_another_file_does_
     assert len(key) == len(strange) == 32 and key != strange
 
 
-async def test_a_room_goes_on_after_a_restart_where_it_was(disk: Disk) -> None:
+async def test_a_room_continues_after_a_restart(disk: Disk) -> None:
     async with disk.open() as store:
         before = await store.claim("meeting")
         disk.time.wall += 60
@@ -94,7 +92,7 @@ async def test_a_room_goes_on_after_a_restart_where_it_was(disk: Disk) -> None:
         assert (await store.claim("meeting")).log.entries() == after.log.entries()
 
 
-async def test_every_caller_gets_the_same_history_while_the_room_lives(disk: Disk) -> None:
+async def test_every_caller_gets_the_same_history_while_the_room_is_open(disk: Disk) -> None:
     async with disk.open() as store:
         one, two = await asyncio.gather(store.claim("meeting"), store.claim("meeting"))
         assert one is two
@@ -104,7 +102,7 @@ async def test_every_caller_gets_the_same_history_while_the_room_lives(disk: Dis
         assert loaded is not None and loaded.log is one.log
 
 
-async def test_a_history_that_was_released_is_claimed_again_complete(disk: Disk) -> None:
+async def test_a_released_room_can_be_claimed_again_with_its_whole_history(disk: Disk) -> None:
     async with disk.open() as store:
         one = await store.claim("meeting")
         disk.say(one.log)
@@ -113,7 +111,7 @@ async def test_a_history_that_was_released_is_claimed_again_complete(disk: Disk)
         assert (two.log.epoch, texts(two.log)) == (one.log.epoch, ["good morning"])
 
 
-async def test_a_restored_log_has_the_bounds_of_this_process_and_so_has_the_file(
+async def test_a_restored_log_and_the_file_have_the_bounds_of_this_process(
     disk: Disk,
 ) -> None:
     async with disk.open() as store:
@@ -146,7 +144,7 @@ async def test_settings_outlive_their_events(disk: Disk) -> None:
         assert found == Changed(seq=3, version=3, context="a court", glossary={}, style="formal")
 
 
-async def test_a_wall_clock_that_was_set_back_does_not_let_the_room_run_backwards(
+async def test_a_wall_clock_set_back_does_not_make_times_in_the_room_go_back(
     disk: Disk,
 ) -> None:
     async with disk.open() as store:
@@ -161,7 +159,7 @@ async def test_a_wall_clock_that_was_set_back_does_not_let_the_room_run_backward
         assert [entry.at for entry in log.entries()] == [500, 500]
 
 
-async def test_a_file_is_for_its_owner_alone(disk: Disk) -> None:
+async def test_only_the_owner_can_read_the_file(disk: Disk) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("meeting")).log)
         await store.flush()
@@ -186,7 +184,7 @@ async def test_a_long_backlog_is_written_in_several_transactions(
     assert disk.sql("SELECT count(*) FROM events") == [(50,)]
 
 
-async def test_a_store_that_is_closed_says_so_and_can_be_closed_again(disk: Disk) -> None:
+async def test_a_closed_store_raises_an_explanation_and_can_be_closed_again(disk: Disk) -> None:
     async with disk.open() as store:
         await store.close()
         with pytest.raises(StoreFault, match="closed"):

@@ -1,4 +1,4 @@
-"""Rooms on disk after a process that was killed: what was written survives, under another epoch."""
+"""Rooms in a file after the process was killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.disk import Disk, crash, texts
 ROOT = Path(__file__).resolve().parents[3]
 
 
-async def test_after_a_crash_the_room_has_another_epoch_that_shares_what_was_written(
+async def test_after_a_crash_the_room_has_a_new_epoch_with_the_written_events(
     disk: Disk,
 ) -> None:
     async with disk.open() as store:
@@ -68,7 +68,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("reports", [1, 7])
-def test_kill_9_while_writing_loses_nothing_that_was_written(disk: Disk, reports: int) -> None:
+def test_kill_9_while_writing_loses_no_written_event(disk: Disk, reports: int) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WRITE, str(disk.path)], stdout=subprocess.PIPE, cwd=ROOT
     ) as process:
@@ -102,10 +102,10 @@ step = st.one_of(
 
 @settings(max_examples=40)
 @given(steps=st.lists(step, max_size=25), keep_s=st.sampled_from([0, 3600]))
-async def test_whatever_happens_a_room_has_what_was_written_and_nothing_else(
+async def test_after_any_sequence_of_faults_a_room_has_exactly_the_written_events(
     steps: list[tuple[str, str, int]], keep_s: float
 ) -> None:
-    """``said``: all of a living room; ``sure``: how many of these must survive."""
+    """``said`` has all events of an open room, ``sure`` the number of them that must survive."""
 
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder), keep_s=keep_s)

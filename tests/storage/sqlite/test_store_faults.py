@@ -1,4 +1,4 @@
-"""A disk that fails is never a fault of a room."""
+"""Faults of the disk, which must not disturb a room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.disk import SECRET, Disk
 from tests.support.live import until
 
 
-async def test_while_the_file_is_locked_rooms_live_on_and_the_log_says_what_to_do_once(
+async def test_while_the_file_is_locked_rooms_continue_and_the_log_gives_advice_once(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(file, "BUSY_S", 0.001)
@@ -53,7 +53,7 @@ async def test_while_the_file_is_locked_rooms_live_on_and_the_log_says_what_to_d
     assert disk.sql("SELECT name FROM rooms") == [("meeting",)]
 
 
-async def test_what_a_log_drops_before_it_is_written_is_counted_and_told(
+async def test_events_dropped_before_they_are_written_are_counted_and_logged(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk.limits = Limits(log=10)
@@ -77,7 +77,7 @@ async def test_what_a_log_drops_before_it_is_written_is_counted_and_told(
         assert (await store.claim("meeting")).log.entries() == log.entries()
 
 
-async def test_when_the_disk_is_full_rooms_live_on_and_are_written_when_there_is_room(
+async def test_with_a_full_disk_rooms_continue_and_are_written_once_there_is_space(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with disk.open() as store:
@@ -97,7 +97,7 @@ async def test_when_the_disk_is_full_rooms_live_on_and_are_written_when_there_is
         assert len((await store.claim("new")).log) == 1
 
 
-async def test_a_disk_that_hangs_holds_up_neither_a_room_nor_the_end_for_long(
+async def test_a_hanging_disk_delays_neither_rooms_nor_the_end_for_long(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "FLUSH_S", 0.001)
@@ -120,7 +120,7 @@ async def test_a_disk_that_hangs_holds_up_neither_a_room_nor_the_end_for_long(
     assert disk.sql("SELECT count(*) FROM events") == [(0,)]
 
 
-async def test_the_end_waits_for_a_lock_that_passes(
+async def test_close_waits_for_a_lock_that_is_released(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(file, "BUSY_S", 0)
@@ -138,7 +138,7 @@ async def test_the_end_waits_for_a_lock_that_passes(
     assert disk.sql("SELECT count(*) FROM events") == [(1,)]
 
 
-async def test_rooms_that_left_while_the_disk_fails_are_bounded(
+async def test_released_rooms_are_bounded_while_the_disk_fails(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk.limits = Limits(rooms=2)

@@ -1,4 +1,4 @@
-"""What of a room stays on disk, for how long, and that the rest is gone to the last byte."""
+"""How long rooms stay in the file, and erasing them completely."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_private_room_is_never_written(disk: Disk) -> None:
     assert not disk.has(SECRET) and not disk.has("1f2e3d")
 
 
-async def test_a_room_that_ends_is_deleted_and_its_bytes_too(disk: Disk) -> None:
+async def test_an_ended_room_is_deleted_down_to_its_bytes(disk: Disk) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("zork")).log, SECRET, times=50)
         disk.say((await store.claim("other")).log, times=50)
@@ -43,7 +43,7 @@ async def test_a_room_that_ends_is_deleted_and_its_bytes_too(disk: Disk) -> None
         assert len((await store.claim("zork")).log) == 0
 
 
-async def test_a_room_that_ends_before_it_was_written_leaves_nothing(disk: Disk) -> None:
+async def test_a_room_that_ends_before_it_is_written_leaves_no_trace(disk: Disk) -> None:
     async with disk.open() as store:
         disk.say((await store.claim("meeting")).log, SECRET)
         store.end("meeting")
@@ -53,8 +53,8 @@ async def test_a_room_that_ends_before_it_was_written_leaves_nothing(disk: Disk)
         assert texts((await store.claim("meeting")).log) == ["afresh"]
 
 
-async def test_forgotten_text_is_gone_from_every_page_that_ever_held_it(disk: Disk) -> None:
-    """Rows of all lengths, so that pages are split, merged, overflow and are used again."""
+async def test_forgotten_text_is_erased_from_every_page_of_the_file(disk: Disk) -> None:
+    """Rows of many lengths make pages split, merge, overflow and be reused."""
     disk.limits = Limits(log=60)
 
     async with disk.open() as store:
@@ -72,7 +72,7 @@ async def test_forgotten_text_is_gone_from_every_page_that_ever_held_it(disk: Di
         assert disk.has("mark1of0end")
 
 
-async def test_forgetting_a_room_removes_all_its_histories_and_says_whether_there_were_any(
+async def test_forget_removes_all_histories_and_tells_whether_there_were_any(
     disk: Disk,
 ) -> None:
     disk.keep_s = 3600
@@ -91,7 +91,7 @@ async def test_forgetting_a_room_removes_all_its_histories_and_says_whether_ther
     assert disk.sql("SELECT count(*) FROM rooms") == [(0,)]
 
 
-async def test_a_room_that_is_forgotten_is_written_no_more(disk: Disk) -> None:
+async def test_a_forgotten_room_is_no_longer_written(disk: Disk) -> None:
     async with disk.open() as store:
         log = (await store.claim("meeting")).log
         disk.say(log, SECRET)
@@ -102,7 +102,7 @@ async def test_a_room_that_is_forgotten_is_written_no_more(disk: Disk) -> None:
     assert not disk.has(SECRET)
 
 
-async def test_what_is_retracted_is_taken_out_of_the_file_too(disk: Disk) -> None:
+async def test_text_of_withdrawn_utterances_is_erased_from_the_file(disk: Disk) -> None:
     async with disk.open() as store:
         log = (await store.claim("meeting")).log
         disk.say(log, SECRET)
@@ -121,7 +121,7 @@ async def test_what_is_retracted_is_taken_out_of_the_file_too(disk: Disk) -> Non
         assert texts(restored) == ["", "stays", ""]
 
 
-async def test_an_ended_room_is_kept_for_as_long_as_is_asked_and_read_but_not_continued(
+async def test_an_ended_room_is_kept_for_reading_but_not_continued(
     disk: Disk,
 ) -> None:
     disk.keep_s = 3600
@@ -149,7 +149,7 @@ async def test_an_ended_room_is_kept_for_as_long_as_is_asked_and_read_but_not_co
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_after_a_restart_a_room_ends_its_time_to_live_after_it_was_last_seen(
+async def test_after_a_restart_a_room_ends_a_fixed_time_after_it_was_last_seen(
     disk: Disk, clean: bool
 ) -> None:
     async with disk.open() as store:
@@ -172,7 +172,7 @@ async def test_after_a_restart_a_room_ends_its_time_to_live_after_it_was_last_se
         assert await store.names() == []
 
 
-async def test_text_is_wiped_later_where_somebody_reads_the_file(
+async def test_text_is_erased_later_if_another_program_reads_the_file(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FORGET_S", 0)
@@ -192,7 +192,7 @@ async def test_text_is_wiped_later_where_somebody_reads_the_file(
         assert not disk.has(SECRET)
 
 
-async def test_to_forget_waits_for_whoever_reads_the_file(
+async def test_forget_waits_for_other_readers_of_the_file(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file, "BUSY_S", 0)
@@ -211,7 +211,7 @@ async def test_to_forget_waits_for_whoever_reads_the_file(
         assert not disk.has(SECRET)
 
 
-async def test_nothing_is_said_in_the_log_of_what_is_written(
+async def test_the_log_contains_no_text_that_is_written(
     disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):

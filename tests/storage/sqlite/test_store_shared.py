@@ -1,4 +1,4 @@
-"""Several processes with one file: a room passes from one to the next, and is never in two."""
+"""Several processes with one file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.storage.sqlite.store import SqliteStore
 from tests.support.disk import SECRET, Disk, texts
 
 
-async def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_decided(
+async def test_a_room_passes_from_one_process_to_the_next_with_all_events(
     disk: Disk,
 ) -> None:
     async with disk.open() as old, disk.open() as new:
@@ -32,7 +32,7 @@ async def test_a_room_passes_from_one_process_to_the_next_with_all_that_was_deci
         assert texts(after.log) == ["good morning", "the last caption"]
 
 
-async def test_closing_releases_everything(disk: Disk) -> None:
+async def test_close_releases_all_rooms(disk: Disk) -> None:
     async with disk.open() as new:
         old = disk.store()
         await old.open()
@@ -136,7 +136,7 @@ def test_processes_that_share_a_file_neither_lose_nor_overwrite_anything(disk: D
     assert disk.sql("PRAGMA integrity_check") == [("ok",)]
 
 
-async def test_a_caller_who_goes_away_leaves_no_half_a_claim(disk: Disk) -> None:
+async def test_a_cancelled_caller_leaves_a_complete_claim(disk: Disk) -> None:
     async with disk.open() as store:
         for turn in range(30):
             caller = asyncio.create_task(store.claim(f"room {turn}"))
