@@ -1,12 +1,11 @@
-"""Texts as captions on a screen: how they are cut, and how long each part stays.
+"""Cues: cutting texts into lines on a screen, and the time that each cue is shown.
 
-Owns: the length of a line, where a text may be cut, reading speed, the time of one cue beside
-another. Must not know: utterances, languages, file formats.
+Owns: the length of a line, the places where a text may be cut, the reading speed, the times of
+neighbouring cues. Must not know: utterances, languages, file formats.
 
-Everything is measured in narrow characters, one rule for all languages: a full-width character
-(East Asian Width W or F) counts as 42/16 of one, in length and in time. So a line holds 42 Latin
-letters or 16 Chinese characters, a text in both is measured rightly, and so is one that came under
-a wrong tag.
+Lengths and times are measured in narrow characters, with one rule for all languages: a full-width
+character (East Asian Width W or F) counts as 42/16 narrow ones. So a line has 42 Latin letters or
+16 Chinese characters. The rule also holds for mixed texts, and for texts with a wrong language tag.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from gateway.text import sentences
 from gateway.text.scripts import CJK
 
 LINE = 42
-"""Characters of a line (Netflix Timed Text Style Guides: 42; Chinese and Korean 16 full-width)."""
+"""Characters per line (Netflix Timed Text Style Guides: 42; Chinese and Korean 16 full-width)."""
 LINES = 2
-"""Lines of a cue (Netflix: at most two; BBC Subtitle Guidelines: two recommended)."""
+"""Lines per cue (Netflix: at most two; BBC Subtitle Guidelines: two recommended)."""
 READING = 17.0
-"""Characters read in a second, 6.5 full-width ones (Netflix, adults: 17 to 20, Japanese 4, Chinese
-9, Korean 12; the BBC's 160 to 180 words a minute are 15 to 17)."""
+"""Characters read per second, or 6.5 full-width ones (Netflix, adults: 17 to 20, Japanese 4,
+Chinese 9, Korean 12; the BBC's 160 to 180 words a minute are 15 to 17)."""
 SPEAKING = 15.0
-"""Characters said in a second: 150 words a minute, of 5 letters and a space each."""
+"""Characters spoken per second: 150 words a minute of 5 letters and a space."""
 SHORTEST_S = 5 / 6
-"""Seconds a cue stays at least (Netflix: 5/6 s; 20 frames of a film)."""
+"""Minimum seconds that a cue is shown (Netflix: 5/6 s, 20 frames of a film)."""
 LATE_S = 1.5
-"""Seconds a cue may come late so that the one before it can be read to its end (BBC: a subtitle
+"""Maximum seconds by which a cue may be late so that the cue before it can be read (BBC: a subtitle
 should not be more than 1.5 s away from the speech)."""
 
-_NARROW, _WIDE = 8, 21  # 42 times one is 16 times the other
+_NARROW, _WIDE = 8, 21  # units of width, because 42 narrow ones are as wide as 16 wide ones
 _FULL = LINE * _NARROW
 _SHORTEST, _LATE = round(1000 * SHORTEST_S), round(1000 * LATE_S)
 _KNOWN = 8192
-"""Characters whose width is remembered: those of a few languages."""
+"""Size of the cache of widths, enough for the characters of a few languages."""
 _FIRST_MARK, _FIRST_WIDE = "\u0300", "\u1100"
 _MARKS = frozenset(("Mn", "Mc", "Me", "Cf"))
 _UNSEEN = frozenset(("Mn", "Me", "Cf"))
@@ -55,7 +54,8 @@ _CUTTABLE = (
     f"{CJK}\u2e80-\u2fff\u3001-\u303f\u3130-\u33ff\ua000-\ua4cf\ufe30-\ufe6f"
     "\uff01-\uff60\uffe0-\uffe6\U0001f300-\U0001faff"
 )
-# What no line ends with, and what none begins with (JIS X 4051, line composition), nor is cut off.
+# Characters that no line ends with, and characters that no line begins with (JIS X 4051, line
+# composition).
 _OPENING = "「『（【〈《〔［｛“‘"
 _CLOSING = (
     "、。，．・：；？！゛゜ヽヾゝゞ々ー」』）】〉》〕］｝”’,.!?;:…‥"
@@ -70,7 +70,7 @@ _MIXED = re.compile(
 
 
 class BreakCost(enum.IntEnum):
-    """What a cut at a place would divide; the lowest is the best place."""
+    """Text unit that a cut would divide. The lowest value is the best place."""
 
     SENTENCE = 0
     CLAUSE = 1
@@ -79,12 +79,12 @@ class BreakCost(enum.IntEnum):
 
     @property
     def cost(self) -> int:
-        """What a line that ends there costs against one better balanced, in width."""
+        """Cost of a line break there, in units of width by which two lines differ."""
         return self * _FULL // 8
 
 
 class CueTiming(NamedTuple):
-    """When a cue is to be shown, and how long it takes to read. Milliseconds."""
+    """Begin and end of a cue, and the time to read it, in milliseconds."""
 
     begin: int
     end: int
@@ -96,21 +96,23 @@ Part = tuple[tuple[str, ...], ...]
 
 
 def plain(text: str) -> str:
-    """The text on one line: white space and control characters as single spaces."""
+    """Return the text on one line, with single spaces for white space and control characters."""
     return _BLANK.sub(" ", text).strip()
 
 
-def said(text: str) -> float:
-    """Seconds it takes to say the text, roughly."""
+def speaking_seconds(text: str) -> float:
+    """Return the approximate seconds that it takes to say the text."""
     return _width(text) / _NARROW / SPEAKING
 
 
 def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
-    """Cut what is to be shown together: for each cue, for each of the texts, its lines.
+    """Cut texts that are shown together into cues, and return the lines of each text in each cue.
 
-    The texts, one or two, `plain` and not empty, share the lines of a cue; ``langs`` has the
-    language of each. They are cut into the same number of parts; where one has too few words for
-    that, its parts stay while the other's go on.
+    All texts are cut into the same number of parts. If one has too few words for that, its parts
+    are repeated while those of the other change.
+
+    :param texts: one or two texts, not empty, returned by `plain`
+    :param langs: canonical tag of each text
     """
     lines = LINES // len(texts)
     whole = [_CueText(text, lang) for text, lang in zip(texts, langs, strict=True)]
@@ -123,9 +125,12 @@ def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
 
 
 def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
-    """Divide a time, in seconds, among the cues of what was said in it, by their length.
+    """Divide the time of an utterance among its cues, in proportion to their lengths.
 
-    The longest of a cue's texts counts, since nobody reads two languages at once.
+    The longest text of a cue counts, since nobody reads two languages at once.
+
+    :param begin: begin of the utterance in seconds
+    :param end: end of the utterance in seconds
     """
     widths = [max(_width("".join(lines)) for lines in part) for part in parts]
     marks = list(accumulate((max(1, width) for width in widths), initial=0))
@@ -138,10 +143,13 @@ def share(begin: float, end: float, parts: Sequence[Part]) -> list[CueTiming]:
 
 
 def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
-    """(begin, end) of cues, given in the order in which they begin, so that no two overlap.
+    """Return (begin, end) of cues in milliseconds, so that no two overlap.
 
-    A cue stays until it has been read, into silence if need be. The next one waits for that, but
-    not longer than `LATE_S`; then it cuts the time of the one before, down to `SHORTEST_S`.
+    A cue is shown until it can have been read, if necessary into the silence behind it. The next
+    cue waits for that, but at most `LATE_S`. Then the time of the cue before is cut, but not below
+    `SHORTEST_S`.
+
+    :param slots: in the order in which they begin
     """
     settled: list[tuple[int, int]] = []
     begin, end, read = -_SHORTEST, 0, 0
@@ -156,9 +164,9 @@ def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
 
 
 class _CueText:
-    """A text, and the atoms in it: what is not cut, and not wider than a line.
+    """A text and its atoms, which are not cut and not wider than a line.
 
-    A stretch is named by the numbers of its first atom and of the one behind its last.
+    A range of atoms is given by the index of the first one and the index behind the last one.
     """
 
     __slots__ = ("_ends", "_lang", "_sentences", "_starts", "_text")
@@ -178,10 +186,14 @@ class _CueText:
         self._sentences: set[int] | None = None
 
     def parts(self, lines: int, least: int = 1) -> list[tuple[str, ...]]:
-        """The lines of each part, so many at most; ``least`` parts if there are atoms enough.
+        """Return the lines of each part.
 
-        Ends of sentences are the best places to cut, then commas, then spaces; of several the one
-        that makes the parts most alike, so that no word is left alone at the end.
+        Ends of sentences are the best places to cut, then commas, then spaces. Among equal places
+        the one that makes the parts most similar in length is used, so that no single word is left
+        at the end.
+
+        :param lines: maximum number of lines of a part
+        :param least: minimum number of parts, if there are enough atoms
         """
         parts: list[tuple[str, ...]] = []
         start, last = 0, len(self._ends)
@@ -204,10 +216,11 @@ class _CueText:
         return parts
 
     def _width(self, start: int, end: int) -> int:
+        """Return the width of a range of atoms."""
         return self._ends[end - 1][0] - self._starts[start][0]
 
     def _reach(self, start: int, lines: int) -> int:
-        """The farthest end of what fits into so many lines."""
+        """Return the end of the longest range from ``start`` that fits into some lines."""
         for _ in range(lines):
             if start < len(self._ends):
                 farthest = (self._starts[start][0] + _FULL, len(self._text))
@@ -215,7 +228,7 @@ class _CueText:
         return start
 
     def _fold(self, start: int, end: int) -> tuple[str, ...]:
-        """A stretch that fits into a cue, as one line or as two that are much alike."""
+        """Return a range that fits into a cue as one line, or as two of similar length."""
         if self._width(start, end) <= _FULL:
             return (self._slice(start, end),)
         low = bisect_left(self._starts, (self._ends[end - 1][0] - _FULL, 0), start + 1, end)
@@ -226,10 +239,11 @@ class _CueText:
         return self._slice(start, middle), self._slice(middle, end)
 
     def _slice(self, start: int, end: int) -> str:
+        """Return the text of a range of atoms."""
         return self._text[self._starts[start][1] : self._ends[end - 1][1]]
 
     def _after(self, end: int) -> BreakCost:
-        """What a cut behind a stretch divides."""
+        """Return the unit that a cut at the index ``end`` divides."""
         place = self._ends[end - 1][1]
         if self._sentences is None:
             self._sentences = {*sentences.ends(self._text, self._lang)}
@@ -238,7 +252,7 @@ class _CueText:
         a, b = self._text[place - 1], self._text[place]
         if a in _CLAUSE:
             return BreakCost.CLAUSE
-        # Japanese ends a phrase in Hiragana, and begins the next one with something else.
+        # A Japanese phrase ends in Hiragana, and the next one begins with another script.
         phrase = _hiragana(a) and not _hiragana(b)
         return (
             BreakCost.WORD
@@ -248,7 +262,7 @@ class _CueText:
 
 
 def _chop(text: str, start: int, end: int) -> list[int]:
-    """Where to cut a word that is wider than a line. Marks stay with their letters."""
+    """Return the places at which a word wider than a line is cut. Marks stay with their letters."""
     places = []
     edge = start
     used = 0
@@ -264,21 +278,23 @@ def _chop(text: str, start: int, end: int) -> list[int]:
 
 
 def _joined(a: str, b: str) -> bool:
-    """Whether two characters are one to the eye (UAX 29, without the rare cases)."""
+    """Tell whether two characters form one visible one (UAX 29, without the rare cases)."""
     return a == "\u200d" or unicodedata.category(b) in _MARKS or "\U0001f3fb" <= b <= "\U0001f3ff"
 
 
 def _hiragana(character: str) -> bool:
+    """Tell whether a character is Hiragana."""
     return "\u3041" <= character <= "\u309f"
 
 
 def _width(text: str) -> int:
+    """Return the width of a text in eighths of a narrow character."""
     return _NARROW * len(text) if text.isascii() else sum(map(_units, text))
 
 
 @lru_cache(maxsize=_KNOWN)
 def _units(character: str) -> int:
-    """Eighths of a narrow character; nothing for marks and what is not seen."""
+    """Return the width of a character in eighths of a narrow one, 0 for invisible ones."""
     if character < _FIRST_MARK:
         return _NARROW
     if unicodedata.east_asian_width(character) in "WF":

@@ -1,15 +1,14 @@
-"""Transcripts written down: WebVTT, SubRip, plain text and JSON.
+"""Formats of transcripts: WebVTT, SubRip, plain text and JSON.
 
-Owns: the four formats, and what each shows where a caption is missing. Must not know: where a
-transcript comes from, HTTP.
+Owns: the four formats, and the output for missing captions. Must not know: the source of a
+transcript, HTTP.
 
-In VTT and SRT what has no caption in a language is left out: whoever reads captions reads that
-language. A failed one is shown as the original, marked with its language, as on the screen. TXT and
-JSON leave nothing out.
+VTT and SRT leave out utterances without a caption in the language. A failed caption is shown as the
+original, marked with its language, as on the screen. TXT and JSON leave nothing out.
 
-WebVTT is as W3C has it (https://www.w3.org/TR/webvtt1/). SubRip has no standard: this is what
-FFmpeg reads. It cannot escape anything, so what would be read as a time or as markup gets
-look-alikes.
+WebVTT follows the W3C (https://www.w3.org/TR/webvtt1/). SubRip has no standard, so this is what
+FFmpeg reads. SubRip has no escapes, so characters that would be read as a time or as markup are
+replaced by similar ones.
 """
 
 from __future__ import annotations
@@ -26,17 +25,18 @@ from gateway.transcripts.transcript import EntryState, Transcript, TranscriptEnt
 
 GONE = "What was said before is no longer kept."
 LABEL = 24
-"""Characters of a speaker's name in SRT, where it stands in the text; a longer one is cut."""
+"""Maximum length of a speaker's name in SRT, in characters. The name is part of the text there."""
 
 
 _BLOCKS = ("NOTE", "STYLE", "REGION", "WEBVTT")
 _NAME = str.maketrans("&<>", "＆‹›")
-# Inside a tag W3C has `&amp;`, but FFmpeg takes that for the end of the tag.
+# In a tag the W3C escapes with `&amp;`, but FFmpeg would end the tag there. So the name of a
+# speaker gets similar characters instead.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 class Format(enum.StrEnum):
-    """How a transcript is written down. The value ends the name of its file."""
+    """Format of a transcript. The value is the file name extension."""
 
     VTT = "vtt"
     SRT = "srt"
@@ -45,7 +45,7 @@ class Format(enum.StrEnum):
 
 
 class Title(NamedTuple):
-    """Which room's transcript it is, and of which state of its log."""
+    """Identity of a transcript: its room, and the epoch and last number of the log."""
 
     room: str
     epoch: str
@@ -53,30 +53,33 @@ class Title(NamedTuple):
 
 
 Choice = Sequence[str | None]
-"""The languages to show together, None for the original; one or two."""
+"""One or two languages to show together; None stands for the original."""
 
 
 class _TranscriptText(NamedTuple):
-    """What is shown of an utterance for one of the languages asked for."""
+    """Text that is shown of an utterance for one of the chosen languages."""
 
     lang: str
     text: str
-    marked: bool = False  # not the language that was asked for
+    marked: bool = False  # the text is not in the chosen language
 
     def __str__(self) -> str:
         return f"[{self.lang}] {self.text}" if self.marked else self.text
 
 
 class _Cue(NamedTuple):
+    """A cue with its times in milliseconds."""
+
     name: str
     speaker: str
-    texts: tuple[_TranscriptText, ...]  # each with its lines in `text`
+    texts: tuple[_TranscriptText, ...]  # the lines of each are in `text`
     begin: int
     end: int
 
 
 def vtt(transcript: Transcript, choice: Choice) -> str:
-    """WebVTT. A cue has the id of its utterance, and the number of its part: ``u1/2``."""
+    """Return WebVTT. The name of a cue is the id of the utterance and a number, such as
+    ``u1/2``."""
     rows = _rows(transcript, choice)
     total, missing = len(transcript.utterances), len(transcript.utterances) - len(rows)
     blocks = ["WEBVTT\n\n"]
@@ -93,7 +96,7 @@ def vtt(transcript: Transcript, choice: Choice) -> str:
 
 
 def srt(transcript: Transcript, choice: Choice) -> str:
-    """SubRip. A speaker's name stands before the text where it is another than before."""
+    """Return SubRip. The name of a speaker precedes the text if the speaker has changed."""
     blocks = []
     for number, cue in enumerate(_cues(_rows(transcript, choice), labelled=True), 1):
         times = f"{_clock(cue.begin, ',')} --> {_clock(cue.end, ',')}"
@@ -103,7 +106,7 @@ def srt(transcript: Transcript, choice: Choice) -> str:
 
 
 def txt(transcript: Transcript, choice: Choice) -> str:
-    """Plain text, a line for each utterance and language."""
+    """Return plain text with a line for each utterance and language."""
     lines = [] if transcript.complete else [f"({GONE})"]
     for utterance, (first, *others) in _rows(transcript, choice, whole=True):
         seconds = int(utterance.begin)
@@ -115,7 +118,7 @@ def txt(transcript: Transcript, choice: Choice) -> str:
 
 
 def json(transcript: Transcript, title: Title, langs: Sequence[str]) -> bytes:
-    """JSON, with the original of every utterance and its captions in ``langs``."""
+    """Return JSON with the original of every utterance and its captions in ``langs``."""
     return msgspec.json.encode(
         {
             "room": title.room,
@@ -130,6 +133,7 @@ def json(transcript: Transcript, title: Title, langs: Sequence[str]) -> bytes:
 
 
 def _row(utterance: TranscriptEntry, langs: Sequence[str]) -> dict[str, Any]:
+    """Return an utterance as a JSON object."""
     return {
         "id": utterance.id,
         "ord": utterance.ord,
@@ -147,6 +151,7 @@ def _row(utterance: TranscriptEntry, langs: Sequence[str]) -> dict[str, Any]:
 
 
 def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
+    """Return a caption as a JSON object."""
     caption = utterance.read(lang)
     row: dict[str, Any] = {"state": caption.state.value}
     if caption.state.shown:
@@ -158,22 +163,23 @@ def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
     return row
 
 
-# --- what is shown --------------------------------------------------------------------------------
+# --- shown texts ----------------------------------------------------------------------------------
 
 
 def _rows(
     transcript: Transcript, choice: Choice, *, whole: bool = False
 ) -> list[tuple[TranscriptEntry, list[_TranscriptText]]]:
-    """What is shown of each utterance, in the order spoken; nothing of those that are left out.
+    """Return the shown texts of each utterance in the order spoken, without empty ones.
 
-    ``whole``: the original stands for what is missing.
+    :param whole: show the original, marked, instead of a missing caption
     """
     rows = ((u, _texts(u, choice, whole=whole)) for u in transcript.spoken)
     return [(utterance, texts) for utterance, texts in rows if texts]
 
 
 def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_TranscriptText]:
-    found: dict[str, _TranscriptText] = {}  # by language: the original is not shown twice
+    """Return the shown texts of an utterance. See `_rows`."""
+    found: dict[str, _TranscriptText] = {}  # by language, so that the original is not shown twice
     for lang in choice:
         caption = None if lang is None else utterance.read(lang)
         if lang is None or caption is None or caption.state is EntryState.SAME:
@@ -192,7 +198,10 @@ def _texts(utterance: TranscriptEntry, choice: Choice, *, whole: bool) -> list[_
 def _cues(
     rows: Sequence[tuple[TranscriptEntry, list[_TranscriptText]]], *, labelled: bool = False
 ) -> Iterator[_Cue]:
-    """The cues in their order in time. ``labelled``: without markup, the speaker in the text."""
+    """Yield the cues in order of time.
+
+    :param labelled: put the speaker into the text and use no markup
+    """
     used: set[str] = set()
     drafts: list[tuple[cues.CueTiming, _Cue]] = []
     last = ""
@@ -216,7 +225,7 @@ def _cues(
 
 
 def _names(utterance: TranscriptEntry, count: int, used: set[str]) -> list[str]:
-    """Names of the cues of an utterance: none is in use, or would be read as anything else."""
+    """Return unused names for the cues of an utterance that cannot be read as something else."""
     name = cues.plain(utterance.id).replace("-->", "--›")
     if not name or name.startswith(_BLOCKS):
         name = f"#{name}"
@@ -225,27 +234,31 @@ def _names(utterance: TranscriptEntry, count: int, used: set[str]) -> list[str]:
         if used.isdisjoint(names):
             used.update(names)
             return names
-        name = f"{name}+{utterance.ord}"  # an id that came again, long after
+        name = f"{name}+{utterance.ord}"  # a client has used the id again for a later utterance
 
 
 def _short(name: str) -> str:
+    """Return a name cut to `LABEL` characters."""
     return name if len(name) <= LABEL else name[: LABEL - 1].rstrip() + "…"
 
 
 def _harmless(text: str) -> str:
+    """Replace text that SubRip players would read as markup or as a time."""
     return _TAG.sub("‹", text).replace("-->", "--›").replace("{\\", "(\\")
 
 
 def _escape(text: str) -> str:
+    """Escape text for WebVTT."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _span(text: _TranscriptText, several: bool) -> str:
-    """A text in WebVTT; where it is not the one language of all, with its language."""
+    """Return a text for WebVTT, with a language tag if not all texts have the same language."""
     escaped = _escape(text.text)
     return f"<lang {text.lang}>{escaped}</lang>" if several or text.marked else escaped
 
 
 def _clock(milliseconds: int, point: str) -> str:
+    """Return a time as ``hh:mm:ss`` and milliseconds behind the decimal ``point``."""
     seconds, rest = divmod(milliseconds, 1000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{point}{rest:03}"

@@ -1,19 +1,19 @@
-"""What was said in a room, and what it became: a fold over the room's log.
+"""Transcript of a room, reduced from its log.
 
-Owns: which text of an utterance counts in each language, and when the utterance was said. Must not
-know: how a transcript is written down, where the log was kept.
+Owns: the text of an utterance that counts in each language, and the time of the utterance. Must not
+know: file formats, the storage of the log.
 
-When it was said. A speaker who sends ``t0`` and ``t1`` sends seconds of a clock of its own, which
-began anywhere. A text arrives just after its last word, so the first one that arrives sets that
-speaker's clock: its ``t1`` is the room's time of arrival. From then on the speaker's own times are
-believed, since they have none of the delays of recognition and network, and speakers interleave as
-they spoke. The first and not, say, the fastest, because it is known at once: what a transcript has
-said is not moved by what comes later. A clock is set again where it jumps, that is, runs backwards
-or goes apart from the room's by more than `JUMP_S` between two utterances: the speaker came back
-with a new clock.
+``t0`` and ``t1`` are seconds of the speaker's own clock, which starts at any value. A text arrives
+just after its last word, so the first text of a speaker sets the offset of that clock: its ``t1``
+is the time of arrival in the room. From then on the speaker's own times are used. They do not
+contain the delays of recognition and network, so speakers interleave as they spoke. The first text
+is used, rather than the one with the smallest delay, because later texts must not change times that
+a transcript has already shown. The offset is set again if the clock jumps: it goes backwards, or it
+differs from the room's time by more than `JUMP_S` between two utterances. The speaker has then
+returned with a new clock.
 
-Without times a text ends when it arrives, and begins as much earlier as it takes to say it. Nobody
-begins a sentence before the end of the one before.
+A text without times ends when it arrives, and begins earlier by the time it takes to say it. A
+sentence never begins before the end of the speaker's previous one.
 """
 
 from __future__ import annotations
@@ -30,50 +30,46 @@ from gateway.text import languages
 from gateway.transcripts import cues
 
 JUMP_S = 60.0
-"""Seconds by which a speaker's clock and the room's may come apart between two utterances: more
-than recognition and a bad connection take, less than a meeting."""
+"""Seconds by which a speaker's clock may differ from the room's between two utterances. The delays
+of recognition and of a bad connection are shorter, a meeting is longer."""
 SPAN_S = 300.0
-"""Seconds that one utterance may last: twice what `Limits.text` characters take. Of a longer one
-only ``t0`` is believed."""
+"""Maximum seconds of one utterance, twice the time to say `Limits.text` characters. If ``t1`` is
+later, only ``t0`` is used."""
 
 
 class EntryState(enum.Enum):
-    """What there is of an utterance in a language."""
+    """State of an utterance in one language."""
 
     FINAL = "final"
     EDITED = "edited"
-    SAME = "same"  # it was said in this language
+    SAME = "same"  # the original is in this language
     FAILED = "failed"
     CANCELLED = "cancelled"
-    MISSING = "missing"  # nobody read this language then
+    MISSING = "missing"  # nobody read this language at that time
 
     @property
     def shown(self) -> bool:
-        """Whether there is a text."""
+        """True if there is a text."""
         return self in (EntryState.FINAL, EntryState.EDITED, EntryState.SAME)
 
 
 class TranscriptCaption(msgspec.Struct, frozen=True, kw_only=True):
-    """An utterance in one language, and when (room's seconds) that was decided."""
+    """An utterance in one language."""
 
     state: EntryState
     text: str = ""
     by: By | None = None
     at: float | None = None
+    """Time of the event, in seconds of the room."""
     code: str | None = None
-    """Why it failed."""
+    """Error code of a failed caption."""
 
 
 _MISSING = TranscriptCaption(state=EntryState.MISSING)
 
 
 class TranscriptEntry(msgspec.Struct, kw_only=True):
-    """The original and its captions. It changes only while `Transcript.of` reads the log.
-
-    ``begin`` and ``end`` are when it was said and ``at`` when it arrived, in seconds after the
-    room's history began; ``t0`` and ``t1`` are what the speaker sent. ``edited``: the original was
-    corrected.
-    """
+    """An original and its captions. It is only changed while `Transcript.of` reads the log."""
 
     id: str
     ord: int
@@ -81,15 +77,21 @@ class TranscriptEntry(msgspec.Struct, kw_only=True):
     text: str
     speaker: str | None
     begin: float
+    """Begin of the utterance in seconds of the room, which start with its history."""
     end: float
+    """End of the utterance in seconds of the room."""
     at: float
+    """Arrival of the utterance in seconds of the room."""
     t0: float | None = None
+    """Begin in seconds of the speaker's clock, as it was sent."""
     t1: float | None = None
+    """End in seconds of the speaker's clock, as it was sent."""
     edited: bool = False
+    """The original was corrected."""
     captions: dict[str, TranscriptCaption] = msgspec.field(default_factory=dict)
 
     def read(self, lang: str) -> TranscriptCaption:
-        """What a reader of ``lang`` has of it; a caption of another region serves, too."""
+        """Return the caption for a reader of ``lang``, maybe one of another region."""
         if languages.same(lang, self.lang):
             return TranscriptCaption(state=EntryState.SAME, text=self.text, by="same", at=self.at)
         found = languages.match(lang, tuple(self.captions))
@@ -97,32 +99,34 @@ class TranscriptEntry(msgspec.Struct, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """Utterances in the order of their ``ord``; ``complete``: with the first one of the room."""
+    """The utterances of a room."""
 
     utterances: tuple[TranscriptEntry, ...]
+    """Utterances in the order of their ``ord``."""
     complete: bool
+    """The log begins with the first event of the room."""
 
     @classmethod
     def of(cls, entries: Iterable[LogEntry]) -> Transcript:
-        """Read a log, or what is left of one.
+        """Return the transcript of a log, or of the rest of one.
 
-        What is said last of an utterance and a language holds. Where the original has been given up
-        already, the rest of that utterance is left out.
+        The last event about an utterance and a language counts. Utterances whose original has left
+        the log are left out.
         """
         reading = _LogReading()
         for entry in entries:
-            reading.take(entry)
+            reading.add(entry)
         kept = sorted(reading.utterances.values(), key=attrgetter("ord"))
         return cls(tuple(kept), reading.first <= 1)
 
     @property
     def spoken(self) -> list[TranscriptEntry]:
-        """The utterances in the order in which they began."""
+        """Utterances in the order in which they began."""
         return sorted(self.utterances, key=attrgetter("begin", "ord"))
 
     @property
     def langs(self) -> list[str]:
-        """The languages that were spoken, and those in which there is at least one caption."""
+        """Spoken languages, and languages with at least one caption, sorted by tag."""
         return sorted(
             {u.lang for u in self.utterances}
             | {
@@ -135,7 +139,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 class _LogReading:
-    """A log, read so far."""
+    """The state of reading a log."""
 
     def __init__(self) -> None:
         self.utterances: dict[tuple[int, str], TranscriptEntry] = {}
@@ -143,8 +147,8 @@ class _LogReading:
         self._newest: dict[str, TranscriptEntry] = {}
         self._clocks: dict[str | None, _SpeakerClock] = {}
 
-    def take(self, entry: LogEntry) -> None:
-        """The next entry."""
+    def add(self, entry: LogEntry) -> None:
+        """Process the next entry."""
         event, at = entry
         self.first = self.first or event.seq or 0
         match event:
@@ -167,6 +171,7 @@ class _LogReading:
                 self.utterances.pop((event.ord, event.id), None)
 
     def _begin(self, event: Source, at: float) -> None:
+        """Add an utterance."""
         clock = self._clocks.setdefault(event.speaker, _SpeakerClock())
         begin, end = clock.place(event, at)
         utterance = TranscriptEntry(
@@ -184,12 +189,14 @@ class _LogReading:
         self.utterances[event.ord, event.id] = self._newest[event.id] = utterance
 
     def _set(self, event: Final | Failed | Edited, caption: TranscriptCaption) -> None:
-        # An id is free again when its room has forgotten the utterance; with its `ord` it is not.
+        """Set the caption of a language."""
+        # A client may use an id again for a later utterance. Together with `ord` it is unique.
         utterance = self.utterances.get((event.ord, event.id))
         if utterance is not None:
             utterance.captions[event.lang] = caption
 
     def _edit(self, event: Edited, at: float) -> None:
+        """Correct an original or a caption."""
         utterance = self.utterances.get((event.ord, event.id))
         if utterance is not None and languages.same(event.lang, utterance.lang):
             utterance.text, utterance.edited = event.text, True
@@ -201,21 +208,22 @@ class _LogReading:
 
 
 class _SpeakerClock:
-    """A speaker's clock, and how far that speaker has come in the room's time."""
+    """The offset of a speaker's clock, and the end of the speaker's last utterance."""
 
     __slots__ = ("_at", "_end", "_offset", "_t0", "_t1")
 
     def __init__(self) -> None:
         self._end = 0.0
         self._offset: float | None = None
-        self._t0 = self._t1 = self._at = 0.0  # of the utterance before that had times
+        self._t0 = self._t1 = self._at = 0.0  # times of the last utterance that had any
 
     def place(self, event: Source, at: float) -> tuple[float, float]:
-        """When it began and ended, in the room's time."""
-        span = cues.said(event.text)
+        """Return begin and end of an utterance that arrived ``at``, in seconds of the room."""
+        span = cues.speaking_seconds(event.text)
         begin, end = at - span, at
         if event.t0 is not None or event.t1 is not None:
             t0, t1 = _times(event.t0, event.t1, span)
+            # The new offset must not move the utterance before the end of the previous one.
             if self._offset is None or self._jumped(t0, t1, at):
                 self._offset = max(at - t1, self._end - t0)
             self._t0, self._t1, self._at = t0, t1, at
@@ -225,11 +233,12 @@ class _SpeakerClock:
         return begin, self._end
 
     def _jumped(self, t0: float, t1: float, at: float) -> bool:
+        """Tell whether the speaker has another clock than before."""
         return t0 < self._t0 or abs((t1 - self._t1) - (at - self._at)) > JUMP_S
 
 
 def _times(t0: float | None, t1: float | None, span: float) -> tuple[float, float]:
-    """Both times, where one or both of them were given; ``span`` is what it takes to say it."""
+    """Return both times if at least one is given. ``span`` is the time to say the text, in s."""
     if t0 is None:
         assert t1 is not None, "an utterance without times has none to complete"
         return max(0.0, t1 - span), t1

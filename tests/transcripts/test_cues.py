@@ -1,4 +1,4 @@
-"""Texts as captions: lines, parts, and the time each part has."""
+"""Cues: lines, parts and times of captions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_a_longer_text_is_cut_at_sentences_then_commas_then_spaces() -> None:
     ]
 
 
-def test_two_lines_are_much_alike() -> None:
+def test_two_lines_have_similar_lengths() -> None:
     (one, two), *more = lines("Nobody wants to read a line of words that leaves one alone.")
     assert not more
     assert abs(len(one) - len(two)) < 10
 
 
-def test_no_word_is_left_alone_in_a_cue_of_its_own() -> None:
+def test_no_single_word_is_left_in_a_cue_of_its_own() -> None:
     parts = lines(" ".join(["word"] * 18))  # 89 characters: one word more than a cue holds
     assert [len(" ".join(part)) for part in parts] == [44, 44]
 
@@ -60,7 +60,7 @@ def test_a_full_width_line_has_sixteen_characters_and_needs_no_spaces() -> None:
     ]
 
 
-def test_japanese_is_cut_where_a_phrase_ends_and_never_inside_its_latin_words() -> None:
+def test_japanese_is_cut_between_phrases_and_never_inside_latin_words() -> None:
     assert lines(JAPANESE) == [
         ("本日はGDPの第三四半期の", "数値についてお話しします。"),
         ("資料は「東京オフィス」", "から届いています。"),
@@ -74,14 +74,14 @@ def test_korean_is_cut_at_its_spaces() -> None:
 
 
 @pytest.mark.parametrize("mark", "、。」ーっ々”！")
-def test_no_full_width_line_begins_with_a_mark_that_closes(mark: str) -> None:
+def test_no_full_width_line_begins_with_a_closing_mark(mark: str) -> None:
     for place in range(8, 24):
         text = "会" * place + mark + "議" * 20
         assert not any(line.startswith(mark) for part in lines(text) for line in part)
 
 
 @pytest.mark.parametrize("mark", "「（“")
-def test_no_full_width_line_ends_with_a_mark_that_opens(mark: str) -> None:
+def test_no_full_width_line_ends_with_an_opening_mark(mark: str) -> None:
     for place in range(8, 24):
         text = "会" * place + mark + "議" * 20
         assert not any(line.endswith(mark) for part in lines(text) for line in part)
@@ -98,7 +98,7 @@ def test_a_mark_stays_with_its_letter() -> None:
     assert not any(line.startswith("\u0301") for line in cut)
 
 
-def test_joined_emoji_are_cut_only_where_a_line_is_too_short_for_them() -> None:
+def test_joined_emoji_are_cut_only_if_a_line_is_too_short_for_them() -> None:
     family = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
     cut = [line for part in lines(family * 8) for line in part]
     assert all(len(line) % len(family) == 0 for line in cut)
@@ -106,7 +106,7 @@ def test_joined_emoji_are_cut_only_where_a_line_is_too_short_for_them() -> None:
     assert all(len(line) <= 32 for part in lines(endless) for line in part)  # 16, and joiners
 
 
-def test_marks_without_end_take_no_room() -> None:
+def test_combining_marks_have_no_width() -> None:
     assert lines("a" + "\u0301" * 500) == [("a" + "\u0301" * 500,)]
 
 
@@ -115,7 +115,7 @@ def test_white_space_and_control_characters_are_single_spaces() -> None:
     assert cues.plain("« oui\u202f!\u00a0»") == "« oui\u202f!\u00a0»"
 
 
-def test_a_date_is_no_end_of_a_sentence() -> None:
+def test_a_date_does_not_end_a_sentence() -> None:
     text = (
         "Wir treffen uns am Donnerstag, dem 13. Oktober, um neun im großen Raum im zweiten Stock "
         "mit allen, die kommen."
@@ -127,7 +127,7 @@ def test_a_date_is_no_end_of_a_sentence() -> None:
 # --- two texts ------------------------------------------------------------------------------------
 
 
-def test_two_texts_share_the_lines_of_a_cue_and_are_cut_into_as_many_parts() -> None:
+def test_two_texts_share_the_lines_of_a_cue_and_have_equally_many_parts() -> None:
     german = (
         "Wir treffen uns am Donnerstag um neun im großen Raum im zweiten Stock wieder, und bringen "
         "Sie bitte die Zahlen für das dritte Quartal mit. Herr Smith kommt nicht. Vielen Dank."
@@ -137,7 +137,7 @@ def test_two_texts_share_the_lines_of_a_cue_and_are_cut_into_as_many_parts() -> 
     assert len({two for _, two in parts}) == len(parts)
 
 
-def test_a_text_with_too_few_words_stays_while_the_other_goes_on() -> None:
+def test_a_text_with_too_few_words_is_repeated_while_the_other_changes() -> None:
     long = "x" * 42 + " " + "y" * 42
     parts = cues.lay(["Yes, I think so.", long + " z z " + "w" * 42], ["en", "de"])
     assert [one for (one,), _ in parts] == ["Yes,", "Yes,", "I think", "so."]
@@ -148,9 +148,9 @@ def test_a_text_with_too_few_words_stays_while_the_other_goes_on() -> None:
 # --- time -----------------------------------------------------------------------------------------
 
 
-def test_saying_takes_longer_in_full_width() -> None:
-    assert cues.said("x" * 150) == pytest.approx(10)
-    assert cues.said("会" * 16) == pytest.approx(42 / 15)
+def test_full_width_characters_take_longer_to_say() -> None:
+    assert cues.speaking_seconds("x" * 150) == pytest.approx(10)
+    assert cues.speaking_seconds("会" * 16) == pytest.approx(42 / 15)
 
 
 def test_parts_share_the_time_by_their_length() -> None:
@@ -165,7 +165,7 @@ def test_reading_time_is_that_of_the_longest_text_and_at_least_the_shortest() ->
     assert short.reading == round(1000 * SHORTEST_S)
 
 
-def test_parts_of_no_width_share_the_time_too() -> None:
+def test_parts_without_width_share_the_time_equally() -> None:
     assert [slot.end for slot in cues.share(0, 1, [(("\u200b",),), (("\u200b",),)])] == [500, 1000]
 
 
@@ -174,24 +174,24 @@ def test_a_cue_stays_until_it_has_been_read() -> None:
     assert cues.settle([CueTiming(1000, 9000, 3000)]) == [(1000, 9000)]
 
 
-def test_a_cue_comes_late_so_that_the_one_before_can_be_read() -> None:
+def test_a_cue_is_delayed_until_the_one_before_has_been_read() -> None:
     assert cues.settle([CueTiming(0, 1000, 2000), CueTiming(1000, 5000, 1000)]) == [
         (0, 2000),
         (2000, 5000),
     ]
 
 
-def test_a_cue_is_not_later_than_is_allowed_whatever_that_takes_from_the_one_before() -> None:
+def test_a_cue_is_never_later_than_the_limit() -> None:
     slots = [CueTiming(0, 1000, 5000), CueTiming(1000, 5000, 1000)]
     assert cues.settle(slots) == [(0, 2500), (2500, 5000)]
 
 
-def test_cues_of_one_moment_come_one_after_the_other() -> None:
+def test_cues_with_the_same_begin_are_shown_one_after_the_other() -> None:
     settled = cues.settle([CueTiming(0, 0, 3000)] * 4)
     assert [begin for begin, _ in settled] == [0, 1500, 2333, 3166]
 
 
-def test_no_cues_are_settled_to_none() -> None:
+def test_settle_accepts_an_empty_list() -> None:
     assert cues.settle([]) == []
 
 

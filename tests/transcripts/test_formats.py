@@ -1,4 +1,4 @@
-"""Transcripts written down: what each format shows, to the letter."""
+"""Exact output of the four formats of transcripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.history import QUARTER, History
 
 
 def meeting() -> History:
-    """Two speakers, and a bit of everything."""
+    """Return a transcript of two speakers with captions in all states."""
     history = History()
     history.say("u1", "Good morning everybody.", at=4.0, speaker="Ann", t0=1.0, t1=3.0)
     history.caption("u1", "de", "Guten Morgen zusammen.", at=4.5)
@@ -75,7 +75,7 @@ def test_bilingual_webvtt_has_a_line_for_each_language_and_no_text_twice() -> No
     ]
 
 
-def test_two_languages_stand_beside_each_other_where_there_are_both() -> None:
+def test_two_languages_are_shown_together_if_both_exist() -> None:
     history = meeting()
     history.caption("u1", "fr", "Bonjour à tous.")
     first, second, *_ = vtt(history, "fr", "de").split("\n\n")[2:]
@@ -99,7 +99,7 @@ def test_markup_in_texts_is_escaped_and_names_get_look_alikes() -> None:
     assert "<v A＆B ‹x›>&lt;b&gt;&amp;amp;&lt;/b&gt; --&gt; a &gt; b\n" in vtt(history)
 
 
-def test_who_has_no_name_has_no_voice_tag() -> None:
+def test_a_speaker_without_a_name_has_no_voice_tag() -> None:
     history = History()
     history.say("u1", "Hello.")
     history.say("u2", "Hello.", speaker=" \n")
@@ -107,13 +107,13 @@ def test_who_has_no_name_has_no_voice_tag() -> None:
 
 
 @pytest.mark.parametrize("id", ["NOTE", "STYLE", "REGION", "WEBVTT", "\n"])
-def test_an_id_that_would_be_read_as_something_else_is_told_apart(id: str) -> None:
+def test_an_id_that_looks_like_a_block_gets_a_prefix(id: str) -> None:
     history = History()
     history.say(id, "Hello.")
     assert vtt(history).split("\n")[2] == "#" + id.strip()
 
 
-def test_names_of_cues_are_lines_without_an_arrow_and_never_the_same() -> None:
+def test_names_of_cues_are_unique_lines_without_an_arrow() -> None:
     history = History()
     history.say("a-->\nb")
     history.say("1")
@@ -136,7 +136,7 @@ def test_an_empty_transcript_is_valid_webvtt() -> None:
     assert vtt(History()) == "WEBVTT\n\n"
 
 
-def test_a_text_that_was_edited_to_nothing_is_not_shown() -> None:
+def test_a_text_corrected_to_nothing_is_not_shown() -> None:
     history = meeting()
     history.edit("u1", "de", " ")
     assert "Guten Morgen zusammen" not in vtt(history, "de")
@@ -148,7 +148,7 @@ def test_a_text_that_was_edited_to_nothing_is_not_shown() -> None:
 # --- SubRip ---------------------------------------------------------------------------------------
 
 
-def test_subrip_names_a_speaker_where_it_is_another_than_before() -> None:
+def test_subrip_names_the_speaker_after_a_change() -> None:
     assert srt(meeting(), "en") == (
         "1\n00:00:02,000 --> 00:00:04,000\nAnn: Good morning everybody.\n\n"
         "2\n00:00:06,500 --> 00:00:08,000\nBernd: Good morning, Ann.\n\n"
@@ -163,7 +163,7 @@ def test_subrip_in_a_language_that_nobody_read_is_empty() -> None:
     assert srt(history, "fr") == ""
 
 
-def test_a_failed_caption_is_the_original_marked() -> None:
+def test_a_failed_caption_is_shown_as_the_marked_original() -> None:
     assert "\nAnn: [en] Who has the figures?\n" in srt(meeting(), "de")
 
 
@@ -171,7 +171,7 @@ def test_bilingual_subrip_has_a_line_for_each() -> None:
     assert "\nAnn: Good morning everybody.\nGuten Morgen zusammen.\n" in srt(meeting(), None, "de")
 
 
-def test_subrip_has_nothing_that_a_player_takes_for_a_time_or_markup() -> None:
+def test_subrip_contains_nothing_that_looks_like_a_time_or_markup() -> None:
     history = History()
     history.say("u1", "<b>x</b> {\\an8} 1 --> 2, 3 < 4", speaker="<i>")
     assert "‹i>: ‹b>x‹/b> (\\an8} 1 --› 2, 3 < 4\n" in srt(history)
@@ -258,7 +258,7 @@ def test_json_has_the_original_and_the_languages_asked_for() -> None:
     }
 
 
-def test_json_says_of_every_caption_what_became_of_it() -> None:
+def test_json_has_the_state_of_every_caption() -> None:
     history = meeting()
     history.cancel("u4", "fr")
     rows = json(history, "de", "fr")["utterances"]

@@ -1,4 +1,4 @@
-"""FFmpeg reads the captions of a meeting, every cue with its time and its text."""
+"""Reading of the formats by FFmpeg."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(FFMPEG is None, reason="needs ffmpeg (.ci/run in
 
 
 def meeting() -> History:
-    """Names and texts that a careless writer would trip over."""
+    """Return a transcript with names and texts that need escaping."""
     history = History()
     texts = [
         "We meet again on Thursday at nine, in the large room on the second floor, and please "
@@ -45,7 +45,7 @@ def meeting() -> History:
 
 
 def ffmpeg(path: Path, *options: str) -> str:
-    """What FFmpeg makes of a file. It must have nothing to say."""
+    """Convert a file with FFmpeg, which must print no warning."""
     assert FFMPEG is not None
     command = [FFMPEG, "-nostdin", "-v", "warning", "-xerror", "-i", str(path), *options, "-"]
     done = subprocess.run(command, capture_output=True, timeout=30, check=False)
@@ -54,7 +54,7 @@ def ffmpeg(path: Path, *options: str) -> str:
 
 
 def read(path: Path) -> list[tuple[int, int]]:
-    """(begin, milliseconds) of each cue that FFmpeg finds."""
+    """Return (begin, duration) in milliseconds of each cue that FFmpeg finds."""
     rows = re.findall(
         r"^0, *\d+, *(\d+), *(\d+),",
         ffmpeg(path, "-map", "0", "-c", "copy", "-f", "framecrc"),
@@ -64,7 +64,7 @@ def read(path: Path) -> list[tuple[int, int]]:
 
 
 def written(path: Path) -> list[tuple[int, int]]:
-    """The same, as it stands in the file."""
+    """Return (begin, duration) in milliseconds of each cue in the file."""
     time = r"(\d\d):(\d\d):(\d\d)[.,](\d{3})"
     cues = []
     for found in re.findall(

@@ -1,4 +1,4 @@
-"""A room's log, read as what was said: texts, marks, and times."""
+"""Transcripts from logs: texts, states and times."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_utterances_come_in_the_order_of_their_ord() -> None:
     assert [u.id for u in history.read().utterances] == ["early", "late"]
 
 
-def test_who_reads_the_speakers_language_reads_the_original() -> None:
+def test_a_reader_of_the_speakers_language_gets_the_original() -> None:
     history = History()
     history.say("u1", "Good morning.")
     history.caption("u1", "en-GB", "Good morning.", by="same")
@@ -65,7 +65,7 @@ def test_a_caption_serves_readers_of_another_region_but_not_of_another_script() 
     assert history.only().read("zh-Hant").state is EntryState.MISSING
 
 
-def test_what_nobody_read_is_missing() -> None:
+def test_a_language_that_nobody_read_is_missing() -> None:
     history = History()
     history.say("u1")
     assert history.only().read("de") == TranscriptCaption(state=EntryState.MISSING)
@@ -94,7 +94,7 @@ def test_an_edit_in_the_speakers_language_replaces_the_original() -> None:
     assert utterance.read("de").by == "mt"
 
 
-def test_an_edit_gives_a_text_to_what_failed() -> None:
+def test_an_edit_gives_a_failed_caption_a_text() -> None:
     history = History()
     history.say("u1")
     history.fail("u1", "de")
@@ -114,7 +114,7 @@ def test_a_failure_leaves_no_text() -> None:
     assert history.read().langs == ["en"]
 
 
-def test_a_cancelled_language_leaves_the_original_without_it() -> None:
+def test_a_cancelled_language_leaves_the_original() -> None:
     history = History()
     history.say("u1")
     history.caption("u1", "fr", "Bonjour.")
@@ -124,7 +124,7 @@ def test_a_cancelled_language_leaves_the_original_without_it() -> None:
     assert utterance.read("fr").state is EntryState.FINAL
 
 
-def test_a_cancelled_utterance_keeps_what_had_ended_before() -> None:
+def test_a_cancelled_utterance_keeps_captions_that_had_ended() -> None:
     history = History()
     history.cancel("never said", "de")
     history.say("u1")
@@ -134,7 +134,7 @@ def test_a_cancelled_utterance_keeps_what_had_ended_before() -> None:
     assert history.only().read("de").state is EntryState.MISSING
 
 
-def test_a_caption_that_comes_after_all_is_there() -> None:
+def test_a_caption_after_a_failure_counts() -> None:
     history = History()
     history.say("u1")
     history.cancel("u1", "de")
@@ -142,7 +142,7 @@ def test_a_caption_that_comes_after_all_is_there() -> None:
     assert history.only().read("de").state is EntryState.FINAL
 
 
-def test_what_was_retracted_is_gone() -> None:
+def test_a_withdrawn_utterance_is_removed() -> None:
     history = History()
     history.say("u1")
     history.say("u2")
@@ -154,7 +154,7 @@ def test_what_was_retracted_is_gone() -> None:
     assert history.read().langs == ["en"]
 
 
-def test_an_id_that_comes_again_is_another_utterance() -> None:
+def test_an_id_used_again_is_another_utterance() -> None:
     history = History()
     history.say("1", "First.")
     history.caption("1", "de", "Erstens.")
@@ -175,7 +175,7 @@ def test_parts_of_a_long_utterance_are_utterances() -> None:
     assert history.only().text == "First part,"
 
 
-def test_a_log_that_lost_its_beginning_gives_what_is_whole_and_says_so() -> None:
+def test_a_log_without_its_beginning_gives_an_incomplete_transcript() -> None:
     history = History(Limits(log=4))
     history.say("u1")
     history.caption("u1", "fr", "Bonjour.")
@@ -191,7 +191,7 @@ def test_a_log_that_lost_its_beginning_gives_what_is_whole_and_says_so() -> None
 # --- times without a speaker's clock --------------------------------------------------------------
 
 
-def test_a_text_ends_when_it_arrives_and_begins_as_long_before_as_it_takes_to_say() -> None:
+def test_a_text_without_times_ends_when_it_arrives() -> None:
     history = History()
     history.say("u1", QUARTER * 4, at=10.0)
     assert times(history) == [(6.0, 10.0)]
@@ -212,7 +212,7 @@ def test_a_speaker_begins_after_the_end_of_the_sentence_before() -> None:
     assert times(history) == [(8.0, 10.0), (10.0, 12.0), (8.0, 12.0), (12.0, 12.0)]
 
 
-def test_an_edit_does_not_move_what_was_said() -> None:
+def test_an_edit_does_not_change_the_time_of_an_utterance() -> None:
     history = History()
     history.say("u1", QUARTER, at=10.0)
     before = times(history)
@@ -239,13 +239,13 @@ def test_speakers_with_clocks_of_their_own_interleave_as_they_spoke() -> None:
     assert [u.id for u in history.read().spoken] == ["a1", "b1", "a2", "b2"]
 
 
-def test_a_text_of_which_only_the_beginning_is_known_takes_as_long_as_to_say_it() -> None:
+def test_a_text_with_only_a_begin_lasts_as_long_as_it_takes_to_say() -> None:
     history = History()
     history.say("u1", QUARTER * 2, at=10.0, t0=100.0)
     assert times(history) == [(8.0, 10.0)]
 
 
-def test_a_text_of_which_only_the_end_is_known_begins_as_long_before_as_it_takes_to_say() -> None:
+def test_a_text_with_only_an_end_begins_earlier_by_the_time_to_say_it() -> None:
     history = History()
     history.say("u1", QUARTER * 2, at=10.0, t1=100.0)
     history.say("u2", QUARTER * 2, at=20.0, speaker="Ann", t1=1.0)
@@ -253,13 +253,13 @@ def test_a_text_of_which_only_the_end_is_known_begins_as_long_before_as_it_takes
 
 
 @pytest.mark.parametrize("t1", [100.0, 99.0, 100.0 + 2 * SPAN_S])
-def test_of_times_that_make_no_utterance_only_the_first_is_believed(t1: float) -> None:
+def test_if_the_end_is_impossible_only_the_begin_is_used(t1: float) -> None:
     history = History()
     history.say("u1", QUARTER * 2, at=10.0, t0=100.0, t1=t1)
     assert times(history) == [(8.0, 10.0)]
 
 
-def test_a_speaker_who_comes_back_with_a_new_clock_is_heard_when_it_arrives() -> None:
+def test_a_new_clock_of_a_speaker_is_set_by_the_time_of_arrival() -> None:
     history = History()
     history.say("u1", at=20.0, t0=10.0, t1=12.0)
     history.say("u2", at=40.0, t0=0.0, t1=2.0)  # runs backwards
@@ -284,7 +284,7 @@ def test_a_recording_that_is_read_out_faster_than_it_was_spoken_keeps_its_times(
     assert last == (990.0, 995.0)
 
 
-def test_a_clock_that_is_set_again_does_not_put_a_speaker_before_the_sentence_before() -> None:
+def test_a_new_clock_does_not_move_a_text_before_the_previous_one() -> None:
     history = History()
     for n in range(3):
         history.say(f"u{n}", at=1.0, t0=n * 50.0, t1=n * 50.0 + 40.0)
@@ -300,7 +300,7 @@ def test_texts_with_and_without_times_may_come_from_one_speaker() -> None:
     assert times(history) == [(8.0, 10.0), (14.0, 15.0), (18.0, 20.0)]
 
 
-def test_a_transcript_is_read_from_any_entries() -> None:
+def test_a_transcript_can_be_made_from_any_entries() -> None:
     event = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text=QUARTER)
     (utterance,) = Transcript.of(iter([LogEntry(event, 3.0)])).utterances
     assert (utterance.begin, utterance.end) == (2.0, 3.0)
