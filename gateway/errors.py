@@ -204,6 +204,7 @@ def redacted(exc: BaseException) -> BaseException:
     The types and the traceback are kept. Messages of libraries and of Python itself quote their
     arguments, and texts of meetings are private.
     """
+    # A new type of the same name: the constructor of the original may need arguments.
     kind = type(exc)
     copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})()
     if exc.__cause__ is not None:

@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     glossary: tuple[tuple[str, str], ...] = ()
     """(term, translation) pairs whose term occurs in ``text``."""
     style: str | None = None
-    """For example ``formal``. Used if the model's profile knows it."""
+    """Style such as ``formal``. Used if the model's profile knows it."""
     priority: Priority = Priority.FINAL
     attempt: int = 1
     """2 after a guard rejected the first output; the profile then samples differently."""

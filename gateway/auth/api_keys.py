@@ -90,6 +90,7 @@ class Keyring:
         self._permissions: dict[str, Permissions] = {}
         self.names: set[str] = set()
         for key in keys:
+            # The name of a key is also its tenant by default, so two keys would share a quota.
             if key.name in self.names:
                 raise KeyFault(f"There are two keys named {key.name!r}: rename or delete one.")
             if key.id in self._permissions:

@@ -113,6 +113,7 @@ class AddressLimits:
         if address is None:
             return
         record = self._record(address, now)
+        # The rate comes first, so that refused attempts count towards it.
         if wait := record.bucket.take(now):
             what = f"opened more than {self._limits.address_rate:g} sockets a second"
             raise _busy(what, "Open fewer at once.", wait)
@@ -128,6 +129,7 @@ class AddressLimits:
             return
         record = self._open[address]
         record.sockets -= 1
+        # Idle addresses are still remembered, or closing a socket would reset its limits.
         if not record.sockets:
             self._idle[address] = self._open.pop(address)
             self._trim()
@@ -143,7 +145,7 @@ class AddressLimits:
             return
         record = self._open.get(address) or self._idle.get(address)
         if record is None:
-            return
+            return  # a check alone does not make an address remembered
         if now - record.since >= MINUTE_S:
             record.since, record.failures = now, 0
         if record.failures >= self._limits.address_failures:

@@ -61,6 +61,7 @@ def permissions_of(claims: Mapping[str, Any]) -> Permissions:
             f"The claims of the token do not give permissions: {exc}.",
             'Required are "role" (view, speak or moderate) and "rooms" (a name, or a list).',
         ) from exc
+
     rooms = (found.rooms,) if isinstance(found.rooms, str) else found.rooms
     return Permissions(
         name=found.sub[:64],

@@ -65,6 +65,7 @@ class AllowedHosts:
 
         None is allowed: browsers always send the header, and only they are tricked.
         """
+        # HTTP/1.0 clients may leave the header out; browsers do not.
         if not host or ANY in self._listed:
             return
         name, _ = _split(host)
@@ -90,6 +91,7 @@ def _same(origin: str, host: str | None) -> bool:
     except ValueError:
         return False
     name, given = _split(host)
+    # Only http and https pages have a host that can be compared.
     if port is None or page.scheme not in _PORTS:
         return False
     return page.hostname == name and port == (given or _PORTS[page.scheme])
@@ -105,6 +107,7 @@ def _split(host: str) -> tuple[str, int | None]:
 
 
 def _address(name: str) -> bool:
+    """Tell whether a host name is an IP address, which DNS rebinding cannot produce."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -114,6 +117,7 @@ def _address(name: str) -> bool:
 
 def _origin(text: str) -> str:
     """Return an origin in lower case. Raises `ValueError` if it is none."""
+    # Browsers send `null` for sandboxed pages and local files.
     if text in (ANY, "null"):
         return text
     scheme, found, rest = text.lower().partition("://")

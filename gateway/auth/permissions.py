@@ -84,6 +84,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
     def limited_to(self, other: Permissions) -> Permissions:
         """Return what these permissions and ``other`` both allow, with the quota of ``other``."""
+        # None means all languages, so the other side decides.
         langs = self.langs if other.langs is None else other.langs
         if self.langs is not None:
             langs = tuple(lang for lang in self.langs if other.can_read(lang))

@@ -64,6 +64,7 @@ class Signer:
             payload = msgspec.msgpack.decode(raw, type=payload_type)
         except msgspec.MsgspecError:  # the signature is valid, so another version has written it
             raise _refused("it is from another version of the gateway") from None
+        # Without this check a ticket could be used as a resume token.
         if name != kind:
             raise _refused(f"it is a {name} token")
         if until <= now:

@@ -64,6 +64,7 @@ class Tickets:
         many tickets were used within a minute.
         """
         ticket = signer.read(KIND, token, _Ticket, now)
+        # An expired ticket is refused anyway, so its nonce need not be remembered.
         while self._order and self._order[0][0] <= now:
             self._used.discard(self._order.popleft()[1])
         if ticket.nonce in self._used:

@@ -71,7 +71,7 @@ ANSWER_S = 30.0
 
 
 class NotTranslated(Exception):
-    """There is no caption.
+    """Absence of a caption.
 
     ``event`` is the event that ended the caption, withdrew the utterance, or began a connection
     after which the outcome is unknown.
@@ -137,6 +137,7 @@ async def connect(
     there is no gateway at the address, `TimeoutError` if it does not answer, and `ValueError` if
     ``url`` is not an address.
     """
+    # The query is kept for further sockets, and requests such as `want` change it.
     query = {"room": room, "role": role, "from": source, "to": ",".join(to) or None, "view": view}
     route = Route(url, query | {"speaker": speaker}, key, codec, answer_s, options)
     transport = await route.dial({})
@@ -226,6 +227,7 @@ class Client:
         # With id and revision the gateway recognises an utterance that is sent again after a lost
         # connection.
         self._revs[id] = rev
+        # A room keeps no more utterances either, so an older one cannot be revised anyway.
         if len(self._revs) > KEPT:
             del self._revs[next(iter(self._revs))]
         say = Say(
@@ -320,6 +322,7 @@ class Client:
             style=style,
         )
         settings = await self._ask(Settings, change)
+        # The next socket has to begin with the changed values. Settings of the room stay there.
         if source is not None:
             self._route.query["from"] = source
         if speaker is not None:
@@ -332,6 +335,7 @@ class Client:
 
     async def auth(self, key: str) -> Authenticated:
         """Send a new key or token before that of this connection expires."""
+        # Only an accepted key replaces the old one, which stays valid after a refusal.
         answer = await self._ask(Authenticated, Auth(ref=self._ref(), token=key))
         self._route.key = key
         return answer

@@ -159,6 +159,7 @@ class ReconnectingConnection:
         for task in self._tasks - self._readers:
             task.cancel()
         await transport.socket.close()
+        # If the socket had ended before, no reading task is left that could report the end.
         if self.lost is None and transport.ended.is_set():
             self._end(transport.loss())
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -190,12 +191,14 @@ class ReconnectingConnection:
             if transport is not self._transport:
                 self._conversation.receive_late(event)
                 return
+            # The gateway sends missed events first, and only durable events can be missed.
             replayed = transport.replay > 0 and isinstance(event, DURABLE)
             if isinstance(event, Goaway) and self._resume:
                 self.draining = True
                 self._redial()
             fresh = self._position.fresh(event)
             await self._conversation.receive(event, fresh=fresh, replayed=replayed)
+        # Requests are repeated after the missed events, which may contain the lost answers.
         if replayed:
             transport.replay -= 1
             if not transport.replay:
@@ -228,6 +231,7 @@ class ReconnectingConnection:
         if self._dialling is None:
             self._redial()
         else:
+            # The next socket is being opened already because of a `goaway`.
             self._notice(Disconnected(lost.code, lost.reason, 0.0))
 
     def _redial(self) -> None:
@@ -251,7 +255,7 @@ class ReconnectingConnection:
                     transport = await self._route.dial(self._resume_query())
                 except Refused as exc:
                     if exc.error.retry:
-                        continue
+                        continue  # the gateway is full for now
                     if self._token is None:
                         self._refused(ConnectionLost(exc.code, str(exc), reconnect=False))
                         return
@@ -310,13 +314,16 @@ class ReconnectingConnection:
         if self.lost is not None:
             return
         self._transport = transport
+        # A gateway without signing keys gives no new token. The old one may still work elsewhere.
         self._token = transport.welcome.resume or self._token
         self.ready = self.draining = False
         self._since = None
         self._conversation.reconnected(self._position.reconnected(transport.welcome))
         self._notice(transport.welcome)
+        # A gateway that accepts sockets and closes them at once must not be asked without pause.
         self._stable = asyncio.get_running_loop().call_later(STABLE_S, self._backoff.reset)
         self._readers.add(self.spawn(self._read(transport)))
+        # With missed events to come, `_take` repeats the requests behind the last of them.
         if not transport.replay:
             self.spawn(self._repeat(transport))
         if not old.ended.is_set():

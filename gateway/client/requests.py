@@ -102,6 +102,7 @@ class RequestTracker:
                 f" {self._answer_s:g} s. A program that iterates over events must not stop."
             ) from exc
         finally:
+            # A late answer must find nobody, and a request that nobody waits for is not repeated.
             self._answers.pop(ref, None)
             self._pending.drop(ref)
         if event is None:
@@ -174,10 +175,13 @@ class RequestTracker:
         """Store the outcome of captions, resolve a request, and queue the event."""
         if fresh:
             self._note(event)
+        # The answer to a request may have been lost with the old socket, but not the durable event
+        # that it caused.
         if replayed and (ref := self._pending.answered_by(event)) is not None:
             self._pending.drop(ref)
             self._resolve(ref, event)
         if self._answer(event) and fresh:
+            # Waiting here stops the reading of the socket, so that the gateway notices the delay.
             while self._iterated and len(self._events) >= QUEUE:
                 self._taken.clear()
                 await self._taken.wait()
@@ -212,6 +216,7 @@ class RequestTracker:
             case Final() | Failed() | Cancelled(seq=int()):
                 self._end(event, event.lang)
             case Edited():
+                # A correction replaces the earlier end, while `_end` keeps the first one.
                 self._endings.pop((event.id, event.lang), None)
                 self._end(event, event.lang)
             case Retracted():
@@ -220,6 +225,7 @@ class RequestTracker:
                 self._end(event, None)
 
     def _end(self, event: Ending, lang: str | None) -> None:
+        """Store the end of a caption, of all languages if ``lang`` is None."""
         self._endings.setdefault((event.id, lang), event)
         if len(self._endings) > KEPT:
             del self._endings[next(iter(self._endings))]
@@ -238,6 +244,7 @@ class RequestTracker:
         if meant is not None:
             self._resolve(ref, meant)
         elif isinstance(event, Error) and event.retry:
+            # The caller has its answer already; the utterance is sent again without it.
             self.connection.spawn(self._insist(ref, (event.retry_ms or 1000) / 1000))
         return meant is not None
 

@@ -65,6 +65,7 @@ class Transport:
         self.ended = asyncio.Event()
         self.fault: ConnectionLost | None = None
         self._wire: Any = msgspec.json
+        # JSON is the default of a server that does not answer the offer.
         if socket.subprotocol == "gw.v1.msgpack":
             self._wire = msgspec.msgpack
         self._decoder = self._wire.Decoder(ServerMessage)
@@ -82,6 +83,7 @@ class Transport:
             raise self.loss() from exc
         except msgspec.MsgspecError as exc:
             raise ConnectionError(f"This is not a gateway: {exc}.") from exc
+        # A refusal is an `error`, followed by a close with the code that says what to do.
         if isinstance(first, Error):
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
@@ -113,6 +115,7 @@ class Transport:
         try:
             event: ServerMessage = self._decoder.decode(frame)
         except msgspec.ValidationError:
+            # A newer gateway may send events that this version does not know.
             if self._wire.decode(frame).get("type") in TYPES:
                 raise
             return None
@@ -148,6 +151,7 @@ class Route:
         `Transport.greet`, and `ValueError` if the URL is not an address.
         """
         url, options = self._url, dict(self._options)
+        # In a header, and not in the query, since URLs end up in logs.
         if self.key is not None:
             bearer = {"Authorization": f"Bearer {self.key}"}
             options["additional_headers"] = {**options.get("additional_headers", {}), **bearer}
@@ -169,7 +173,7 @@ class Route:
         transport = Transport(socket)
         try:
             await transport.greet(self._answer_s)
-        except BaseException:
+        except BaseException:  # a cancelled caller must not leave a socket open either
             await socket.close()
             raise
         return transport
@@ -196,6 +200,7 @@ def address(url: str, query: dict[str, str | None]) -> str:
     """Return the WebSocket URL with its query. Raises `ValueError` if ``url`` is not an address."""
     if "://" not in url:
         url = f"ws://{url}"
+    # Port 0 cannot be connected to, and is a typical mistake with `--port 0`.
     parts = urlsplit(url)
     scheme, place, path, given, _ = parts
     scheme = {"http": "ws", "https": "wss"}.get(scheme, scheme)

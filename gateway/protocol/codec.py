@@ -83,6 +83,7 @@ def _msgpack_wire(message: ServerMessage) -> bytes:
 
 
 def _plain_wire(message: ServerMessage) -> bytes | None:
+    """Return the frame of `plain`."""
     line = plain(message)
     return None if line is None else frames.text(line.encode())
 
@@ -114,6 +115,7 @@ def decode(frame: str | bytes) -> ClientMessage:
     try:
         if isinstance(frame, bytes):
             return _from_msgpack(frame)
+        # People type plain lines into tools such as wscat.
         if not frame.startswith("{"):
             return Say(text=frame)
         return _from_json(frame)
@@ -216,6 +218,7 @@ def _peek(frame: str | bytes) -> dict[str, str]:
     except _UNREADABLE:
         return {}
     fields = (("type", head.type), ("id", head.id), ("ref", head.ref))
+    # The values are echoed in an error, so they are cut to the length that a valid `ref` may have.
     return {key: value[:128] for key, value in fields if isinstance(value, str)}
 
 
@@ -232,6 +235,7 @@ def _explain(frame: str | bytes, exc: Exception) -> ClientFault:
     if isinstance(exc, RecursionError):
         what = "it is nested too deeply"
     else:
+        # Messages of msgspec name the path of the wrong value, but may quote long field names.
         what = str(exc)[:200]
     if kind is not None:
         hint = "Such as: " + HELP[kind].partition("  ")[0]

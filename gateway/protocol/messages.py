@@ -37,6 +37,7 @@ Term = Annotated[str, Meta(min_length=1, max_length=200)]
 Terms = Annotated[dict[Term, Term], Meta(max_length=500)]
 Context = Annotated[str, Meta(max_length=4000)]
 
+# The names of these types, and their descriptions, are published in the JSON Schema.
 View = Literal["live", "stable", "final"]
 Was = Literal["queued", "running", "done", "none"]
 By = Literal["mt", "human", "same", "cache"]

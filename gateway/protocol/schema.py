@@ -72,6 +72,7 @@ Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ASYNCAPI = "3.0.0"
 
+# The query has no struct: it is read by `gateway.server.routes.websocket`.
 QUERY: dict[str, Json] = {
     "room": {
         "type": "string",
@@ -448,6 +449,7 @@ def _tidy(value: Any) -> Any:
         return [_tidy(item) for item in value]
     if not isinstance(value, dict):
         return value
+    # msgspec copies docstrings into the schema as they stand in the source.
     tidied = {key: _tidy(item) for key, item in value.items()}
     if isinstance(tidied.get("description"), str):
         tidied["description"] = _markdown(tidied["description"])
@@ -469,6 +471,7 @@ def _doc(message: type[ClientMessage] | type[ServerMessage]) -> str:
 
 
 def _message(message: type[ClientMessage] | type[ServerMessage]) -> Json:
+    """Return the AsyncAPI description of a message."""
     described: Json = {
         "name": tag(message),
         "title": message.__name__,

@@ -49,6 +49,7 @@ Count = Annotated[int, Meta(ge=1, le=_UNBOUNDED)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
+# People write switches in many ways, and shells have no booleans.
 _SWITCHES = {"on": True, "yes": True, "off": False, "no": False}
 """Spellings of a switch in addition to true, false, 1 and 0, which msgspec reads."""
 
@@ -129,8 +130,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Event loop. ``auto`` uses uvloop if it is installed, which halves the cost of a socket."""
 
     store: str | None = None
-    """Where rooms are kept over a restart: ``sqlite:PATH`` for a database file. Default: nothing is
-    written to disk."""
+    """Storage that keeps rooms over a restart: ``sqlite:PATH`` for a database file. Default:
+    nothing is written to disk."""
     keep_s: Annotated[float, Meta(ge=0, le=_UNBOUNDED)] = 0.0
     """Seconds for which the store keeps a room after it has ended. By default it is deleted at
     once."""
@@ -234,6 +235,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Settings {self.engine} on {self.host}:{self.port}>"  # the fields contain secrets
 
 
+# The core does not depend on settings, so its options are structs of their own.
 class Group(msgspec.Struct, frozen=True):
     """Options of the core whose fields are settings, with a prefix of their own."""
 

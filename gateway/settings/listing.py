@@ -72,5 +72,6 @@ def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
 
 def _shown(value: object) -> str:
     """Return a value as TOML writes it, without the login that a URL may contain."""
+    # TOML and JSON write strings, numbers, switches and lists in the same way.
     text = "" if value is None else msgspec.json.encode(value).decode()
     return re.sub(r"//[^/@]*@", f"//{_MASK}@", text)

@@ -61,6 +61,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     variables = {row.variable: row.name for row in settings.values()}
     warnings = []
     for name in sorted(environ):
+        # An empty variable counts as not set, as in `GATEWAY_MODEL= gateway serve`.
         if name in variables and environ[name]:
             given[variables[name]] = (environ[name], name)
         elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
@@ -123,6 +124,7 @@ def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a file, with tables that are no settings themselves as prefixes."""
     flat: dict[str, Any] = {}
     for key, value in file.items():
+        # `[vllm]` is a setting whose value is a table, `[limit]` a prefix of several settings.
         if isinstance(value, dict) and key not in table():
             flat |= {f"{key}_{name}": inner for name, inner in value.items()}
         else:

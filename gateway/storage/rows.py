@@ -107,6 +107,7 @@ def restored(
         began = min(began, now - entries[0].at)  # the wall clock may have been set back
     log = EventLog(epoch, limits, began=began)
     log.restore(reversed(entries))
+    # Numbers continue behind the newest row even if it cannot be read: no number is used twice.
     if rows:
         log.seq = rows[0][0]
     return log, len(rows) - len(entries)

@@ -138,6 +138,7 @@ class WriteBehind:
         if room is not None and self._keep:
             self._leave(room, FollowPhase.ENDED)
         elif room is not None:
+            # Its events need not be written at all.
             self.doomed.add(room.id)
 
     def forget(self, name: str) -> bool:
@@ -163,9 +164,11 @@ class WriteBehind:
             if log.seq == room.written and room.phase is FollowPhase.LIVES:
                 continue
             oldest = log.seq - len(log)
+            # The log has dropped events before they were written, so they are lost.
             if oldest > room.written:
                 self._lose(oldest - room.written)
                 room.written = oldest
+            # Even without room for its events a log is checked above, so that losses are reported.
             if most:
                 entries = log.entries(room.written)[:most]
                 most -= len(entries)

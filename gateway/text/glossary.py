@@ -21,6 +21,7 @@ class Glossary:
 
     def __init__(self, terms: dict[str, str] | None = None) -> None:
         self._terms = terms or {}
+        # Folded terms with their pairs. A term that folds to nothing would match everywhere.
         self._sought: list[tuple[str, tuple[str, str]]] | None = None
 
     def find(self, text: str) -> tuple[tuple[str, str], ...]:

@@ -230,6 +230,7 @@ def same(a: str, b: str) -> bool:
 @lru_cache(maxsize=_CACHE)
 def _written(tag: str) -> tuple[str | None, str | None]:
     """Return language and likely script. Norwegian without a variety (``no``) is Bokmål."""
+    # CLDR adds the likely script: `zh-TW` becomes `zh-Hant-TW`, `sr` becomes `sr-Cyrl-RS`.
     full = Language.get(tag).maximize()
     return "nb" if full.language == "no" else full.language, full.script
 

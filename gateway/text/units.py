@@ -112,6 +112,7 @@ def keyed(text: str, spaced: bool) -> tuple[list[str], list[int]]:
         if word:
             keys.append(word)
             ends.append(end)
+        # After an opening mark, which belongs to the next word, the last end is before `start`.
         elif ends and ends[-1] == start and _closing(unit.lstrip()[:1]):
             ends[-1] = end
         start = end

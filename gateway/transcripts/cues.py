@@ -118,6 +118,7 @@ def lay(texts: Sequence[str], langs: Sequence[str]) -> list[Part]:
     whole = [_CueText(text, lang) for text, lang in zip(texts, langs, strict=True)]
     parts = [text.parts(lines) for text in whole]
     most = max(map(len, parts))
+    # Another attempt with more parts keeps the languages in step.
     if any(len(part) < most for part in parts):
         parts = [text.parts(lines, most) for text in whole]
         most = max(map(len, parts))
@@ -155,6 +156,7 @@ def settle(slots: Sequence[CueTiming]) -> list[tuple[int, int]]:
     begin, end, read = -_SHORTEST, 0, 0
     for slot in slots:
         late = min(begin + read, slot.begin + _LATE)
+        # The shortest time has precedence over the limit of lateness.
         last, begin = begin, max(slot.begin, late, begin + _SHORTEST)
         if settled:
             settled[-1] = last, min(end, begin)
@@ -175,6 +177,7 @@ class _CueText:
         self._text, self._lang = text, lang
         spaced = max(text) < _FIRST_WIDE
         spans = [match.span() for match in (_SPACED if spaced else _MIXED).finditer(text)]
+        # `marks[n]` is the width of the first n characters.
         marks = list(accumulate(map(_units, text), initial=0))
         self._starts: list[tuple[int, int]] = []
         self._ends: list[tuple[int, int]] = []
@@ -245,6 +248,7 @@ class _CueText:
     def _after(self, end: int) -> BreakCost:
         """Return the unit that a cut at the index ``end`` divides."""
         place = self._ends[end - 1][1]
+        # Most texts fit into one cue, and finding sentences is the most expensive step.
         if self._sentences is None:
             self._sentences = {*sentences.ends(self._text, self._lang)}
         if place in self._sentences:

@@ -82,6 +82,7 @@ def vtt(transcript: Transcript, choice: Choice) -> str:
     ``u1/2``."""
     rows = _rows(transcript, choice)
     total, missing = len(transcript.utterances), len(transcript.utterances) - len(rows)
+    # Comments of WebVTT are not shown, but tell a person who opens the file what is missing.
     blocks = ["WEBVTT\n\n"]
     if not transcript.complete:
         blocks.append(f"NOTE {GONE}\n\n")
@@ -218,6 +219,7 @@ def _cues(
             lines = zip(texts, part, strict=True)
             shown = tuple(text._replace(text="\n".join(two)) for text, two in lines)
             drafts.append((slot, _Cue(name, speaker, shown, slot.begin, slot.end)))
+    # Speakers may overlap, so cues of one utterance need not be neighbours.
     drafts.sort(key=lambda draft: draft[0].begin)
     settled = cues.settle([slot for slot, _ in drafts])
     for (begin, end), (_, cue) in zip(settled, drafts, strict=True):

@@ -228,6 +228,7 @@ class _SpeakerClock:
                 self._offset = max(at - t1, self._end - t0)
             self._t0, self._t1, self._at = t0, t1, at
             begin, end = t0 + self._offset, t1 + self._offset
+        # Recognisers report times that overlap by some tenths of a second.
         begin = max(begin, self._end)
         self._end = max(begin, end)
         return begin, self._end

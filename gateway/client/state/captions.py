@@ -90,8 +90,10 @@ class Captions:
                     del self.originals[next(iter(self.originals))]
             case Delta():
                 caption = self._open((event.id, event.lang))
+                # The text before the gap is useless, so the caption starts again.
                 if caption.state == "void":
                     caption = self._captions[event.id, event.lang] = ReaderCaption()
+                # Deltas of an older revision may still arrive, and ended captions do not change.
                 if caption.state == "open" and event.rev >= caption.rev:
                     caption.rev = event.rev
                     caption.stable = event.add if event.reset else caption.stable + event.add
@@ -108,9 +110,11 @@ class Captions:
             case Edited():
                 self._edit(event)
             case Retracted():
+                # The text was withdrawn, so no copy of it is kept.
                 self.originals.pop(event.id, None)
                 for key in [key for key in self._captions if key[0] == event.id]:
                     del self._captions[key]
+            # A new connection without resuming: nothing is known about the time in between.
             case Welcome(resumed=None):
                 self._void()
             case Welcome(resumed=after) if after is not None and not after.ok:
@@ -151,6 +155,7 @@ class Captions:
         caption = self._captions.get(key)
         if caption is None:
             caption = self._captions[key] = ReaderCaption()
+            # Open captions are never removed, since their next delta needs the text so far.
             if len(self._captions) > self._kept:
                 ended = (key for key, one in self._captions.items() if one.state != "open")
                 if (oldest := next(ended, None)) is not None:

@@ -101,6 +101,8 @@ class ResumePosition:
     def reconnected(self, welcome: Welcome) -> bool:
         """Continue with another socket. Return whether no event is missing in between."""
         whole = is_resumed(welcome)
+        # Another epoch numbers its events anew. Within an epoch the old number stays valid, even
+        # if the log no longer reaches back to it.
         if not whole and welcome.epoch != self.epoch:
             self.seq = welcome.seq
             self._tags = set()
@@ -187,6 +189,7 @@ class PendingRequests:
         """Process an answer. Return the event for the caller, None if it had an answer before."""
         entry = self._entries.get(ref)
         say = entry.said if entry is not None else None
+        # Only utterances stay pending after their answer.
         if entry is None or say is None:
             self._entries.pop(ref, None)
             return event
@@ -219,6 +222,7 @@ class PendingRequests:
                 entry.closed.add(event.id)
                 over = entry.done
             else:
+                # A `cancelled` without a number ended nothing, and one with a language only that.
                 ends = isinstance(event, Retracted) or (event.seq and event.lang is None)
                 over = bool(ends) and entry.ord is not None and event.id not in entry.closed
             if over:

@@ -188,6 +188,7 @@ def cut(
         number * size
         for number in (lengths.least, lengths.clause, lengths.most, lengths.hard, lengths.behind)
     )
+    # A cut is at a number of words from `early` to `last`.
     last = min(len(ends) - behind, hard)
     early = max(1, since - behind)
     if last < early:
@@ -205,6 +206,7 @@ def cut(
                 _counts(_joints(head, clauses), ends), max(clause, early), most, last
             )
     if not at and len(ends) > hard:
+        # The end of a segment that is far too long needs no grammar.
         commas = (n for n, end in enumerate(ends, 1) if text[end - 1] in _COMMAS)
         at = _nearest(commas, max(clause, early), last, last) or last
     return ends[at - 1] if at else None
@@ -263,10 +265,12 @@ class PauseMap:
             clock
         """
         new = count - self._count
+        # A correction that adds no word is not speech, and does not end a silence.
         if new <= 0:
             return
         if self._at is not None:
             silence = at - self._at - new * self.WORD / units.density(lang)
+            # Words that arrive faster than they can be spoken leave no silence between them.
             if silence > 0:
                 self.before[self._count] = silence
         self._count, self._at = count, at
@@ -315,6 +319,7 @@ at which the words count as found."""
 def _aligned(keys: list[str], consumed: Sequence[str], size: int) -> int:
     """Return how many of ``keys`` correspond to ``consumed``. ``size`` is the units per word."""
     expected = len(consumed)
+    # Nearly always nothing has changed before the cut, and no distance has to be computed.
     tail = list(consumed[-_TAIL * size :])
     if keys[expected - len(tail) : expected] == tail:
         return expected

@@ -158,6 +158,7 @@ class PartialPolicy:
         if shared < len(keys):
             self._witness = keys
         self._text, self._keys, self._ends = text, keys, ends
+        # A shorter partial must not withdraw words: it may only be slow to repeat them.
         self._agree(agreement, sure=len(keys) >= len(self._agreed))
 
     def due(self, now: float) -> float | None:
@@ -172,6 +173,7 @@ class PartialPolicy:
         if self._ripe(fresh):
             return now if fresh >= self._pace.words * self._size else free
         left = fresh or self.diverged or not _begins(self._admitted, self._keys)
+        # Nothing is due if the whole text is agreed, or if the partial only repeats admitted words.
         if self._stalled or not left:
             return None
         return max(self._changed + self._pace.stall, free)
@@ -212,7 +214,7 @@ class PartialPolicy:
         if not (_begins(self._agreed, self._keys) or _begins(self._keys, self._agreed)):
             return False  # the newest partial contradicts it, and the next one decides
         if self.diverged:
-            return True
+            return True  # what readers see now is wrong
         least = self._pace.step if self._admitted else self._pace.first
         return fresh >= max(1, least * self._size)
 
@@ -227,6 +229,7 @@ class PartialPolicy:
 
         :param sure: the agreement may also contradict words that were agreed before
         """
+        # Longer agreements extend the agreed words, others may only replace them.
         more = _begins(agreement, self._agreed)
         if more or (sure and not _begins(self._agreed, agreement)):
             self._agreed = agreement
@@ -234,6 +237,7 @@ class PartialPolicy:
         if count and _begins(self._keys, self._agreed):
             self._said = self._text[: self._ends[count - 1]]
             sure = self._stalled or self._times >= self._pace.repeats
+            # The mark behind the last word may disappear with the next partial.
             if count == len(self._keys) and not sure:
                 self._said = self._said.rstrip(_MARKS)
 

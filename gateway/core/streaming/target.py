@@ -55,6 +55,7 @@ class Agreement:
         now = units.split(text, self._spaced)
         agreed = units.common(self._last, now)
         self._last, self.ids = now, ids
+        # Two hypotheses often agree on last words that the next source word changes.
         free = max(0, len(now) - self._rules.hold * self._size)
         sure = "".join(now[: min(agreed, free)])
         if len(sure) <= len(self.committed) or not sure.startswith(self.committed):
@@ -69,6 +70,7 @@ class Agreement:
         It has at least the committed text.
         """
         now = units.split(text, self._spaced)
+        # The end of a translation of unfinished speech is mostly a guess.
         masked = len(now) - self._rules.mask * self._size
         early = min(len(now), self._rules.early * self._size)
         shown = "".join(now[: max(masked, early)])

@@ -63,6 +63,7 @@ class DatabaseFile:
         self._db = await aiosqlite.connect(self.path, isolation_level=None, timeout=BUSY_S)
         await self._version()
         ((mode,),) = await self.db.execute_fetchall("PRAGMA journal_mode = WAL")
+        # WAL lets readers and a writer work at the same time, and needs shared memory.
         if mode != "wal":
             raise StoreFault(f"{self.path} is on a file system without shared memory.", _LOCAL)
         # `secure_delete` overwrites deleted text. FULL keeps commits over a loss of power.
@@ -88,6 +89,7 @@ class DatabaseFile:
     async def close(self) -> None:
         """Close the connection without writing anything. Idempotent."""
         if self._db is not None:
+            # The thread may hang in a system call; then the process ends without it.
             closing = asyncio.create_task(self._db.close())
             self._db = None
             await asyncio.wait({closing}, timeout=CLOSE_S)

@@ -25,6 +25,7 @@ class ProcessLock:
 
         Raises `OSError` and `sqlite3.Error`.
         """
+        # A process that was killed leaves its lock file behind, which nobody holds any more.
         for path in self._path.parent.iterdir():
             if path.name.startswith(self._sign("").name) and not held(path):
                 path.unlink(missing_ok=True)

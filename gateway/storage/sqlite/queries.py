@@ -117,6 +117,7 @@ async def write(
             for entry in one.entries
         ),
     )
+    # The row of a withdrawn utterance stays, so that the numbers have no gap; only its text goes.
     await many(
         db,
         "UPDATE events SET body = json_set(body, '$.text', '') WHERE room = ? AND"
@@ -124,6 +125,7 @@ async def write(
         " json_extract(body, '$.text') != ''",
         [(one.room.id, tables.numbers(one.retracted)) for one in writes if one.retracted],
     )
+    # The file keeps no more of a room than its log does.
     await many(
         db,
         "DELETE FROM events WHERE room = ? AND seq <= ?",
@@ -189,5 +191,6 @@ async def key(db: aiosqlite.Connection, name: str, new: bytes) -> bytes:
     await db.execute(
         "INSERT INTO keys (name, key) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, new)
     )
+    # Another process may have stored a key first. Its key counts then.
     ((kept,),) = await db.execute_fetchall("SELECT key FROM keys WHERE name = ?", (name,))
     return bytes(kept)

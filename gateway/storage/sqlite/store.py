@@ -133,6 +133,7 @@ class SqliteStore:
 
     async def open(self) -> None:
         try:
+            # If anything fails, the file is closed and the lock of this process released.
             async with contextlib.AsyncExitStack() as stack:
                 stack.push_async_callback(self._abandon)
                 await self._file.open()
@@ -184,6 +185,7 @@ class SqliteStore:
     # --- rooms ------------------------------------------------------------------------------------
 
     async def claim(self, name: str) -> History:
+        # Nobody can come back to a private room after a restart, so it is never written.
         if name.startswith(PRIVATE):
             return self._begin(name).history
         room = self._pending.living.get(name)
@@ -193,6 +195,7 @@ class SqliteStore:
         if task is None:
             task = self._claims[name] = self._task(self._claim(name))
             task.add_done_callback(lambda _: self._claims.pop(name))
+        # Other callers may wait for the same task, so a cancelled one must not end it.
         return await asyncio.shield(task)
 
     async def _claim(self, name: str) -> History:
@@ -235,10 +238,11 @@ class SqliteStore:
             room = self._begin(name)
             for row in await queries.living(db, name):
                 if row.id in self._pending.doomed:
-                    continue
+                    continue  # ended, and deleted by the next write
                 crashed = row.owner not in (None, self._owner.name)
                 if crashed and await asyncio.to_thread(self._owner.lives, str(row.owner)):
                     return False
+                # An older room has outlived its time and is ended by the next sweep.
                 if row.seen + self._limits.room_s > self._wall():
                     room = await self._restore(db, row, crashed)
                     break
@@ -269,6 +273,7 @@ class SqliteStore:
     async def _read(self, db: aiosqlite.Connection, row: rows.RoomRow) -> History:
         events = await queries.events(db, row.id, self._limits.log)
         now = self._clock()
+        # The file has wall-clock times, since monotonic clocks of two processes differ.
         began = now - (self._wall() - row.began)
         restored, left = await asyncio.to_thread(
             rows.restored, row.epoch, events, began, now, self._limits
@@ -297,6 +302,7 @@ class SqliteStore:
         followed = self._pending.forget(name)
         async with self._file.transaction() as db:
             found = await queries.forget(db, name)
+        # Deleted text is still in the write-ahead log until a checkpoint.
         self._traces = True
         patience = self._clock() + FORGET_S
         while not await self._wipe():
@@ -316,6 +322,7 @@ class SqliteStore:
             return await queries.key(db, SIGNING, secrets.token_bytes(KEY_BYTES))
 
     async def load(self, name: str) -> History | None:
+        # The log in memory is newer than the file.
         room = self._pending.find(name)
         if room is not None:
             return replace(room.history, settings=room.settings)
@@ -348,6 +355,7 @@ class SqliteStore:
         while True:
             await asyncio.sleep(FLUSH_S if self._failing is None else RETRY_S)
             watch = asyncio.get_running_loop().call_later(COMPLAIN_S, self._stalled)
+            # The timer reports a disk that hangs, which raises nothing.
             try:
                 await self._work()
             except sqlite3.Error as exc:
@@ -388,6 +396,7 @@ class SqliteStore:
                 await queries.insert(db, new, owner, self._wall())
                 await queries.write(db, writes, owner, self._wall())
                 await queries.delete(db, doomed)
+            # Only after the commit: events of a failed transaction are written again.
             pending.wrote(writes, doomed)
             self._traces |= bool(doomed) or any(one.retracted for one in writes)
         return sum(len(one.entries) for one in writes) == BATCH
@@ -416,6 +425,7 @@ class SqliteStore:
         owner = self._owner.name
         ours = [*(room.id for room in self._pending.rooms), *self._pending.doomed]
         await queries.mark_seen(db, owner, ours, now)
+        # Rooms of dead processes and rooms without an owner expire; others may be open elsewhere.
         for other in [None, *await queries.other_owners(db, owner)]:
             if other is None or not await asyncio.to_thread(self._owner.lives, other):
                 await queries.end_unseen(db, other, self._limits.room_s, now)
