@@ -162,6 +162,7 @@ class EngineFault(GatewayError):
         >>> EngineFault("It is broken.", status=500).summary
         'EngineFault engine_unavailable 500'
         """
+        # The message is left out, since it may quote the text of the job.
         words = [type(self).__name__, self.code.value]
         return " ".join(words if self.status is None else [*words, str(self.status)])
 
@@ -209,6 +210,7 @@ def redacted(exc: BaseException) -> BaseException:
     copy: BaseException = type(kind.__name__, (Exception,), {"__module__": kind.__module__})()
     if exc.__cause__ is not None:
         copy.__cause__ = redacted(exc.__cause__)
+    # `raise ... from None` hides the context from tracebacks, and so does the copy.
     elif exc.__context__ is not None and not exc.__suppress_context__:
         copy.__context__ = redacted(exc.__context__)
     return copy.with_traceback(exc.__traceback__)

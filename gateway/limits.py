@@ -102,6 +102,7 @@ def memory(text: str) -> int:
     `sys.getsizeof` counts that cache, so it returns more after the encoding than before. This
     function always returns the same number.
     """
+    # ASCII text is its own UTF-8, so Python caches nothing for it.
     if text.isascii():
         return _EMPTY + len(text)
     # A new string has no cache. The extra character accounts for the byte that ends the cache.
@@ -125,6 +126,7 @@ class TokenBucket:
 
     def take(self, now: float) -> float:
         """Take one token if there is one and return 0, else return the seconds to wait for it."""
+        # Tokens are added when they are asked for, so that a bucket needs no timer.
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         # A clock that goes back and forth must not add tokens twice for the same time.
         self._at = max(self._at, now)

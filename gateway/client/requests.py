@@ -193,6 +193,7 @@ class RequestTracker:
 
     def reconnected(self, whole: bool) -> None:
         """Queue the ``welcome`` of the new socket, and check waiting captions again."""
+        # After missed events a waiting `ending` may wait for an event that never comes.
         if not whole:
             self._era += 1
         self._queue(self.connection.welcome)
@@ -261,6 +262,7 @@ class RequestTracker:
 
     def _queue(self, event: ServerMessage) -> None:
         """Queue an event for the program; drop the oldest if the program never reads."""
+        # A program that only makes requests must not fill the memory with events.
         if not self._iterated and len(self._events) >= QUEUE:
             self._events.popleft()
         self._events.append(event)

@@ -343,6 +343,7 @@ def asks(settings: Settings) -> bool:
 
 def refuse_exposure(settings: Settings) -> None:
     """Raise `SettingsError` if other machines could reach a gateway that requires no key."""
+    # `lan` creates keys at the start, so such a gateway requires keys as well.
     protected = settings.insecure or settings.lan or asks(settings)
     if not protected and not loopback(settings.host):
         raise SettingsError(
@@ -369,6 +370,7 @@ def _rows(
 def _docstrings(struct: type) -> dict[str, str]:
     """Return the string below each field. It is read from the source, since Python does not keep
     it."""
+    # `inspect` finds the source in a wheel as well, but not in a frozen executable.
     body = ast.parse(inspect.getsource(struct)).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}

@@ -100,6 +100,7 @@ def restored(
             event = _event(body)
         except msgspec.MsgspecError:
             break
+        # Rows are in descending order, so the number of each is known.
         if event.seq != seq or seq != rows[0][0] - len(entries):
             break
         entries.append(LogEntry(event, at))

@@ -216,6 +216,7 @@ def match(tag: str, supported: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=_CACHE)
 def _match(tag: str, supported: tuple[str, ...]) -> str | None:
+    # The exact tag wins even if another one of the same language is listed first.
     if tag in supported:
         return tag
     able = [candidate for candidate in supported if same(candidate, tag)]

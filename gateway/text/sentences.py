@@ -95,6 +95,7 @@ def _ends(said: str, *, spaced: bool, then: str) -> bool:
     # A sentence does not begin with a small letter, so the full stop belongs to an abbreviation.
     if then.islower() or _NO_END.search(said):
         return False
+    # A number behind a short word belongs to a date: `Jan. 5`.
     return not (then.isdecimal() and _BEFORE_NUMBER.search(said))
 
 

@@ -154,6 +154,7 @@ class _LogReading:
         match event:
             case Source():
                 self._begin(event, at)
+            # A `final` by "same" only repeats the original.
             case Final() if event.by != "same":
                 self._set(
                     event,

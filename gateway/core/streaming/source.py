@@ -181,6 +181,7 @@ class PartialPolicy:
     def admit(self, now: float) -> str:
         """Admit the agreed text and return it, for a translation that starts now."""
         self._settle(now)
+        # The language is kept too: the same words in another language are another text.
         self._admitted, self._spoken, self._taken = self._agreed, self._lang, now
         return self._said
 
