@@ -43,7 +43,7 @@ def make(args: argparse.Namespace) -> int:
         fault, _, field = str(exc).partition(" - at `$.")
         raise SettingsError(f"The {field.rstrip('`')} of a key: {fault}.") from exc
     check_outputs((str(file),))
-    token, entry = api_keys.made(key, secrets.token_hex(api_keys.SECRET_BYTES))
+    token, entry = api_keys.create_key(key, secrets.token_hex(api_keys.SECRET_BYTES))
     _add_key(file, args.name, entry)
     print(token)
     print(

@@ -36,8 +36,9 @@ from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import GatewayError
 from gateway.protocol import schema
-from gateway.settings import catalogue
-from gateway.settings.catalogue import LoadedSettings, Settings, SettingsError
+from gateway.settings import catalogue, listing, loading
+from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.loading import LoadedSettings
 from gateway.text import languages
 
 URL = "ws://127.0.0.1:8000"
@@ -169,11 +170,11 @@ async def _profile(settings: Settings) -> Profile:
 
 def _settings(args: argparse.Namespace) -> int:
     if args.markdown:
-        print(catalogue.markdown(), end="")
+        print(listing.markdown(), end="")
     elif args.json:
-        print(json.dumps(catalogue.as_json(_loaded(args)), ensure_ascii=False, indent=2))
+        print(json.dumps(listing.as_json(_loaded(args)), ensure_ascii=False, indent=2))
     else:
-        print(catalogue.listing(_loaded(args)))
+        print(listing.as_text(_loaded(args)))
     return 0
 
 
@@ -212,7 +213,7 @@ class _Parser(argparse.ArgumentParser):
             name = rest[0].partition("=")[0]
             if not name.startswith("-"):
                 self.error(f"Unexpected argument: {rest[0]!r}.")
-            near = catalogue.near(name, self._option_string_actions)
+            near = loading.near(name, self._option_string_actions)
             self.error(f"Unknown option {name}.{near}")
         return found, rest
 
@@ -400,7 +401,7 @@ def _loaded(args: argparse.Namespace) -> LoadedSettings:
     for row in catalogue.table().values():
         if row.table and row.name in flags:
             flags = flags | {row.name: dict(_entry(row.flag, one) for one in flags[row.name])}
-    loaded = catalogue.load(flags, os.environ)
+    loaded = loading.load(flags, os.environ)
     for warning in loaded.warnings:
         _complain(warning, 0)
     return loaded

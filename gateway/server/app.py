@@ -24,7 +24,7 @@ from gateway.auth.origin import AllowedOrigins
 from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.errors import ClientFault, wordless
+from gateway.errors import ClientFault, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.access.authenticator import Authenticator
@@ -199,7 +199,7 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
             await work()
             return
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             log.error("%s failed; it restarts in %g s", name, RESTART_S, exc_info=bare)
         await asyncio.sleep(RESTART_S)
 
@@ -209,7 +209,7 @@ async def _load(detector: Detector) -> None:
         await asyncio.to_thread(detector.load)
     except Exception as exc:
         # Not fatal: the first text to detect loads the model again, and its speaker is told.
-        log.error("the language detector could not be loaded", exc_info=wordless(exc))
+        log.error("the language detector could not be loaded", exc_info=redacted(exc))
 
 
 class _Application(Starlette):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.client.transport import address
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.cluster.metrics import UP
 from gateway.settings.catalogue import KEY
 

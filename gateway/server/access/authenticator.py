@@ -102,7 +102,7 @@ class Authenticator:
         headers = Headers(scope=scope)
         client = scope.get("client")
         forwarded = headers.getlist("x-forwarded-for")
-        address = self._proxies.client(client[0] if client else None, forwarded)
+        address = self._proxies.client_address(client[0] if client else None, forwarded)
         return Caller(self, scope, headers, address)
 
     def peer_address(self, peer: str | None) -> str | None:
@@ -110,7 +110,7 @@ class Authenticator:
 
         None: it is not counted, because it comes from this machine or from a proxy.
         """
-        return self._proxies.direct(peer)
+        return self._proxies.peer_address(peer)
 
     def check_origin(self, headers: Headers) -> None:
         """Check the headers ``Origin`` and ``Host``. Raises `ClientFault` (``forbidden``)."""
@@ -129,7 +129,7 @@ class Authenticator:
         :param ticket: whether a ticket is accepted
         """
         if token.startswith(api_keys.PREFIX) and self.keyring is not None:
-            return self.keyring.grant(token, self.wall_clock())
+            return self.keyring.authenticate(token, self.wall_clock())
         # A JSON Web Token has three parts, a ticket has two.
         if token.count(".") == 2 and self._issuer is not None:
             return self._issuer.grant(token)
@@ -151,12 +151,12 @@ class Authenticator:
             return None
         if token.startswith(api_keys.PREFIX) and self.keyring is not None:
             try:
-                return self.keyring.grant(token, self.wall_clock()).home
+                return self.keyring.authenticate(token, self.wall_clock()).only_room
             except ClientFault:  # `authorize` reports it
                 return None
         if token.count(".") == 2:
-            return jwt_claims.home(token)
-        return self.tickets.home(self.signer, token, self.wall_clock())
+            return jwt_claims.only_room(token)
+        return self.tickets.only_room(self.signer, token, self.wall_clock())
 
     def confirm(self, granted: Permissions) -> Permissions:
         """Return what still holds of permissions that were granted before.
@@ -175,7 +175,7 @@ class Authenticator:
     def mint_ticket(self, granted: Permissions) -> str:
         """Return a ticket with these permissions."""
         nonce = secrets.token_bytes(12)
-        return self.tickets.mint(self.signer, granted, nonce, self.wall_clock())
+        return self.tickets.issue(self.signer, granted, nonce, self.wall_clock())
 
     async def wait_for_issuer_keys(self) -> None:
         """Wait until the issuer's public keys are fetched, or until the fetch has failed."""
@@ -261,7 +261,7 @@ class Caller:
         authenticator = self._authenticator
         try:
             authenticator.check_origin(self._headers)
-            authenticator.addresses.enter(self.address, authenticator.now())
+            authenticator.addresses.connect(self.address, authenticator.now())
         except ClientFault as fault:
             authenticator.refused[fault.code.value] += 1
             raise
@@ -271,7 +271,7 @@ class Caller:
         """Stop counting the socket. Idempotent."""
         if self._admitted:
             self._admitted = False
-            self._authenticator.addresses.leave(self.address)
+            self._authenticator.addresses.disconnect(self.address)
 
     async def authorize(
         self,
@@ -324,7 +324,7 @@ class Caller:
         """
         authenticator = self._authenticator
         # Raises if the address has presented too many wrong tokens.
-        authenticator.addresses.trust(self.address, authenticator.now())
+        authenticator.addresses.check(self.address, authenticator.now())
         try:
             return authenticator.verify(token, ticket=ticket)
         except KeysNotFetched:
@@ -334,7 +334,7 @@ class Caller:
             authenticator.refused[fault.code.value] += 1
             # Only a wrong token counts against the address.
             if fault.code is ErrorCode.UNAUTHENTICATED:
-                authenticator.addresses.failed(self.address, authenticator.now())
+                authenticator.addresses.record_failure(self.address, authenticator.now())
             raise
 
     def _token(self) -> str | None:

@@ -338,9 +338,9 @@ async def allowed(
     """
     authenticator: Authenticator = request.app.state.authenticator
     granted = await authenticator.caller(request.scope).authorize(None, token, ticket=False)
-    granted.be(role)
+    granted.check_role(role)
     if room is not None:
-        granted.enter(room)
+        granted.check_room(room)
     return granted
 
 

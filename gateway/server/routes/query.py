@@ -48,7 +48,7 @@ def read_query(
     """
     defaults = resumed or replace(
         _DEFAULTS,
-        role=granted.usual,
+        role=granted.default_role,
         # A ticket was made for a page that reads: its languages are those to read.
         targets=(granted.langs or ()) if "ticket" in query else (),
     )
@@ -76,7 +76,7 @@ def read_query(
         attempt=0 if resumed is None else max(int(attempt or 0), resumed.attempt + 1),
         numbered=attempt is not None,
         since=_since(query),
-        room=resumed.room if resumed is not None else granted.home if room is None else room,
+        room=resumed.room if resumed is not None else granted.only_room if room is None else room,
         role=Role(role),
         source=query.get("from", defaults.source),
         targets=defaults.targets

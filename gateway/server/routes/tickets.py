@@ -51,7 +51,7 @@ async def mint(request: Request) -> Response:
     langs = granted.langs
     if asked.to is not None:
         langs = tuple(languages.normalise(tag) for tag in asked.to.split(","))
-        granted.read(langs)
+        granted.check_languages(langs)
     permissions = replace(granted, role=asked.role, rooms=(asked.room,), langs=langs)
     body = {"ticket": authenticator.mint_ticket(permissions), "expires_s": TICKET_S}
     # A ticket is a secret: no proxy may store it.

@@ -163,7 +163,7 @@ async def transcript(request: Request) -> Response:
     asked = read_request(request, hub.limits.targets)
     room = request.path_params["room"]
     granted = await allowed(request, Role.VIEW, room)
-    granted.read(asked.langs)
+    granted.check_languages(asked.langs)
     title, log = await entries(hub, room)
     body = await writer.write((title, asked), lambda: _write(asked, title, log))
     headers = {

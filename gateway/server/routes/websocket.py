@@ -25,7 +25,7 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from gateway.core.session import Session
-from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
+from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
 from gateway.protocol.messages import Error
@@ -157,7 +157,7 @@ class Connection:
         except OSError as exc:  # the client has gone, or the deadline is over (TimeoutError)
             log.debug("%s: %s", self._session.id, exc)
         except Exception as exc:
-            log.error("%s ended by a fault", self._session.id, exc_info=wordless(exc))
+            log.error("%s ended by a fault", self._session.id, exc_info=redacted(exc))
             code = CloseCode.SERVER_ERROR
         finally:
             self._ended = True
@@ -214,7 +214,7 @@ class Connection:
             # A cancellation comes from the future that ``send`` waited for. It must not reach the
             # caller, which is an engine that reports text for all readers.
             if not isinstance(fault, DISCONNECTED):
-                log.error("%s cannot be written to", self._session.id, exc_info=wordless(fault))
+                log.error("%s cannot be written to", self._session.id, exc_info=redacted(fault))
             self._on_broken(fault)
         else:
             if rest is not None:
@@ -269,7 +269,7 @@ class Connection:
             self._write_waiting()  # there may be more, or a reason to close
             return
         if not isinstance(fault, DISCONNECTED):
-            log.error("%s cannot be written to", self._session.id, exc_info=wordless(fault))
+            log.error("%s cannot be written to", self._session.id, exc_info=redacted(fault))
         self._on_broken(fault)
 
     def _on_broken(self, fault: BaseException) -> None:

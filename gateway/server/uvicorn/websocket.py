@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from gateway.errors import CloseCode, wordless
+from gateway.errors import CloseCode, redacted
 from gateway.limits import Limits
 from gateway.server.uvicorn.http import reset
 
@@ -266,9 +266,9 @@ _CLIENT_MISTAKES = (
 def without_client_mistakes(record: logging.LogRecord) -> bool:
     """Tell whether a record of uvicorn's log is kept: mistakes of clients are not (a log filter).
 
-    The message of an exception is removed from the record, see `gateway.errors.wordless`.
+    The message of an exception is removed from the record, see `gateway.errors.redacted`.
     """
     if record.exc_info and record.exc_info[1] is not None:
-        bare = wordless(record.exc_info[1])
+        bare = redacted(record.exc_info[1])
         record.exc_info = (type(bare), bare, bare.__traceback__)
     return record.msg not in _CLIENT_MISTAKES

@@ -37,8 +37,8 @@ from gateway.server.cluster.fd_passing import FdPassing, private
 from gateway.server.cluster.worker import Worker
 from gateway.server.process.serve import GatewayServer, configure, descriptors, listen
 from gateway.server.uvicorn.websocket import without_client_mistakes
-from gateway.settings import catalogue as configuration
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
+from gateway.settings.loading import load
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
 
@@ -72,7 +72,7 @@ class Plugin:
 
 def read(args: Namespace, environ: Any) -> Settings:
     """The gateway's settings beside these of vLLM's. Raises `SettingsError`."""
-    loaded = configuration.load({}, environ)
+    loaded = load({}, environ)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     settings = loaded.settings
@@ -81,7 +81,7 @@ def read(args: Namespace, environ: Any) -> Settings:
             "Inside vLLM the gateway has as many processes as --api-server-count says, and neither"
             " --lan nor --certfile."
         )
-    configuration.refuse_exposure(settings)
+    refuse_exposure(settings)
     if "port" not in loaded.origins:
         settings = msgspec.structs.replace(settings, port=args.port + 1)
     allowed = max(0.0, float(getattr(args, "shutdown_timeout", 0) or 0) - SPARE_S)
