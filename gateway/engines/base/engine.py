@@ -1,28 +1,38 @@
-"""What the gateway asks of a model, whatever runs it.
+"""The contract between the gateway and its translation engines, and base classes for engines.
 
-Owns: the `Engine` protocol, and what engines have in common: `PushEngine` and `PullEngine`, each of
-which makes one way of asking out of the other, and engines around an engine. Must not know: any
-particular engine, any client.
+Owns: the `Engine` and `Sink` protocols; `PushEngine` and `PullEngine`, each of which derives one
+way of reading output from the other; `EngineWrapper` and `SinkWrapper`, for engines that wrap an
+engine. Must not know: any particular engine, any client.
+
+To write a new engine, choose a base class and read the contract below:
+
+* `PushEngine`, if the model calls back when it has output. Implement ``submit`` and ``abort``.
+* `PullEngine`, if the output is best written as an async generator. Implement ``translate``.
+* `EngineWrapper`, if the engine changes what another engine does.
+
+Then add a constructor to `gateway.engines.registry` and the engine to
+``tests/engines/conftest.py``.
 
 Contract (``tests/engines/test_contract.py`` runs it against every engine):
 
-1. ``submit`` begins a job in this turn of the event loop. It raises nothing for what goes wrong
-   with the job, and calls the `Sink` only after it has returned, in the loop's thread.
-2. Chunks joined in order are the whole translation. ``end(None)`` means the model ended it (or it
-   reached the length limit); any other end has its `EngineFault`. It comes exactly once, and
-   nothing after it. By then the engine has forgotten the job: its id may be used again, also from
-   within ``end``.
-3. ``abort(job.id)`` stops the work inside the engine; ``unfinished`` falls accordingly. No chunk
-   follows, and the job ends with `Aborted`, never as if it were whole: before ``abort`` returns, or
-   later. ``abort`` is synchronous, idempotent, safe for unknown ids, also from within a sink, and
-   the id may be used again at once.
-4. Nothing here blocks the event loop.
-5. With `Job.prefix` the chunks are what follows it, with the space between where the language has
-   one; no chunk at all says that the prefix is the whole. A ``reset`` voids chunks, and never the
-   prefix. `Job.prefix_ids` may help and cannot harm: the text decides.
-6. ``translate`` is the same as an async generator, for whoever would rather pull. It is always
-   consumed inside `contextlib.aclosing`: a ``break`` without it leaves the work behind it alive.
-   Closing it, or cancelling its task, aborts the job.
+1. ``submit`` begins a job in the current turn of the event loop. It raises nothing for a problem
+   with the job. It calls the `Sink` only after it has returned, in the thread of the event loop.
+2. The chunks of a job, joined in order, are the whole translation. ``end(None)`` means that the
+   model ended it, or that it reached the length limit; every other end has an `EngineFault`.
+   ``end`` is called exactly once, and nothing is called after it. By then the engine has forgotten
+   the job: its id may be used again, also from within ``end``.
+3. ``abort(job.id)`` stops the work inside the engine, and ``unfinished`` falls accordingly. No
+   chunk follows. The job ends with `Aborted`, never as if it were complete: either before ``abort``
+   returns or later. ``abort`` is synchronous and idempotent; it accepts unknown ids, and it may be
+   called from within a sink. The id may be used again at once.
+4. No method blocks the event loop.
+5. If `Job.prefix` is set, the chunks are the text that follows it, with the space between the two
+   if the language uses spaces. If there are no chunks, the prefix is the whole translation. A chunk
+   with ``reset`` voids earlier chunks, never the prefix. `Job.prefix_ids` is a hint: it never
+   changes the output, because the text of the prefix decides.
+6. ``translate`` gives the same output as an async generator. Callers wrap it in
+   `contextlib.aclosing`, because a ``break`` without it leaves the work running. To close the
+   generator, or to cancel its task, aborts the job.
 """
 
 from __future__ import annotations
@@ -36,17 +46,17 @@ from contextlib import aclosing
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Chunk, Job, merged
 
 logger = logging.getLogger(__name__)
 
-BEHIND = 64
-"""Chunks that wait for whoever pulls; those that come then are merged into the last of them."""
+READER_LIMIT = 64
+"""Chunks that a `SinkReader` queues. Further chunks are merged into the last one."""
 
 
 class Health(enum.Enum):
-    """Life of an engine; ``readyz`` answers 200 only in READY."""
+    """States in the life of an engine; ``readyz`` answers 200 only in READY."""
 
     STARTING = "starting"
     READY = "ready"
@@ -55,25 +65,28 @@ class Health(enum.Enum):
 
 
 class Aborted(EngineFault):
-    """The job ended because `Engine.abort` was called for it."""
+    """The end of a job for which `Engine.abort` was called."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {job_id} was aborted.", ErrorCode.INTERNAL)
 
 
-def failure(fault: EngineFault | None) -> TypeGuard[EngineFault]:
-    """Say whether the end of a job is a failure of its engine, and not of the job alone."""
+def is_engine_failure(fault: EngineFault | None) -> TypeGuard[EngineFault]:
+    """Tell whether the end of a job is a failure of its engine, not only of this job."""
     return fault is not None and not isinstance(fault, (Aborted, JobFault))
 
 
 class Sink(Protocol):
-    """Where the output of one job goes, as it comes. Neither method raises, and neither waits."""
+    """A receiver of the output of one job. Its methods do not raise and do not block."""
 
     def chunk(self, chunk: Chunk, /) -> None:
-        """The next piece of the translation."""
+        """Receive the next piece of the translation."""
 
     def end(self, fault: EngineFault | None, /) -> None:
-        """The job is over: translated, or ended by ``fault``. Called once, and nothing after it."""
+        """Receive the end of the job: None if it was translated, else the fault that ended it.
+
+        Called once, and nothing is called after it.
+        """
 
 
 class Engine(Protocol):
@@ -81,50 +94,56 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name of engine and model for people, e.g. ``ctranslate2:embedded``."""
+        """Short name of engine and model for people, for example ``ctranslate2:embedded``."""
 
     @property
     def profile(self) -> Profile:
-        """How the model is prompted and what languages it has."""
+        """Prompt format and languages of the model."""
 
     @property
     def capacity(self) -> int:
-        """How many jobs it should be given at once. More would only slow each other down."""
+        """Number of jobs to give the engine at once. More jobs would only slow each other down."""
 
     @property
     def health(self) -> Health:
-        """Cheap and local: no round trip."""
+        """Current state, from local knowledge: reading it makes no request."""
 
     @property
     def unfinished(self) -> int:
-        """Jobs the engine itself is still working on, as the engine counts them."""
+        """Number of jobs that the engine is still working on, by its own count."""
 
     def stats(self) -> Mapping[str, float]:
-        """Gauges only this engine has, such as KV-cache use, by name. Cheap and local."""
+        """Return gauges that only this engine has, such as KV-cache use, by name.
+
+        Reads local values and makes no request.
+        """
 
     async def start(self) -> None:
-        """Load the model off the event loop. Raises `EngineFault` with a sentence if it cannot."""
+        """Load the model off the event loop.
+
+        Raises `EngineFault`, with a sentence for the operator, if it cannot be loaded.
+        """
 
     def submit(self, job: Job, sink: Sink) -> None:
-        """Begin to translate ``job`` into ``sink``."""
+        """Begin to translate ``job``, and send the output to ``sink``."""
 
     def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        """Stream the translation of ``job``. Raises `EngineFault`."""
+        """Stream the translation of ``job``. Raises `EngineFault` if it fails."""
 
     def abort(self, job_id: str) -> None:
-        """Stop the job now. No-op for an id that is not running."""
+        """Stop a job now. Does nothing if no job with this id runs."""
 
     async def aclose(self) -> None:
-        """Stop everything and free the model. Idempotent."""
+        """End all jobs and free the model. Idempotent."""
 
 
 def refuse(sink: Sink, fault: EngineFault) -> None:
-    """End a job that is not begun at all, once `Engine.submit` has returned."""
+    """End a job that is not begun, after the current `Engine.submit` has returned."""
     asyncio.get_running_loop().call_soon(sink.end, fault)
 
 
 class SinkReader:
-    """A `Sink` from which one task pulls."""
+    """A `Sink` from which one task reads chunks."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -133,20 +152,24 @@ class SinkReader:
         self._waiter: asyncio.Future[None] | None = None
 
     def chunk(self, chunk: Chunk) -> None:
-        if len(self._chunks) >= BEHIND:
+        # A task that reads slowly gets longer chunks, so that the queue stays bounded.
+        if len(self._chunks) >= READER_LIMIT:
             chunk = merged(self._chunks.pop(), chunk)
         self._chunks.append(chunk)
-        self._wake()
+        self._notify()
 
     def end(self, fault: EngineFault | None) -> None:
         self.ended = True
         self._fault = fault
-        if isinstance(fault, Aborted):  # nobody wants to read on
+        if isinstance(fault, Aborted):  # the rest of an aborted job is not wanted
             self._chunks.clear()
-        self._wake()
+        self._notify()
 
     async def next(self) -> Chunk | None:
-        """Wait for the next chunk; None at the end. Raises the fault with which the job ended."""
+        """Wait for the next chunk; return None at the end.
+
+        Raises the `EngineFault` with which the job ended.
+        """
         while not self._chunks:
             if self.ended:
                 if self._fault is not None:
@@ -159,13 +182,13 @@ class SinkReader:
                 self._waiter = None
         return self._chunks.popleft()
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
 class PushEngine:
-    """`Engine.translate` for an engine that has `submit` and `abort`."""
+    """A base of engines that implement `submit` and `abort`; it adds `translate`."""
 
     def submit(self, job: Job, sink: Sink) -> None:
         raise NotImplementedError
@@ -185,136 +208,145 @@ class PushEngine:
 
 
 class PullJob:
-    """One job of a `PullEngine` engine, and the task that pulls it."""
+    """One job of a `PullEngine`, and the task that reads its generator."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.over = False
+        self.ended = False
         self.task: asyncio.Task[None] | None = None
 
 
 class PullEngine:
-    """`Engine.submit` for an engine whose nature it is to be pulled: it has `translate`.
+    """A base of engines that implement `translate`; it adds `submit`, `abort` and `aclose`.
 
-    A subclass that has an `abort` or an `aclose` of its own calls the one here at its end.
+    A subclass that overrides `abort` or `aclose` calls the method of this class at its end.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._pulls: dict[str, PullJob] = {}
-        self._pulling: set[asyncio.Task[None]] = set()  # also of those that are being stopped
+        self._pull_jobs: dict[str, PullJob] = {}
+        self._pull_tasks: set[asyncio.Task[None]] = set()  # includes tasks that are being cancelled
 
     def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         raise NotImplementedError
 
     def submit(self, job: Job, sink: Sink) -> None:
-        pull = self._pulls[job.id] = PullJob(sink)
+        pull = self._pull_jobs[job.id] = PullJob(sink)
         pull.task = asyncio.create_task(self._pull(job, pull), name=f"pull {job.id}")
-        self._pulling.add(pull.task)
-        pull.task.add_done_callback(self._pulling.discard)
-        pull.task.add_done_callback(lambda _: self._drop(job.id, pull))
+        self._pull_tasks.add(pull.task)
+        pull.task.add_done_callback(self._pull_tasks.discard)
+        pull.task.add_done_callback(lambda _: self._finish_cancelled(job.id, pull))
 
     def abort(self, job_id: str) -> None:
-        pull = self._pulls.get(job_id)
+        pull = self._pull_jobs.get(job_id)
         if pull is not None:
             if pull.task is not None:
                 pull.task.cancel()
             self._finish(job_id, pull, Aborted(job_id))
 
     async def aclose(self) -> None:
-        for task in self._pulling:
+        for task in self._pull_tasks:
             task.cancel()
-        if self._pulling:
-            await asyncio.wait(self._pulling)
+        if self._pull_tasks:
+            await asyncio.wait(self._pull_tasks)
 
     async def _pull(self, job: Job, pull: PullJob) -> None:
+        """Read the generator of ``job`` to its end, and pass every chunk to the sink."""
         fault: EngineFault | None = None
         try:
             async with aclosing(self.translate(job)) as chunks:
                 async for chunk in chunks:
-                    if pull.over:
+                    if pull.ended:
                         break
                     pull.sink.chunk(chunk)
         except EngineFault as exc:
             fault = exc
         except Exception as exc:
-            bare = redacted(exc)
+            bare = wordless(exc)  # the message may quote the text, which is private
             logger.error("job %s failed by a fault of the engine's own code", job.id, exc_info=bare)
             fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         self._finish(job.id, pull, fault)
 
-    def _drop(self, job_id: str, pull: PullJob) -> None:
-        """The task is over; where it was cancelled by nobody who aborted it, so is the job."""
-        if not pull.over:
+    def _finish_cancelled(self, job_id: str, pull: PullJob) -> None:
+        """End a job whose task was cancelled without an `abort`, as `aclose` does."""
+        if not pull.ended:
             self._finish(job_id, pull, EngineGone("The engine was closed while the job ran."))
 
     def _finish(self, job_id: str, pull: PullJob, fault: EngineFault | None) -> None:
-        if pull.over:
+        if pull.ended:
             return
-        pull.over = True
-        if self._pulls.get(job_id) is pull:
-            del self._pulls[job_id]
+        pull.ended = True
+        # The id may belong to a newer job by now: the same id may be used again after `abort`.
+        if self._pull_jobs.get(job_id) is pull:
+            del self._pull_jobs[job_id]
         pull.sink.end(fault)
 
 
 @runtime_checkable
 class SubstitutableEngine(Protocol):
-    """An engine whose work another one does where it cannot."""
+    """An engine that another engine replaces while it cannot translate."""
 
     changed: Callable[[], None]
-    """Called at once when `substitute` has changed, and `Engine.capacity` with it."""
+    """Called at once when `substitute`, and with it `Engine.capacity`, has changed."""
 
     @property
     def substitute(self) -> str | None:
-        """Name of the engine that does the work now, where it is not the one that was chosen."""
+        """Name of the engine that translates now; None if it is the chosen engine."""
 
 
 class SinkWrapper:
-    """A `Sink` around a sink: one job on its way through an engine around an engine.
+    """A `Sink` around the sink of a job that passes through an `EngineWrapper`.
 
-    ``relays`` are those of that engine by job, and this is one of them until its `over`; what is
-    said to it afterwards is not heard. A subclass says what becomes of what is said before.
+    A subclass overrides `chunk` and `end` to change the output. After `finish` or `detach`, calls
+    of the inner engine have no effect.
+
+    :param open_sinks: the wrappers of the outer engine by job id; this wrapper is in it while it is
+        live
+    :param job: the job as the inner engine gets it
+    :param sink: the receiver of the output
     """
 
-    __slots__ = ("job", "live", "relays", "sink")
+    __slots__ = ("job", "live", "open_sinks", "sink")
 
-    def __init__(self, relays: dict[str, SinkWrapper], job: Job, sink: Sink) -> None:
-        self.relays = relays
+    def __init__(self, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink) -> None:
+        self.open_sinks = open_sinks
         self.job = job
         self.sink = sink
         self.live = True
-        relays[job.id] = self
+        open_sinks[job.id] = self
 
     def chunk(self, chunk: Chunk) -> None:
         if self.live:
             self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
-        self.over(fault)
+        self.finish(fault)
 
-    def over(self, fault: EngineFault | None) -> None:
-        """End the job for whoever is outside, if nothing has before."""
+    def finish(self, fault: EngineFault | None) -> None:
+        """End the job for its receiver, unless it has ended already."""
         if self.live:
-            self.leave()
+            self.detach()
             self.sink.end(fault)
 
-    def leave(self) -> None:
-        """Hear nothing more."""
+    def detach(self) -> None:
+        """Ignore all further calls."""
         self.live = False
-        if self.relays.get(self.job.id) is self:
-            del self.relays[self.job.id]
+        # The entry may belong to a newer wrapper of the same id, such as a second attempt.
+        if self.open_sinks.get(self.job.id) is self:
+            del self.open_sinks[self.job.id]
 
 
 class EngineWrapper(PushEngine):
-    """An engine around ``engine``, and the same to all who ask; a subclass translates otherwise.
+    """An engine around another engine, with the same properties; a subclass overrides `submit`.
 
-    A subclass that has something of its own to say of a job, or gives it to the inner engine more
-    than once, has a `SinkWrapper` for it: `abort` ends it, whether the inner engine has the job or
-    not."""
+    A subclass that changes output, or submits a job to the inner engine more than once, gives the
+    inner engine a `SinkWrapper`. `abort` ends such a job even if the inner engine does not have it
+    at that moment.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._relays: dict[str, SinkWrapper] = {}
+        self._open_sinks: dict[str, SinkWrapper] = {}
 
     @property
     def name(self) -> str:
@@ -349,7 +381,7 @@ class EngineWrapper(PushEngine):
         self.engine.submit(job, sink)
 
     def abort(self, job_id: str) -> None:
-        relay = self._relays.get(job_id)
+        wrapper = self._open_sinks.get(job_id)
         self.engine.abort(job_id)
-        if relay is not None:
-            relay.over(Aborted(job_id))
+        if wrapper is not None:
+            wrapper.finish(Aborted(job_id))

@@ -27,7 +27,7 @@ from gateway.engines.base.engine import (
     PushEngine,
     Sink,
     SinkWrapper,
-    failure,
+    is_engine_failure,
     refuse,
 )
 from gateway.engines.profiles import Profile
@@ -67,7 +67,7 @@ class FallbackEngine(PushEngine):
         """Jobs that the second took over when the first had failed at them."""
         self._told: str | None = None
         self._closed = False
-        self._relays: dict[str, SinkWrapper] = {}
+        self._open_sinks: dict[str, SinkWrapper] = {}
         self._starting: list[asyncio.Task[None]] = []
 
     @property
@@ -140,7 +140,7 @@ class FallbackEngine(PushEngine):
     def submit(self, job: Job, sink: Sink) -> None:
         self.look()
         if self._engine is self.first:
-            self.first.submit(job, FallbackSink(self, self._relays, job, sink))
+            self.first.submit(job, FallbackSink(self, self._open_sinks, job, sink))
         elif (own := self._adapted(job)) is not None:
             self.second.submit(own, sink)
         else:
@@ -164,11 +164,11 @@ class FallbackEngine(PushEngine):
         return True
 
     def abort(self, job_id: str) -> None:
-        lent = self._relays.get(job_id)
+        lent = self._open_sinks.get(job_id)
         self.first.abort(job_id)
         self.second.abort(job_id)
         if lent is not None:
-            lent.over(Aborted(job_id))
+            lent.finish(Aborted(job_id))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -197,9 +197,9 @@ class FallbackSink(SinkWrapper):
     __slots__ = ("engine", "rescued", "shown", "void")
 
     def __init__(
-        self, engine: FallbackEngine, relays: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: FallbackEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
-        super().__init__(relays, job, sink)
+        super().__init__(open_sinks, job, sink)
         self.engine = engine
         self.shown = self.rescued = False
         self.void = False  # what was shown is to be taken back
@@ -216,10 +216,10 @@ class FallbackSink(SinkWrapper):
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:
             return
-        if failure(fault) and not self.rescued:
+        if is_engine_failure(fault) and not self.rescued:
             self.rescued, self.void = True, self.shown
             if self.engine.rescue(self, fault):
                 return
         if fault is None and self.void:
             self.sink.chunk(Chunk("", tokens=0, reset=True))
-        self.over(fault)
+        self.finish(fault)

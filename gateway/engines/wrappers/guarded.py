@@ -44,7 +44,7 @@ class GuardedEngine(EngineWrapper):
 
     def _attempt(self, job: Job, sink: Sink, number: int, *, void: bool = False) -> None:
         trial = job if number == job.attempt else msgspec.structs.replace(job, attempt=number)
-        self.engine.submit(trial, GuardedSink(self, self._relays, trial, sink, void=void))
+        self.engine.submit(trial, GuardedSink(self, self._open_sinks, trial, sink, void=void))
 
     def retry(self, attempt: GuardedSink, fault: Rejected) -> None:
         """An attempt was rejected: make the next one, or end the job."""
@@ -53,9 +53,9 @@ class GuardedEngine(EngineWrapper):
         self.counts[fault.guard, outcome] += 1
         logger.info("job %s %s by guard %s", attempt.job.id, outcome, fault.guard)
         if number == ATTEMPTS:
-            attempt.over(fault)
+            attempt.finish(fault)
             return
-        attempt.leave()
+        attempt.detach()
         self._attempt(attempt.job, attempt.sink, number + 1, void=attempt.shown)
 
 
@@ -80,13 +80,13 @@ class GuardedSink(SinkWrapper):
     def __init__(
         self,
         engine: GuardedEngine,
-        relays: dict[str, SinkWrapper],
+        open_sinks: dict[str, SinkWrapper],
         job: Job,
         sink: Sink,
         *,
         void: bool,
     ) -> None:
-        super().__init__(relays, job, sink)
+        super().__init__(open_sinks, job, sink)
         self.engine = engine
         self.watch = OutputGuard(job)
         self.void = void
@@ -135,7 +135,7 @@ class GuardedSink(SinkWrapper):
         elif isinstance(fault, Rejected):
             self._reject(fault)
         else:
-            self.over(fault)
+            self.finish(fault)
 
     def _stop(self) -> None:
         """The engine need not go on; what it says of that is no news."""
@@ -167,7 +167,7 @@ class GuardedSink(SinkWrapper):
         elif self.void:  # the second attempt had nothing to show
             self.tokens, self.ids = 0, ()
             self._show("")
-        self.over(None)
+        self.finish(None)
 
     def _reject(self, fault: Rejected) -> None:
         self.engine.retry(self, fault)

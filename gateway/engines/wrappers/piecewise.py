@@ -47,16 +47,16 @@ class PiecewiseEngine(EngineWrapper):
         if self.profile.kind != "ids" or job.prefix:
             self.engine.submit(job, sink)
         elif any(map(str.isalpha, job.text)):
-            PiecewiseSink(self, self._relays, job, sink).next()
+            PiecewiseSink(self, self._open_sinks, job, sink).next()
         else:
-            relay = SinkWrapper(self._relays, job, sink)
-            asyncio.get_running_loop().call_soon(_repeat, relay)
+            wrapper = SinkWrapper(self._open_sinks, job, sink)
+            asyncio.get_running_loop().call_soon(_repeat, wrapper)
 
 
-def _repeat(relay: SinkWrapper) -> None:
+def _repeat(wrapper: SinkWrapper) -> None:
     """A text that is its own translation."""
-    relay.chunk(Chunk(relay.job.text, 0))
-    relay.over(None)
+    wrapper.chunk(Chunk(wrapper.job.text, 0))
+    wrapper.finish(None)
 
 
 class PiecewiseSink(SinkWrapper):
@@ -65,9 +65,9 @@ class PiecewiseSink(SinkWrapper):
     __slots__ = ("done", "doubts", "engine", "flags", "gap", "piece", "shown", "void", "waiting")
 
     def __init__(
-        self, engine: PiecewiseEngine, relays: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: PiecewiseEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
-        super().__init__(relays, job, sink)
+        super().__init__(open_sinks, job, sink)
         self.engine = engine
         self.waiting = deque(cut(job.text, WHOLE, job.source))
         self.piece = self.gap = ""  # that is being translated, and what stood behind it
@@ -108,7 +108,7 @@ class PiecewiseSink(SinkWrapper):
         if fault is None:
             self._ended()
         elif weight(self.piece) <= HALVED.get(fault.code, math.inf):
-            self.over(fault)
+            self.finish(fault)
         else:
             *first, (last, _) = cut(self.piece, weight(self.piece) / 2, self.job.source)
             self.waiting.extendleft(reversed([*first, (last, self.gap)]))
@@ -131,7 +131,7 @@ class PiecewiseSink(SinkWrapper):
         if self.void or self.flags:
             text = self.done if self.void else ""
             self.sink.chunk(Chunk(text, 0, reset=self.void, flags=tuple(self.flags)))
-        self.over(None)
+        self.finish(None)
 
 
 def cut(text: str, most: float, lang: str) -> list[tuple[str, str]]:

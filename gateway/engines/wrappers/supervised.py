@@ -11,7 +11,7 @@ The health of every engine, a model server's too, follows what jobs experience:
   own. Jobs that are stopped from outside say nothing of the engine, so the silence of all of them
   counts.
 * It fails where `FAILURES` jobs in a row failed, over a quarter of `hang` at least, and none was
-  translated meanwhile. A `JobFault` is no failure: it is about one text.
+  translated meanwhile. A `JobFault` is no is_engine_failure: it is about one text.
 
 What comes after it must translate a word before it counts as ready.
 """
@@ -32,7 +32,7 @@ from gateway.engines.base.engine import (
     PushEngine,
     Sink,
     SinkWrapper,
-    failure,
+    is_engine_failure,
     refuse,
 )
 from gateway.engines.profiles import Profile
@@ -207,7 +207,7 @@ class Supervisor(PushEngine):
             self._rouse()
         elif isinstance(fault, JobFault):
             self._rouse()  # it has read the text
-        elif failure(fault):
+        elif is_engine_failure(fault):
             now = self.clock()
             self._failing = self._failing if self._failures else now
             self._span = now - self._failing
@@ -298,8 +298,8 @@ class Supervisor(PushEngine):
         """Have an engine translate a word. Raises `EngineFault` where it does not within `hang`."""
         probe = Probe()
         engine.submit(probing(engine.profile), probe)
-        await self._wait(self.hang, probe.over)
-        if not probe.over.is_set():
+        await self._wait(self.hang, probe.ended)
+        if not probe.ended.is_set():
             raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
         if probe.fault is not None:
             raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
@@ -344,7 +344,7 @@ class Probe:
     """A `Sink` for which it only counts whether and how a job ends."""
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
         self.fault: EngineFault | None = None
 
     def chunk(self, chunk: Chunk) -> None:
@@ -352,7 +352,7 @@ class Probe:
 
     def end(self, fault: EngineFault | None) -> None:
         self.fault = fault
-        self.over.set()
+        self.ended.set()
 
 
 class SupervisedSink(SinkWrapper):
@@ -365,11 +365,11 @@ class SupervisedSink(SinkWrapper):
         supervisor: Supervisor,
         engine: Engine,
         pulse: Heartbeat,
-        relays: dict[str, SinkWrapper],
+        open_sinks: dict[str, SinkWrapper],
         job: Job,
         sink: Sink,
     ) -> None:
-        super().__init__(relays, job, sink)
+        super().__init__(open_sinks, job, sink)
         self.supervisor = supervisor
         self.engine = engine
         self.pulse = pulse
@@ -382,7 +382,7 @@ class SupervisedSink(SinkWrapper):
     def end(self, fault: EngineFault | None) -> None:
         if self.live:
             self.supervisor.ended(self.engine, fault)
-            self.over(fault)
+            self.finish(fault)
 
 
 def _unheard() -> None:

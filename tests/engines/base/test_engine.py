@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from gateway.engines.base.engine import (
-    BEHIND,
+    READER_LIMIT,
     Aborted,
     PullEngine,
     PushEngine,
@@ -66,16 +66,16 @@ class Generated(PullEngine):
 
 async def test_a_reader_who_is_late_gets_longer_chunks_and_loses_nothing() -> None:
     reader = SinkReader()
-    for n in range(BEHIND * 3):
+    for n in range(READER_LIMIT * 3):
         reader.chunk(Chunk(f"{n} ", ids=(n,)))
     reader.end(None)
     chunks = []
     while (chunk := await reader.next()) is not None:
         chunks.append(chunk)
-    assert len(chunks) == BEHIND
-    assert "".join(chunk.text for chunk in chunks).split() == [*map(str, range(BEHIND * 3))]
-    assert sum(chunk.tokens for chunk in chunks) == BEHIND * 3
-    assert sum((chunk.ids for chunk in chunks), ()) == tuple(range(BEHIND * 3))
+    assert len(chunks) == READER_LIMIT
+    assert "".join(chunk.text for chunk in chunks).split() == [*map(str, range(READER_LIMIT * 3))]
+    assert sum(chunk.tokens for chunk in chunks) == READER_LIMIT * 3
+    assert sum((chunk.ids for chunk in chunks), ()) == tuple(range(READER_LIMIT * 3))
 
 
 async def test_a_fault_comes_after_what_was_said_before_it_and_an_abort_at_once() -> None:

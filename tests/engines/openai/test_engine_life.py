@@ -143,8 +143,8 @@ async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too()
     ) -> None:
         server.default = lambda body: Script(pieces=["Gut", "en"], hold=1)
         reading = asyncio.create_task(text(engine, job()))
-        relays: Any = engine._relays
-        await until(lambda: "j1" in relays and relays["j1"].shown)
+        wrappers: Any = engine._open_sinks
+        await until(lambda: "j1" in wrappers and wrappers["j1"].shown)
         await time.pass_(POLL)
         await time.pass_(HANG)
         assert await reading == "Guten Tag", "what was shown is taken back"
