@@ -25,7 +25,7 @@ from gateway.engines.base import model_files
 from gateway.engines.base.tokenizer import Vocabulary
 from gateway.engines.ctranslate2 import model as checkpoint
 from gateway.engines.profiles import Profile
-from gateway.engines.wrappers.piecewise import WHOLE, cut
+from gateway.engines.wrappers.piecewise import WHOLE_TEXT_WEIGHT, split_text
 from gateway.errors import EngineFault, GatewayError
 from gateway.job import Job
 
@@ -126,7 +126,7 @@ class Embedded:
 
     def _pieces(self, text: str) -> list[str]:
         return (
-            [piece for piece, _ in cut(text, WHOLE, SOURCE)]
+            [piece for piece, _ in split_text(text, WHOLE_TEXT_WEIGHT, SOURCE)]
             if self._profile.kind == "ids"
             else [text]
         )
@@ -183,7 +183,7 @@ class Prompter:
     def pieces(self, text: str) -> list[str]:
         """Return the pieces that are translated together; see `Embedded.translate`."""
         return (
-            [piece for piece, _ in cut(text, WHOLE, SOURCE)]
+            [piece for piece, _ in split_text(text, WHOLE_TEXT_WEIGHT, SOURCE)]
             if self.profile.kind == "ids"
             else [text]
         )

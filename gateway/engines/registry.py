@@ -1,8 +1,8 @@
-"""The rim towards models: which engine the settings ask for, wrapped in what every engine needs.
+"""Construction of the engine that the settings name, with the wrappers that every engine needs.
 
-Owns: from `Settings` to one `Engine`, and the sentences for a missing model or package. Must not
-know: how an engine works, who uses it. An engine is imported only when it is asked for: vLLM takes
-seconds and need not be installed.
+Owns: from `Settings` to one `Engine`, and the messages for a missing model or package. Must not
+know: how an engine works, who uses it. The module of an engine is imported only when the engine is
+chosen, because vLLM takes seconds to import and need not be installed.
 """
 
 from __future__ import annotations
@@ -25,74 +25,80 @@ if TYPE_CHECKING:
     from gateway.engines.wrappers.supervised import Supervisor
     from gateway.settings.catalogue import Settings
 
-SERVER_MOST = 8.0
-"""Seconds after which a model server is asked again at the latest. To ask costs a few tokens; to
-build an engine in this process can take minutes, so that waits longer."""
+SERVER_BACKOFF_MAX = 8.0
+"""Longest wait in seconds before a model server is tried again. A try costs a few tokens. An engine
+in this process can take minutes to build, so its limit is longer."""
 
 EMBEDDED = Path(__file__).resolve().parents[1] / "model"
-"""Where a wheel has its own model, which is called that and not by its directory."""
+"""Directory of the model in a wheel. The model is named ``embedded``, not after this directory."""
 
 
 def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | None = None) -> Engine:
-    """Construct the engine of ``settings``; nothing is loaded before `Engine.start`.
+    """Construct the engine of ``settings``, and load nothing before `Engine.start`.
 
-    ``guards`` counts what the guards stopped, see `gateway.engines.wrappers.guarded`. Raises
-    `EngineFault` with a sentence that says what is missing."""
+    :param guards: counts what the guards did, as `gateway.engines.wrappers.guarded` describes
+
+    Raises `EngineFault`, with a sentence for the operator, if a model or package is missing.
+    """
     from gateway.engines.wrappers.fallback import FallbackEngine
 
     counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
     if settings.fallback is None:
-        return _whole(_living(settings, insist=False), settings, counts)
+        return _wrapped(_supervised(settings, insist=False), settings, counts)
     other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
     if (other.engine, other.model) == (settings.engine, settings.model):
         raise EngineFault(
             "The fallback is the same as the engine: name another one with --fallback,"
             " or another model with --fallback-model."
         )
-    one, two = _living(settings, insist=True), _living(other, insist=True)
-    engine = FallbackEngine(_whole(one, settings, counts), _whole(two, other, counts))
-    one.changed = two.changed = engine.look
+    primary, secondary = _supervised(settings, insist=True), _supervised(other, insist=True)
+    engine = FallbackEngine(_wrapped(primary, settings, counts), _wrapped(secondary, other, counts))
+    primary.changed = secondary.changed = engine.update_substitute
     return engine
 
 
 def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, str], int]) -> Engine:
-    """The engine of a process that has one of vLLM's already, which stays its own.
+    """Construct an engine around an `AsyncLLM` that this process has already, and that it closes.
 
-    :param engine: an `AsyncLLM`. Raises `EngineFault`.
+    :param engine: the `AsyncLLM`
+    :param guards: as in `build`
+
+    Raises `EngineFault` if the profile cannot be loaded.
     """
     from gateway.engines.vllm.borrowed import BorrowedEngine
 
-    return _whole(
-        _made(lambda _, profile: BorrowedEngine(engine, profile), settings), settings, guards
+    return _wrapped(
+        _construct(lambda _, profile: BorrowedEngine(engine, profile), settings), settings, guards
     )
 
 
-def _living(settings: Settings, *, insist: bool) -> Supervisor:
-    """Construct an engine that comes back by itself."""
-    from gateway.engines.wrappers.supervised import BACKOFF_MOST, Supervisor
+def _supervised(settings: Settings, *, insist: bool) -> Supervisor:
+    """Construct an engine that is rebuilt when it dies."""
+    from gateway.engines.wrappers.supervised import BACKOFF_MAX, Supervisor
 
-    make = partial(_made, _MAKERS[settings.engine], settings)
-    most = SERVER_MOST if settings.engine == "openai" else BACKOFF_MOST
-    return Supervisor(make, insist=insist, hang=settings.hang_s, most=most)
+    make = partial(_construct, _MAKERS[settings.engine], settings)
+    max_backoff = SERVER_BACKOFF_MAX if settings.engine == "openai" else BACKOFF_MAX
+    return Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
 
 
-def _whole(
+def _wrapped(
     engine: Engine, settings: Settings, counts: MutableMapping[tuple[str, str], int]
 ) -> Engine:
-    """An engine in what every engine needs."""
+    """Wrap an engine in the guards and in what splits long texts."""
     from gateway.engines.wrappers.guarded import GuardedEngine
     from gateway.engines.wrappers.piecewise import PiecewiseEngine
 
-    # The scripted one is no model: what it repeats of the source is its whole output.
+    # The scripted engine repeats the source, which the guards would reject as a copy.
     if settings.engine == "scripted":
         return engine
     if settings.guards:
         engine = GuardedEngine(engine, counts)
-    # Outside the guards, which compare a text with its translation: each piece is judged alone.
+    # Outside the guards, because these compare a source with its translation, piece by piece.
     return PiecewiseEngine(engine)
 
 
-def _made(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:
+def _construct(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:
+    """Construct an engine. Raises `EngineFault` if its profile or files cannot be read."""
     from gateway.engines import profiles
 
     try:
@@ -187,7 +193,7 @@ _MAKERS: dict[str, Callable[[Settings, Profile | None], Engine]] = {
 
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
-"""``owner/name``, which may also be a directory."""
+"""Pattern of a model id, ``owner/name``. A relative directory may look the same."""
 
 
 def _name(settings: Settings) -> str | None:
@@ -199,7 +205,10 @@ def _cache(settings: Settings) -> Path | None:
 
 
 def _directory(model: str | None) -> Path:
-    """The model's directory, the embedded one by default. Raises `EngineFault` if there is none."""
+    """Return the directory of a model, by default of the embedded one.
+
+    Raises `EngineFault` if it does not exist.
+    """
     if model is None:
         if not (EMBEDDED / "config.json").is_file():
             raise EngineFault(

@@ -1,8 +1,8 @@
-"""A deterministic engine without a model: for tests, demos and load generation.
+"""A deterministic engine without a model, for tests, demos and load generation.
 
-Owns: visibly fake translations, streamed word by word, and the faults a test wants to see (hold,
-step, fail, die). Must not know: clients, rooms, real models. It is public: anyone who writes
-against the gateway can test with it.
+Owns: visibly fake translations, streamed word by word, and injected faults (hold, step, fail, die).
+Must not know: clients, rooms, real models. The module is public, so that anyone who writes a client
+of the gateway can test with it.
 """
 
 from __future__ import annotations
@@ -22,73 +22,74 @@ from gateway.job import Chunk, Job
 logger = logging.getLogger(__name__)
 
 LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "uk", "zh")
-"""What it offers when not told otherwise. It "translates" any of them into any other."""
+"""Default languages. The engine "translates" any of them into any other."""
 
 CAPACITY = 16
-"""Jobs at once, the same as the default of the real engines."""
+"""Default number of jobs at once, as of the real engines."""
 
-HISTORY = 10_000
-"""How many ids `started` and `aborted` remember: enough for any test, bounded for long demos."""
+ID_HISTORY_LIMIT = 10_000
+"""Ids that `started` and `aborted` keep: enough for any test, and bounded for long demos."""
 
-DEATHS = 10
-"""Of the faults of an engine with ``faults``, every so many-th is the death of the engine."""
+FAULTS_PER_DEATH = 10
+"""With ``faults``, one in this many faults is the death of the engine."""
 
 WORD = re.compile(r"\s*\S+")
 
 
 class ScriptedJob:
-    """One job at work: what is left of its output, and where that goes."""
+    """A running job: its output, and how much of it is sent."""
 
-    __slots__ = ("job", "n", "over", "pieces", "sink")
+    __slots__ = ("ended", "job", "next_piece", "pieces", "sink")
 
     def __init__(self, job: Job, sink: Sink, pieces: list[str]) -> None:
         self.job = job
         self.sink = sink
         self.pieces = pieces
-        self.n = 0  # of the next one
-        self.over = False
+        self.next_piece = 0  # index
+        self.ended = False
 
 
 class SharedTimers:
-    """Wakes many runs with few timers: those due in the same millisecond have one together, as a
-    batch steps in a model. A timer for each chunk would cost more than all the rest of it."""
+    """Timers of many jobs: jobs due in the same millisecond share one timer of the event loop.
 
-    def __init__(self, wake: Callable[[ScriptedJob], None]) -> None:
-        self._wake = wake
+    A timer for each chunk would cost more than all the rest of the engine.
+    """
+
+    def __init__(self, callback: Callable[[ScriptedJob], None]) -> None:
+        self._callback = callback
         self._due: dict[int, list[ScriptedJob]] = {}
 
-    def wait(self, run: ScriptedJob, seconds: float) -> None:
-        """Wake ``run`` after ``seconds``."""
+    def wait(self, running: ScriptedJob, seconds: float) -> None:
+        """Call the callback with ``running`` after ``seconds``, rounded up to a millisecond."""
         loop = asyncio.get_running_loop()
         tick = math.ceil((loop.time() + seconds) * 1000)
-        runs = self._due.get(tick)
-        if runs is None:
-            runs = self._due[tick] = []
-            loop.call_at(tick / 1000, self._strike, tick)
-        runs.append(run)
+        jobs = self._due.get(tick)
+        if jobs is None:
+            jobs = self._due[tick] = []
+            loop.call_at(tick / 1000, self._fire, tick)
+        jobs.append(running)
 
-    def _strike(self, tick: int) -> None:
-        for run in self._due.pop(tick):
-            if not run.over:
-                self._wake(run)
+    def _fire(self, tick: int) -> None:
+        for running in self._due.pop(tick):
+            if not running.ended:
+                self._callback(running)
 
 
 class ScriptedEngine(PushEngine):
-    """An `Engine` whose output is known beforehand.
+    """An `Engine` whose output follows from the job.
 
-    ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. ``script`` maps
-    ``(text, target)`` to other pieces, yielded as they stand. Like a model, it goes on after a
-    forced prefix that it would not have said itself: with the word that stands there.
+    ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. After a forced prefix
+    that is not the beginning of this output, the output continues at the word with the same index.
 
-    :param script: pieces of the output for some (text, target)
-    :param languages: canonical tags it offers, from any to any
-    :param capacity: jobs at once, as `Engine.capacity`; more are not refused
+    :param script: chunks of the output by (text, target), for texts with another output
+    :param languages: canonical tags of its languages; any pair of them is supported
+    :param capacity: value of `Engine.capacity`; further jobs are not refused
     :param delay: seconds before the first chunk
     :param pace: seconds between chunks; 0 only yields to the event loop
-    :param fault: called as ``fault(job, n)`` before chunk ``n`` (from 0); what it raises ends the
-        job. See `failing` for the usual one.
-    :param faults: the share of jobs that fail after their first chunk, evenly spread: most are
-        ``rejected``, some take the engine with them
+    :param fault: called as ``fault(job, n)`` before chunk ``n`` (from 0); an exception that it
+        raises ends the job, see `failing`
+    :param faults: share of jobs, 0 to 1, that fail after their first chunk, evenly spread. Most of
+        them are ``rejected``, and one in `FAULTS_PER_DEATH` ends the engine
     """
 
     def __init__(
@@ -105,19 +106,19 @@ class ScriptedEngine(PushEngine):
         self.script = {} if script is None else script
         self.delay = delay
         self.pace = pace
-        self.fault = fault if fault is not None or not faults else self._spread(faults)
-        self.started: deque[str] = deque(maxlen=HISTORY)
-        """Ids of the jobs whose work began, oldest first; a second attempt counts again."""
-        self.aborted: deque[str] = deque(maxlen=HISTORY)
-        """Ids of the jobs stopped before their end: by `abort`, by closing, by cancelling."""
+        self.fault = fault if fault is not None or not faults else self._failing_share(faults)
+        self.started: deque[str] = deque(maxlen=ID_HISTORY_LIMIT)
+        """Ids of the jobs that were begun, oldest first; a second attempt counts again."""
+        self.aborted: deque[str] = deque(maxlen=ID_HISTORY_LIMIT)
+        """Ids of the jobs that `abort` stopped, oldest first."""
         self._profile = Profile(name="scripted", kind="raw", languages=languages)
         self._capacity = capacity
         self._health = Health.STARTING
         self._running: dict[str, ScriptedJob] = {}
-        self._held = False
-        self._gate: deque[ScriptedJob] = deque()  # no more entries than there are running jobs
-        self._arrival = asyncio.Event()
-        self._clock = SharedTimers(self._turn)
+        self._holding = False
+        self._held_jobs: deque[ScriptedJob] = deque()  # a part of the running jobs
+        self._job_held = asyncio.Event()
+        self._timers = SharedTimers(self._on_timer)
 
     @property
     def name(self) -> str:
@@ -150,15 +151,15 @@ class ScriptedEngine(PushEngine):
             fault = f"The scripted engine is {self._health.value} and takes no jobs."
             refuse(sink, EngineGone(fault))
             return
-        run = self._running[job.id] = ScriptedJob(job, sink, self.pieces(job))
+        running = self._running[job.id] = ScriptedJob(job, sink, self.pieces(job))
         self.started.append(job.id)
-        if run.pieces:
-            self._wait(run, self.delay)
+        if running.pieces:
+            self._schedule(running, self.delay)
         else:
-            asyncio.get_running_loop().call_soon(self._finish, run, None)
+            asyncio.get_running_loop().call_soon(self._finish, running, None)
 
     def pieces(self, job: Job) -> list[str]:
-        """The chunks of ``job``; a forced prefix is left out, as a model only continues it."""
+        """Return the chunks of ``job``, without its forced prefix."""
         script = self.script.get((job.text, job.target))
         pieces = WORD.findall(f"[{job.target}] {job.text}") if script is None else list(script)
         text = "".join(pieces)
@@ -169,95 +170,95 @@ class ScriptedEngine(PushEngine):
         return [piece for piece in pieces if piece]
 
     def abort(self, job_id: str) -> None:
-        run = self._running.get(job_id)
-        if run is not None:
+        running = self._running.get(job_id)
+        if running is not None:
             self.aborted.append(job_id)
-            self._finish(run, Aborted(job_id))
+            self._finish(running, Aborted(job_id))
 
-    def _wait(self, run: ScriptedJob, seconds: float) -> None:
-        """Let the next piece wait for the clock."""
+    def _schedule(self, running: ScriptedJob, seconds: float) -> None:
+        """Send the next piece after ``seconds``."""
         if seconds > 0:
-            self._clock.wait(run, seconds)
+            self._timers.wait(running, seconds)
         else:
-            asyncio.get_running_loop().call_soon(self._turn, run)
+            asyncio.get_running_loop().call_soon(self._on_timer, running)
 
-    def _turn(self, run: ScriptedJob) -> None:
-        """It is time for the next piece, unless it has to wait at the gate."""
-        if self._held and not run.over:
-            self._gate.append(run)
-            self._arrival.set()
+    def _on_timer(self, running: ScriptedJob) -> None:
+        """Send the next piece, or hold the job if `hold` was called."""
+        if self._holding and not running.ended:
+            self._held_jobs.append(running)
+            self._job_held.set()
         else:
-            self._say(run)
+            self._send_next(running)
 
-    def _say(self, run: ScriptedJob) -> None:
-        """Say the next piece, and at the last one that it was the last."""
-        if run.over:
+    def _send_next(self, running: ScriptedJob) -> None:
+        """Send the next piece, and the end of the job after the last one."""
+        if running.ended:
             return
-        if self.fault is not None and (fault := self._struck(run)) is not None:
-            self._finish(run, fault)
+        if self.fault is not None and (fault := self._injected_fault(running)) is not None:
+            self._finish(running, fault)
             return
-        run.n += 1
-        run.sink.chunk(Chunk(run.pieces[run.n - 1]))
-        if run.n == len(run.pieces):
-            self._finish(run, None)
-        elif not run.over:
-            self._wait(run, self.pace)
+        running.next_piece += 1
+        running.sink.chunk(Chunk(running.pieces[running.next_piece - 1]))
+        if running.next_piece == len(running.pieces):
+            self._finish(running, None)
+        elif not running.ended:
+            self._schedule(running, self.pace)
 
-    def _struck(self, run: ScriptedJob) -> EngineFault | None:
-        """What the fault that the engine was told to have does to the next piece."""
+    def _injected_fault(self, running: ScriptedJob) -> EngineFault | None:
+        """Return the fault that ``fault`` raises for the next piece, or None."""
         assert self.fault is not None
         try:
-            self.fault(run.job, run.n)
+            self.fault(running.job, running.next_piece)
         except EngineFault as fault:
             return fault
         except Exception as exc:
             bare = redacted(exc)
             logger.error(
-                "job %s failed by a fault of the engine's own code", run.job.id, exc_info=bare
+                "job %s failed by a fault of the engine's own code", running.job.id, exc_info=bare
             )
             return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         return None
 
-    def _finish(self, run: ScriptedJob, fault: EngineFault | None) -> None:
-        if run.over:
+    def _finish(self, running: ScriptedJob, fault: EngineFault | None) -> None:
+        if running.ended:
             return
-        run.over = True
-        if self._running.get(run.job.id) is run:
-            del self._running[run.job.id]
-        if run in self._gate:
-            self._gate.remove(run)
-        run.sink.end(fault)
+        running.ended = True
+        if self._running.get(running.job.id) is running:
+            del self._running[running.job.id]
+        if running in self._held_jobs:
+            self._held_jobs.remove(running)
+        running.sink.end(fault)
 
     async def aclose(self) -> None:
-        self._end(Health.CLOSED, "The scripted engine was closed while the job ran.")
+        self._end_all(Health.CLOSED, "The scripted engine was closed while the job ran.")
 
     def hold(self) -> None:
-        """From now on every job stops before its next chunk, until `step` or `release`."""
-        self._held = True
+        """Stop every job before its next chunk, until `step` or `release`."""
+        self._holding = True
 
     async def step(self) -> None:
-        """Let the job that waits longest at the gate say one chunk; wait for one if none does.
+        """Have the job that is held longest send one chunk; wait for a held job if there is none.
 
-        Returns after a task that pulls the job has had a turn with the chunk.
+        Returns after a task that reads the job has had a turn with the chunk.
         """
-        while not self._gate:
-            self._arrival.clear()
-            await self._arrival.wait()
-        self._say(self._gate.popleft())
+        while not self._held_jobs:
+            self._job_held.clear()
+            await self._job_held.wait()
+        self._send_next(self._held_jobs.popleft())
         await asyncio.sleep(0)
 
     def release(self) -> None:
-        """Undo `hold`."""
-        self._held = False
-        while self._gate:
-            self._say(self._gate.popleft())
+        """Undo `hold`, and send the next chunk of every held job."""
+        self._holding = False
+        while self._held_jobs:
+            self._send_next(self._held_jobs.popleft())
 
     def die(self) -> None:
-        """Die as a crashed model process does: every job ends in `EngineGone`, health is DEAD."""
-        self._end(Health.DEAD, "The scripted engine died while the job ran.")
+        """Die like a crashed model process: end every job in `EngineGone`, set health to DEAD."""
+        self._end_all(Health.DEAD, "The scripted engine died while the job ran.")
 
-    def _spread(self, share: float) -> Callable[[Job, int], None]:
-        """A ``fault`` for this share of the jobs."""
+    def _failing_share(self, share: float) -> Callable[[Job, int], None]:
+        """Return a ``fault`` for ``share`` (0 to 1) of the jobs."""
         due = 0.0
         count = 0
 
@@ -268,23 +269,23 @@ class ScriptedEngine(PushEngine):
                 return
             due -= 1
             count += 1
-            if count % DEATHS == 0:
+            if count % FAULTS_PER_DEATH == 0:
                 self.die()
-                raise EngineGone("The scripted engine died, as it was told to.")
-            raise JobFault("The scripted engine failed, as it was told to.", ErrorCode.REJECTED)
+                raise EngineGone("The scripted engine died by an injected fault.")
+            raise JobFault("The scripted engine failed by an injected fault.", ErrorCode.REJECTED)
 
         return fault
 
-    def _end(self, health: Health, message: str) -> None:
+    def _end_all(self, health: Health, message: str) -> None:
         self._health = health
-        runs = list(self._running.values())
+        jobs = list(self._running.values())
         self._running.clear()
-        for run in runs:
-            self._finish(run, EngineGone(message))
+        for running in jobs:
+            self._finish(running, EngineGone(message))
 
 
 def failing(error: Exception, *, at: int = 0, times: int = 1) -> Callable[[Job, int], None]:
-    """A ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs."""
+    """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs."""
     left = times
 
     def fault(job: Job, n: int) -> None:

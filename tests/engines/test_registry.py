@@ -14,7 +14,7 @@ from gateway.engines import registry
 from gateway.engines.base.engine import Health
 from gateway.engines.ctranslate2.engine import BATCH
 from gateway.engines.openai.engine import OpenAIEngine
-from gateway.engines.registry import SERVER_MOST, build
+from gateway.engines.registry import SERVER_BACKOFF_MAX, build
 from gateway.engines.vllm.engine import VllmEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
@@ -73,12 +73,12 @@ def test_what_is_scripted_is_not_guarded() -> None:
 def test_a_fallback_is_an_engine_of_its_own_beside_the_one_that_was_chosen(model: Path) -> None:
     engine = build(Settings(model=str(model), fallback="scripted", hang_s=7))
     assert isinstance(engine, FallbackEngine)
-    assert isinstance(engine.first, PiecewiseEngine)
-    assert isinstance(engine.first.engine, GuardedEngine)
-    living = engine.first.engine.engine
-    assert isinstance(living, Supervisor) and isinstance(engine.second, Supervisor)
+    assert isinstance(engine.primary, PiecewiseEngine)
+    assert isinstance(engine.primary.engine, GuardedEngine)
+    living = engine.primary.engine.engine
+    assert isinstance(living, Supervisor) and isinstance(engine.secondary, Supervisor)
     assert living.insist and living.hang == 7
-    assert living.changed == engine.second.changed == engine.look
+    assert living.changed == engine.secondary.changed == engine.update_substitute
     assert engine.name == "ctranslate2:opus-mt-en-de"
     close(engine)
 
@@ -87,7 +87,7 @@ def test_the_embedded_model_can_take_over_from_a_server() -> None:
     url = "http://127.0.0.1:1/v1"
     engine = build(Settings(engine="openai", openai_url=url, model="qwen3", fallback="ctranslate2"))
     assert isinstance(engine, FallbackEngine)
-    assert engine.second.name == "ctranslate2:embedded"
+    assert engine.secondary.name == "ctranslate2:embedded"
     close(engine)
 
 
@@ -162,7 +162,11 @@ def test_a_model_server_is_supervised_as_every_engine_is_and_asked_again_sooner(
     living = engine.engine.engine
     assert isinstance(living, Supervisor)
     assert isinstance(living._engine, OpenAIEngine)
-    assert (living.hang, living._engine._read_timeout, living.most) == (7, 7, SERVER_MOST)
+    assert (living.hang, living._engine._read_timeout, living.max_backoff) == (
+        7,
+        7,
+        SERVER_BACKOFF_MAX,
+    )
     assert (engine.name, engine.capacity) == ("openai:qwen3", 5)
     close(engine)
 

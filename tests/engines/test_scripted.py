@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from gateway.engines.base.engine import Aborted, Health
-from gateway.engines.scripted import HISTORY, ScriptedEngine, failing
+from gateway.engines.scripted import ID_HISTORY_LIMIT, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from tests.engines.reading import started
@@ -208,7 +208,7 @@ async def test_a_pace_is_kept_by_the_clock() -> None:
 def test_its_memory_of_jobs_is_bounded() -> None:
     engine = ScriptedEngine(capacity=2)
     assert engine.capacity == 2
-    assert engine.started.maxlen == engine.aborted.maxlen == HISTORY
+    assert engine.started.maxlen == engine.aborted.maxlen == ID_HISTORY_LIMIT
 
 
 async def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() -> None:

@@ -180,7 +180,7 @@ async def test_a_text_that_a_model_server_quotes_is_not_logged(
         engine = wrapped(first, other=second)
         await speak(engine, [f"{said} {number}" for number in range(len(scripts))])
         await engine.aclose()
-    assert " failed: EngineFault engine_unavailable 500" in log.text or "is done again" in log.text
+    assert " failed: EngineFault engine_unavailable 500" in log.text or "is repeated" in log.text
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])

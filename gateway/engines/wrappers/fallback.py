@@ -1,12 +1,13 @@
-"""An engine around two: while the first is not there, the second does its work.
+"""An engine around two engines: the secondary translates while the primary cannot.
 
-Owns: which of the two a job is given to, and doing a job again at which the first failed. Must not
-know: any particular engine, why one is gone, how it comes back
+Owns: the choice of the engine for each job, and repeating a job at which the primary failed. Must
+not know: any particular engine, why an engine is gone, how it comes back
 (`gateway.engines.wrappers.supervised`).
 
-Both are whole: guarded and cut into pieces as each needs it. The second is loaded from the start,
-so that it is there at once, and has to be small for that. What is made of a growing text goes over
-from one to the other by its forced prefix: neither takes back what the other has committed.
+Both engines come with their own guards and their own splitting of long texts. The secondary is
+loaded from the start, so that it can take over at once; it should be a small model. The translation
+of a growing text passes from one engine to the other by its forced prefix: neither engine takes
+back what the other has committed.
 """
 
 from __future__ import annotations
@@ -40,43 +41,44 @@ logger = logging.getLogger(__name__)
 
 
 class FallbackEngine(PushEngine):
-    """Wraps ``first`` and ``second``, as an `Engine` itself. Its name and profile are the first's.
+    """An `Engine` around ``primary`` and ``secondary``, with the primary's name and profile.
 
-    `start` returns when one of the two is ready, and goes on trying to start the other: it may come
-    later, or never. Whoever builds it has `look` called when the health of either changes; without
-    that it is seen at the next job.
+    `start` returns when one of the two is ready, and goes on trying to start the other one. The
+    builder has `update_substitute` called when the health of either engine changes; without that, a
+    change is noticed at the next job.
 
-    :param sleep, chance: the passing of time and chance (0 to 1); tests bring their own
+    :param sleep: waits the given seconds; tests replace it
+    :param chance: returns a random number from 0 to 1; tests replace it
     """
 
     def __init__(
         self,
-        first: Engine,
-        second: Engine,
+        primary: Engine,
+        secondary: Engine,
         *,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.first = first
-        self.second = second
+        self.primary = primary
+        self.secondary = secondary
         self.sleep = sleep
         self.chance = chance
         self.changed: Callable[[], None] = lambda: None
         """Called when `substitute` has changed."""
-        self.taken = 0
-        """Jobs that the second took over when the first had failed at them."""
-        self._told: str | None = None
+        self.takeovers = 0
+        """Jobs that the secondary repeated because the primary had failed at them."""
+        self._reported_substitute: str | None = None
         self._closed = False
         self._open_sinks: dict[str, SinkWrapper] = {}
         self._starting: list[asyncio.Task[None]] = []
 
     @property
     def name(self) -> str:
-        return self.first.name
+        return self.primary.name
 
     @property
     def profile(self) -> Profile:
-        return self.first.profile
+        return self.primary.profile
 
     @property
     def capacity(self) -> int:
@@ -88,44 +90,44 @@ class FallbackEngine(PushEngine):
 
     @property
     def unfinished(self) -> int:
-        return self.first.unfinished + self.second.unfinished
+        return self.primary.unfinished + self.secondary.unfinished
 
     @property
     def substitute(self) -> str | None:
-        """Name of the second while it does the work."""
-        return self.second.name if self._engine is self.second else None
+        """Name of the secondary while it translates; None while the primary does."""
+        return self.secondary.name if self._engine is self.secondary else None
 
     @property
     def _engine(self) -> Engine:
-        """The one that does the work now; the first where neither can."""
-        if self.first.health is not Health.READY and self.second.health is Health.READY:
-            return self.second
-        return self.first
+        """Engine for the next job. If neither is ready, the primary gets it and reports why."""
+        if self.primary.health is not Health.READY and self.secondary.health is Health.READY:
+            return self.secondary
+        return self.primary
 
     def stats(self) -> Mapping[str, float]:
-        return {**self.first.stats(), "taken_over": self.taken}
+        return {**self.primary.stats(), "taken_over": self.takeovers}
 
-    def look(self) -> None:
-        """See which one does the work now, and tell where that has changed."""
+    def update_substitute(self) -> None:
+        """Compare `substitute` with its last reported value; log a change and log_task_end it."""
         substitute = self.substitute
-        if substitute != self._told and not self._closed:
-            self._told = substitute
+        if substitute != self._reported_substitute and not self._closed:
+            self._reported_substitute = substitute
             if substitute is None:
-                logger.info("%s does the work again", self.name)
+                logger.info("%s translates again", self.name)
             else:
-                logger.warning("%s does the work of %s", substitute, self.name)
+                logger.warning("%s translates instead of %s", substitute, self.name)
             self.changed()
 
     async def start(self) -> None:
-        for engine in (self.first, self.second):
-            task = asyncio.create_task(self._begin(engine), name=f"start {engine.name}")
+        for engine in (self.primary, self.secondary):
+            task = asyncio.create_task(self._start_engine(engine), name=f"start {engine.name}")
             self._starting.append(task)
         waiting = set(self._starting)
         while waiting and self.health is not Health.READY:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _begin(self, engine: Engine) -> None:
-        """Start one of the two, however many tries it takes."""
+    async def _start_engine(self, engine: Engine) -> None:
+        """Start one of the two engines, with as many tries as it takes."""
         for tries in itertools.count():
             try:
                 await engine.start()
@@ -135,40 +137,43 @@ class FallbackEngine(PushEngine):
             except Exception:
                 logger.exception("engine %s could not be started; trying again", engine.name)
             await self.sleep(self.chance() * backoff(tries))
-        self.look()
+        self.update_substitute()
 
     def submit(self, job: Job, sink: Sink) -> None:
-        self.look()
-        if self._engine is self.first:
-            self.first.submit(job, FallbackSink(self, self._open_sinks, job, sink))
-        elif (own := self._adapted(job)) is not None:
-            self.second.submit(own, sink)
+        self.update_substitute()
+        if self._engine is self.primary:
+            self.primary.submit(job, FallbackSink(self, self._open_sinks, job, sink))
+        elif (adapted := self._adapt(job)) is not None:
+            self.secondary.submit(adapted, sink)
         else:
             fault = EngineFault(
-                f"{self.second.name}, which does the work now, cannot translate"
+                f"{self.secondary.name}, which translates now, cannot translate"
                 f" {job.source} into {job.target}.",
-                hint="It can when the engine that was chosen is back.",
+                hint="Try again when the chosen engine is back.",
             )
             refuse(sink, fault)
 
-    def rescue(self, lent: FallbackSink, fault: EngineFault) -> bool:
-        """Have the second do a job at which the first failed; return whether it can."""
-        if self._closed or self.second.health is not Health.READY:
+    def take_over(self, sink: FallbackSink, fault: EngineFault) -> bool:
+        """Repeat a job at which the primary failed with ``fault`` on the secondary.
+
+        Return False if the secondary cannot translate it.
+        """
+        if self._closed or self.secondary.health is not Health.READY:
             return False
-        own = self._adapted(lent.job)
-        if own is None:
+        adapted = self._adapt(sink.job)
+        if adapted is None:
             return False
-        logger.info("job %s is done again by %s: %s", own.id, self.second.name, fault.summary)
-        self.taken += 1
-        self.second.submit(own, lent)
+        logger.info("job %s is repeated by %s: %s", adapted.id, self.secondary.name, fault.brief)
+        self.takeovers += 1
+        self.secondary.submit(adapted, sink)
         return True
 
     def abort(self, job_id: str) -> None:
-        lent = self._open_sinks.get(job_id)
-        self.first.abort(job_id)
-        self.second.abort(job_id)
-        if lent is not None:
-            lent.finish(Aborted(job_id))
+        sink = self._open_sinks.get(job_id)
+        self.primary.abort(job_id)
+        self.secondary.abort(job_id)
+        if sink is not None:
+            sink.finish(Aborted(job_id))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -177,13 +182,16 @@ class FallbackEngine(PushEngine):
         if self._starting:
             await asyncio.wait(self._starting)
         try:
-            await self.first.aclose()
+            await self.primary.aclose()
         finally:
-            await self.second.aclose()
+            await self.secondary.aclose()
 
-    def _adapted(self, job: Job) -> Job | None:
-        """The job in the second's spelling of its languages; None where it lacks them."""
-        profile = self.second.profile
+    def _adapt(self, job: Job) -> Job | None:
+        """Return the job with the secondary's tags of its languages; None if it lacks one.
+
+        Token ids of the primary mean nothing to another vocabulary, so they are left out.
+        """
+        profile = self.secondary.profile
         source = languages.match(job.source, profile.sources)
         target = languages.match(job.target, profile.targets)
         if source is None or target is None or not profile.supports(source, target):
@@ -192,34 +200,35 @@ class FallbackEngine(PushEngine):
 
 
 class FallbackSink(SinkWrapper):
-    """A job that the first was given, and the second perhaps after it."""
+    """A job that the primary has, or the secondary after the primary failed at it."""
 
-    __slots__ = ("engine", "rescued", "shown", "void")
+    __slots__ = ("engine", "has_output", "reset_pending", "taken_over")
 
     def __init__(
         self, engine: FallbackEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
-        self.shown = self.rescued = False
-        self.void = False  # what was shown is to be taken back
+        self.has_output = self.taken_over = False
+        self.reset_pending = False  # the output so far is void, which the sink has to be told
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
             return
-        self.shown = True
-        if self.void:
-            self.void = False
+        self.has_output = True
+        if self.reset_pending:
+            self.reset_pending = False
             chunk = replace(chunk, reset=True)
         self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:
             return
-        if is_engine_failure(fault) and not self.rescued:
-            self.rescued, self.void = True, self.shown
-            if self.engine.rescue(self, fault):
+        if is_engine_failure(fault) and not self.taken_over:
+            self.taken_over, self.reset_pending = True, self.has_output
+            if self.engine.take_over(self, fault):
                 return
-        if fault is None and self.void:
+        if fault is None and self.reset_pending:
+            # The secondary translated into nothing, so no chunk of its own has voided the output.
             self.sink.chunk(Chunk("", tokens=0, reset=True))
         self.finish(fault)

@@ -1,7 +1,7 @@
-"""An engine around an engine: shows only what the guards let through, and tries twice.
+"""An engine around an engine: passes on what the output guards accept, with a second attempt.
 
-Owns: the second attempt, and counting what the guards did. Must not know: the rules (`guards`), any
-particular engine, metrics libraries, who reads the captions.
+Owns: the second attempt, and counts of what the guards did. Must not know: the rules
+(`gateway.engines.guards`), any particular engine, metrics libraries, who reads the captions.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from gateway.job import Chunk, Job
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 2
-"""One more than none: a model that fails twice at different settings will fail again."""
+"""Attempts at a job. A model that fails twice, at different sampling settings, will fail again."""
 
 
 class GuardedEngine(EngineWrapper):
-    """Wraps ``engine``, as an `Engine` itself.
+    """An `Engine` around ``engine`` that guards its output.
 
-    Output that a guard rejects is made once more, by the same job with ``attempt`` 2. What was
-    shown of the first is voided by a chunk with ``reset``. A second rejection is raised.
+    If a guard rejects an output, the same job is submitted again with ``attempt`` 2. A chunk with
+    ``reset`` voids what was passed on of the first attempt. A second rejection ends the job in
+    `Rejected`.
 
-    ``counts`` is added to under ``(guard, outcome)``, with the outcomes ``retried``, ``rejected``,
-    ``trimmed`` (something around the translation was left out) and ``flagged``. A `Counter` will
-    do, and so does anything that passes additions on to a metrics library.
+    Chunks have no token ids from the point where a guard left something out.
 
-    Chunks have no ids from where something was left out.
+    :param counts: incremented at ``(guard, outcome)``; the outcomes are ``retried``, ``rejected``,
+        ``trimmed`` (something around the translation was left out) and ``flagged``. A `Counter`,
+        or a mapping that passes additions on to a metrics library
     """
 
     def __init__(self, engine: Engine, counts: MutableMapping[tuple[str, str], int]) -> None:
@@ -42,12 +43,12 @@ class GuardedEngine(EngineWrapper):
     def submit(self, job: Job, sink: Sink) -> None:
         self._attempt(job, sink, 1)
 
-    def _attempt(self, job: Job, sink: Sink, number: int, *, void: bool = False) -> None:
-        trial = job if number == job.attempt else msgspec.structs.replace(job, attempt=number)
-        self.engine.submit(trial, GuardedSink(self, self._open_sinks, trial, sink, void=void))
+    def _attempt(self, job: Job, sink: Sink, number: int, *, reset: bool = False) -> None:
+        job = job if number == job.attempt else msgspec.structs.replace(job, attempt=number)
+        self.engine.submit(job, GuardedSink(self, self._open_sinks, job, sink, reset=reset))
 
     def retry(self, attempt: GuardedSink, fault: Rejected) -> None:
-        """An attempt was rejected: make the next one, or end the job."""
+        """Begin the next attempt after a rejected one, or end the job with ``fault``."""
         number = attempt.job.attempt
         outcome = "retried" if number < ATTEMPTS else "rejected"
         self.counts[fault.guard, outcome] += 1
@@ -56,25 +57,24 @@ class GuardedEngine(EngineWrapper):
             attempt.finish(fault)
             return
         attempt.detach()
-        self._attempt(attempt.job, attempt.sink, number + 1, void=attempt.shown)
+        self._attempt(attempt.job, attempt.sink, number + 1, reset=attempt.has_output)
 
 
 class GuardedSink(SinkWrapper):
-    """One attempt at a job, under the eyes of the guards.
+    """One attempt at a job, whose output goes through an `OutputGuard`.
 
-    ``void``: what the attempt before has shown is to be taken back.
+    :param reset: the output of the attempt before has to be voided
     """
 
     __slots__ = (
         "engine",
-        "held",
+        "guard",
+        "has_output",
         "ids",
-        "shown",
+        "reset_pending",
         "stopped",
-        "straight",
         "tokens",
-        "void",
-        "watch",
+        "unchanged",
     )
 
     def __init__(
@@ -84,46 +84,44 @@ class GuardedSink(SinkWrapper):
         job: Job,
         sink: Sink,
         *,
-        void: bool,
+        reset: bool,
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
-        self.watch = OutputGuard(job)
-        self.void = void
-        self.shown = False
-        self.stopped = False
-        self.held = False  # what follows has come without being shown yet
-        self.straight = not void  # all is shown as it came, so what passes goes on as it is
-        self.tokens = 0
+        self.guard = OutputGuard(job)
+        self.reset_pending = reset
+        self.has_output = False
+        self.stopped = False  # the inner engine was told to stop
+        self.unchanged = not reset  # nothing is withheld, so an accepted chunk goes on as it is
+        self.tokens = 0  # of chunks whose text is withheld, and their ids
         self.ids: tuple[int, ...] = ()
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
             return
-        said = chunk.text
+        raw = chunk.text
         try:
-            text = self.watch.feed(said)
+            text = self.guard.feed(raw)
         except Rejected as fault:
             self._stop()
-            self._reject(fault)
+            self.engine.retry(self, fault)
             return
-        if text == said and text and self.straight:
-            self.shown = True
+        if text == raw and text and self.unchanged:
+            self.has_output = True
             self.sink.chunk(chunk)
         else:
-            self._pass(chunk, text)
+            self._pass_changed(chunk, text)
 
-    def _pass(self, chunk: Chunk, text: str) -> None:
-        """Pass on what the guards leave of a chunk, with what was held before it."""
-        watch = self.watch
-        self.held = True
+    def _pass_changed(self, chunk: Chunk, text: str) -> None:
+        """Pass on ``text``, the accepted part of a chunk, with the tokens withheld before it."""
+        guard = self.guard
         self.tokens += chunk.tokens
         self.ids += chunk.ids
-        self.straight = False
+        self.unchanged = False
         if text:
-            self.straight = not watch.hits
-            self._show(text)
-        if watch.done and self.live:
+            self.unchanged = not guard.hits
+            self._send(text)
+        if guard.done and self.live:  # the sink may have aborted the job
             self._stop()
             self._finish()
 
@@ -133,41 +131,38 @@ class GuardedSink(SinkWrapper):
         if fault is None:
             self._finish()
         elif isinstance(fault, Rejected):
-            self._reject(fault)
+            self.engine.retry(self, fault)
         else:
             self.finish(fault)
 
     def _stop(self) -> None:
-        """The engine need not go on; what it says of that is no news."""
+        """Stop the work of the inner engine, and ignore the end that it reports."""
         self.stopped = True
         self.engine.engine.abort(self.job.id)
 
-    def _show(self, text: str, flags: tuple[str, ...] = ()) -> None:
-        """Pass on ``text`` with what was held for it. Whoever gets it may abort the job."""
-        ids = self.ids if text and not self.watch.hits else ()
-        chunk = Chunk(text, self.tokens, self.void, flags, ids)
-        self.shown, self.void, self.held = True, False, False
+    def _send(self, text: str, flags: tuple[str, ...] = ()) -> None:
+        """Send ``text`` with the withheld tokens. The sink may abort the job in this call."""
+        ids = self.ids if text and not self.guard.hits else ()
+        chunk = Chunk(text, self.tokens, self.reset_pending, flags, ids)
+        self.has_output, self.reset_pending = True, False
         self.tokens, self.ids = 0, ()
         self.sink.chunk(chunk)
 
     def _finish(self) -> None:
-        """The model has said all that it will be heard to say."""
-        watch, counts = self.watch, self.engine.counts
+        """Judge the whole output, and end the job or begin the next attempt."""
+        guard, counts = self.guard, self.engine.counts
         try:
-            rest = watch.end()
+            rest = guard.end()
         except Rejected as fault:
-            self._reject(fault)
+            self.engine.retry(self, fault)
             return
-        for guard in watch.hits:
-            counts[guard, "trimmed"] += 1
-        for guard in watch.flags:
-            counts[guard, "flagged"] += 1
-        if rest or watch.flags:
-            self._show(rest, watch.flags)
-        elif self.void:  # the second attempt had nothing to show
+        for hit in guard.hits:
+            counts[hit, "trimmed"] += 1
+        for flag in guard.flags:
+            counts[flag, "flagged"] += 1
+        if rest or guard.flags:
+            self._send(rest, guard.flags)
+        elif self.reset_pending:  # a second attempt without output still voids the first
             self.tokens, self.ids = 0, ()
-            self._show("")
+            self._send("")
         self.finish(None)
-
-    def _reject(self, fault: Rejected) -> None:
-        self.engine.retry(self, fault)

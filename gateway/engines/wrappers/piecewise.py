@@ -1,11 +1,12 @@
 """An engine around an engine: gives a sentence model long texts in pieces.
 
-Owns: when a text is cut for a model, and one stream made of the pieces' streams. Must not know:
-where a text may be cut (`gateway.text.sentences`), any particular engine, who reads the captions.
+Owns: when a text is split for a model, and joining the outputs of the pieces into one stream. Must
+not know: where a text may be split (`gateway.text.sentences`), any particular engine, who reads the
+captions.
 
-Models of sentences lose words, and then the thread, in texts longer than those they learned from;
-those that are told in prompts what to do (profiles of another kind than ``ids``) do not. A text in
-speech recognition's spelling has no marks to cut at, so that is cut at spaces.
+Models that were trained on sentences omit words in texts longer than those they were trained on,
+and then translate something else. Models with prompts (profiles of another kind than ``ids``) do
+not. The output of speech recognition may have no punctuation to split at, so it is split at spaces.
 """
 
 from __future__ import annotations
@@ -20,70 +21,83 @@ from gateway.engines.base.engine import EngineWrapper, Sink, SinkWrapper
 from gateway.engines.guards.words import weight
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
-from gateway.text import sentences, units
+from gateway.text import languages, sentences
 
-WHOLE = 200
-"""Longest text that is translated in one, as `gateway.engines.guards.stream.weight`: three or four
-sentences. The embedded model's chrF falls by 1 to 4 points until there and by 10 at twice as
-much."""
+WHOLE_TEXT_WEIGHT = 200
+"""Longest text that is translated as a whole, as `gateway.engines.guards.words.weight`: three or
+four sentences. Up to there the embedded model's chrF falls by 1 to 4 points, at twice as much by
+10."""
 
-HALVED = {ErrorCode.TOO_LONG: 8, ErrorCode.REJECTED: 80}
-"""Faults that a shorter text may not have, and the weight down to which that is tried. Emoji take
-several tokens each, so few of them fill a model; and what loops at length may not in halves."""
+HALF_RETRY_WEIGHT = {ErrorCode.TOO_LONG: 8, ErrorCode.REJECTED: 80}
+"""Faults for which a piece is tried again in halves, and the least weight of a piece to halve.
+Emoji take several tokens each, so few of them fill a model; and a model that loops on a long text
+may not loop on its halves."""
 
 
 class PiecewiseEngine(EngineWrapper):
-    """Wraps ``engine``, as an `Engine` itself, which takes texts of any length.
+    """An `Engine` around ``engine`` that accepts texts of any length.
 
-    The pieces are translated one after another under the job's own id; all but the last are
-    finished sentences, whatever the job is. A job with a forced prefix is passed on as it is:
-    nothing tells which pieces the prefix already translates. A text without a single letter is its
-    own translation: of emoji and figures alone a small model makes anything.
+    The pieces are translated one after another under the id of the job. All but the last are
+    finished sentences, even if the job is partial. A text without a letter is its own translation,
+    because a small model turns emoji and digits alone into anything.
 
-    Only the first piece's chunks have ids: what is put between the pieces has none.
+    Only the chunks of the first piece have token ids, because the text that is put between two
+    pieces has none.
     """
 
     def submit(self, job: Job, sink: Sink) -> None:
+        # Nothing tells which pieces a forced prefix already translates, so that such a job stays
+        # whole.
         if self.profile.kind != "ids" or job.prefix:
             self.engine.submit(job, sink)
         elif any(map(str.isalpha, job.text)):
-            PiecewiseSink(self, self._open_sinks, job, sink).next()
+            PiecewiseSink(self, self._open_sinks, job, sink).start_next_piece()
         else:
             wrapper = SinkWrapper(self._open_sinks, job, sink)
-            asyncio.get_running_loop().call_soon(_repeat, wrapper)
+            asyncio.get_running_loop().call_soon(_echo_source, wrapper)
 
 
-def _repeat(wrapper: SinkWrapper) -> None:
-    """A text that is its own translation."""
+def _echo_source(wrapper: SinkWrapper) -> None:
+    """Send the source as its own translation."""
     wrapper.chunk(Chunk(wrapper.job.text, 0))
     wrapper.finish(None)
 
 
 class PiecewiseSink(SinkWrapper):
-    """One job in pieces. Whoever gets a chunk may abort the job."""
+    """One job in pieces. Its receiver may abort the job whenever it gets a chunk."""
 
-    __slots__ = ("done", "doubts", "engine", "flags", "gap", "piece", "shown", "void", "waiting")
+    __slots__ = (
+        "engine",
+        "finished_text",
+        "flags",
+        "pending",
+        "piece",
+        "piece_flags",
+        "piece_output",
+        "reset_pending",
+        "space_after",
+    )
 
     def __init__(
         self, engine: PiecewiseEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
-        self.waiting = deque(cut(job.text, WHOLE, job.source))
-        self.piece = self.gap = ""  # that is being translated, and what stood behind it
-        self.done = ""  # the translations of the pieces that are finished, and what follows them
-        self.shown: list[str] = []  # of the piece
-        self.doubts: tuple[str, ...] = ()  # about the piece
-        self.flags: dict[str, None] = {}  # all doubts
-        self.void = False  # what was shown behind `done` is to be taken back
+        self.pending = deque(split_text(job.text, WHOLE_TEXT_WEIGHT, job.source))
+        self.piece = self.space_after = ""  # the current piece, and the white space after it
+        self.finished_text = ""  # translations of finished pieces, with the space after each
+        self.piece_output: list[str] = []  # texts of the current piece's chunks
+        self.piece_flags: tuple[str, ...] = ()  # flags of the current piece
+        self.flags: dict[str, None] = {}  # flags of finished pieces, in order
+        self.reset_pending = False  # the output after `finished_text` is void
 
-    def next(self) -> None:
-        """Have the next piece translated."""
-        self.piece, self.gap = self.waiting.popleft()
-        self.shown, self.doubts = [], ()
+    def start_next_piece(self) -> None:
+        """Submit the next piece to the inner engine."""
+        self.piece, self.space_after = self.pending.popleft()
+        self.piece_output, self.piece_flags = [], ()
         job = self.job
         if self.piece != job.text:
-            partial = job.partial and not self.waiting
+            partial = job.partial and not self.pending
             job = msgspec.structs.replace(job, text=self.piece, partial=partial)
         self.engine.engine.submit(job, self)
 
@@ -91,53 +105,55 @@ class PiecewiseSink(SinkWrapper):
         if not self.live:
             return
         if chunk.reset:
-            self.shown, self.doubts, self.void = [], (), True
-        self.shown.append(chunk.text)
-        self.doubts += chunk.flags
-        if not (self.void or self.done or chunk.flags):
+            self.piece_output, self.piece_flags, self.reset_pending = [], (), True
+        self.piece_output.append(chunk.text)
+        self.piece_flags += chunk.flags
+        if not (self.reset_pending or self.finished_text or chunk.flags):
             self.sink.chunk(chunk)
             return
-        text = self.done + "".join(self.shown) if self.void else chunk.text
-        ids = () if self.done else chunk.ids
-        void, self.void = self.void, False
-        self.sink.chunk(Chunk(text, chunk.tokens, reset=void, ids=ids))
+        # A reset voids the output of all pieces, so the finished ones are sent again with it.
+        text = self.finished_text + "".join(self.piece_output) if self.reset_pending else chunk.text
+        ids = () if self.finished_text else chunk.ids
+        reset, self.reset_pending = self.reset_pending, False
+        self.sink.chunk(Chunk(text, chunk.tokens, reset=reset, ids=ids))
 
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:
             return
         if fault is None:
-            self._ended()
-        elif weight(self.piece) <= HALVED.get(fault.code, math.inf):
+            self._finish_piece()
+        elif weight(self.piece) <= HALF_RETRY_WEIGHT.get(fault.code, math.inf):
             self.finish(fault)
         else:
-            *first, (last, _) = cut(self.piece, weight(self.piece) / 2, self.job.source)
-            self.waiting.extendleft(reversed([*first, (last, self.gap)]))
-            self.void = self.void or any(self.shown)
-            self.next()
+            *first, (last, _) = split_text(self.piece, weight(self.piece) / 2, self.job.source)
+            self.pending.extendleft(reversed([*first, (last, self.space_after)]))
+            self.reset_pending = self.reset_pending or any(self.piece_output)
+            self.start_next_piece()
 
-    def _ended(self) -> None:
-        """The piece is translated."""
-        self.done += "".join(self.shown)
-        self.flags |= dict.fromkeys(self.doubts)
-        if self.waiting:
-            spaced = units.spaced(self.job.target)
-            between = self.gap if "\n" in self.gap else " " if spaced else ""
+    def _finish_piece(self) -> None:
+        """Keep the translation of the current piece, and begin the next one or end the job."""
+        self.finished_text += "".join(self.piece_output)
+        self.flags |= dict.fromkeys(self.piece_flags)
+        if self.pending:
+            unspaced = languages.script(self.job.target) in sentences.UNSPACED
+            between = self.space_after if "\n" in self.space_after else "" if unspaced else " "
             if between:
-                self.done += between
+                self.finished_text += between
                 self.sink.chunk(Chunk(between, 0))
-            if self.live:
-                self.next()
+            if self.live:  # the receiver may have aborted the job
+                self.start_next_piece()
             return
-        if self.void or self.flags:
-            text = self.done if self.void else ""
-            self.sink.chunk(Chunk(text, 0, reset=self.void, flags=tuple(self.flags)))
+        if self.reset_pending or self.flags:
+            text = self.finished_text if self.reset_pending else ""
+            self.sink.chunk(Chunk(text, 0, reset=self.reset_pending, flags=tuple(self.flags)))
         self.finish(None)
 
 
-def cut(text: str, most: float, lang: str) -> list[tuple[str, str]]:
-    """Cut ``text`` into (piece, white space behind it); one where it weighs at most ``most``.
+def split_text(text: str, most: float, lang: str) -> list[tuple[str, str]]:
+    """Split ``text`` into (piece, white space after it).
 
-    ``lang`` is the language of the text.
+    :param most: largest weight of a text that stays whole, as `gateway.engines.guards.words.weight`
+    :param lang: language of the text
     """
     size = weight(text)
     if size <= most:

@@ -1,19 +1,19 @@
-"""An engine around an engine: notices that it is of no use any more, and builds a new one.
+"""An engine around an engine: notices that it no longer works, and builds a new one.
 
 Owns: the life of the current engine, and when the next one is tried. Must not know: any particular
-engine, the guards, who waits for captions. Jobs of a dead engine fail visibly and are not repeated
-here: whoever asked for them knows whether they are still wanted.
+engine, the guards, who waits for captions. The jobs of a dead engine fail and are not repeated
+here, because only their caller knows whether they are still wanted.
 
-The health of every engine, a model server's too, follows what jobs experience:
+The health of every engine, also of a model server, follows from what happens to its jobs:
 
-* It is dead where the engine itself says so.
-* It hangs where jobs run and none of them says anything for `hang` seconds: no chunk, no end of its
-  own. Jobs that are stopped from outside say nothing of the engine, so the silence of all of them
-  counts.
-* It fails where `FAILURES` jobs in a row failed, over a quarter of `hang` at least, and none was
-  translated meanwhile. A `JobFault` is no is_engine_failure: it is about one text.
+* The engine is dead if it says so itself.
+* The engine hangs if jobs run and none of them gets a chunk, or ends by itself, for `hang` seconds.
+  A job that is stopped from outside tells nothing about the engine. So the silence of all jobs
+  together counts, not that of one job.
+* The engine fails if `FAILURES` jobs in a row failed, over at least a quarter of `hang`, and no job
+  was translated meanwhile. A `JobFault` is not such a failure, because it concerns one text.
 
-What comes after it must translate a word before it counts as ready.
+A new engine must translate a word before it counts as ready.
 """
 
 from __future__ import annotations
@@ -36,56 +36,59 @@ from gateway.engines.base.engine import (
     refuse,
 )
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, JobFault, redacted
+from gateway.errors import EngineFault, EngineGone, JobFault, wordless
 from gateway.job import Chunk, Job, Priority
 
 logger = logging.getLogger(__name__)
 
 POLL = 1.0
-"""Seconds between looks at the engine's health. Jobs that fail make it look at once."""
+"""Seconds between two checks of the engine's health. A job that fails has it checked at once."""
 
-BACKOFF, BACKOFF_MOST = 1.0, 60.0
-"""Seconds before a rebuild: random between 0 and 1, doubling with every try in a row up to 60. The
-random part ("full jitter") keeps many gateways from asking for one GPU at once."""
+BACKOFF, BACKOFF_MAX = 1.0, 60.0
+"""Bounds in seconds of the wait before a rebuild. The wait is random between 0 and a limit that
+doubles with every try in a row. The random part ("full jitter") keeps many gateways from asking for
+one GPU at the same moment."""
 
 FAILURES = 3
-"""Jobs that fail in a row before the engine counts as failing. One may be bad luck, and a second
-its neighbour in the same batch."""
+"""Failed jobs in a row after which the engine counts as failing. One failure may be bad luck, and a
+second one may come from the same batch."""
 
-FAILING_PART = 0.25
-"""Part of `hang` over which they fail at least: 5 of 20 seconds. A server that is full for a moment
-refuses many jobs at once, and translates others in less."""
+FAILING_SHARE = 0.25
+"""Share of `hang` that must pass between the first and the last of these failures: 5 of 20 seconds.
+A server that is full for a moment refuses many jobs at once, and translates others soon after."""
 
 PROBE = "Hello."
-"""Text of the job with which an engine shows that it works: a few tokens in any language."""
+"""Text that a new engine must translate: a few tokens in any language."""
 
-STABLE = 60.0
-"""Seconds an engine must have lived for the tries to be counted anew."""
+STABLE_S = 60.0
+"""Seconds for which an engine must have been ready before the backoff begins anew."""
 
-CLOSING = 10.0
-"""Seconds a dead engine is given to close; it may hang where it died."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that a dead engine is given to close; it may hang in the fault that killed it."""
 
 HANG = 20.0
-"""Seconds of silence. A translation begins within one, on any engine that is of use; and a caption
-is given up after 30, which has to be longer."""
+"""Seconds of silence after which an engine hangs. A useful engine begins a translation within one
+second. The limit must be shorter than the 30 s after which a caption fails."""
 
-LOADING = 1_800.0
-"""Seconds a start may take: vLLM's, with a large model from a slow disk, can take minutes."""
+LOAD_TIMEOUT = 1_800.0
+"""Seconds that a start may take. vLLM takes minutes with a large model on a slow disk."""
 
 
 class Supervisor(PushEngine):
-    """Wraps the engines that ``build`` makes, one after the other, as an `Engine` itself.
+    """An `Engine` around the current one of a series of engines.
 
-    ``build`` only constructs, it must not block: loading is `Engine.start`. The first engine is
-    constructed here, so that name and profile are known before anything is loaded.
-
-    :param insist: also keep trying when the very first start fails; otherwise `start` raises
-    :param poll: seconds between looks at the engine's health
-    :param hang: seconds without a word from any job after which the engine counts as dead, and
-        those that a new engine has for a word
-    :param most: longest wait for another try, seconds
+    :param build: constructs an engine. It must not block, because `Engine.start` does the loading.
+        The first engine is constructed at once, so that its name and profile are known before
+        anything is loaded
+    :param insist: keep trying also if the first start fails; otherwise `start` raises its fault
+    :param poll: seconds between two checks of the engine's health
+    :param hang: seconds of silence after which the engine counts as dead, and seconds that a new
+        engine has to translate a word
+    :param max_backoff: longest wait before another try, in seconds
     :param loading: seconds after which a start is given up
-    :param sleep, clock, chance: the passing of time and chance (0 to 1); tests bring their own
+    :param sleep: waits the given seconds; tests replace it
+    :param clock: returns the time in seconds; tests replace it
+    :param chance: returns a random number from 0 to 1; tests replace it
     """
 
     def __init__(
@@ -95,8 +98,8 @@ class Supervisor(PushEngine):
         insist: bool = False,
         poll: float = POLL,
         hang: float = HANG,
-        most: float = BACKOFF_MOST,
-        loading: float = LOADING,
+        max_backoff: float = BACKOFF_MAX,
+        loading: float = LOAD_TIMEOUT,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -105,30 +108,30 @@ class Supervisor(PushEngine):
         self.insist = insist
         self.poll = poll
         self.hang = hang
-        self.most = most
+        self.max_backoff = max_backoff
         self.loading = loading
         self.sleep = sleep
         self.clock = clock
         self.chance = chance
         self.restarts = 0
-        """Engines built after the first one was ready."""
+        """Engines that were built to replace one that had been ready."""
         self.hangs = 0
         """Engines given up because they hung."""
-        self.changed: Callable[[], None] = _unheard
+        self.changed: Callable[[], None] = lambda: None
         """Called when `health` has changed."""
         self._engine = build()
         self._health = Health.STARTING  # DEAD while waiting to rebuild
-        self._watched: dict[str, SinkWrapper] = {}
-        self._jobs = 0
-        self._pulse = Heartbeat()  # of the engine, for each of its lives another one
-        self._silent = 0.0  # seconds that jobs ran without a word, before `_busy`
-        self._busy = 0.0  # since when there is a job, or since the last word
+        self._open_sinks: dict[str, SinkWrapper] = {}
+        self._running_jobs = 0
+        self._heartbeat = Heartbeat()  # of the current engine
+        self._silent_before = 0.0  # seconds of silence with jobs running, before `_busy_since`
+        self._busy_since = 0.0  # time of the first running job, or of the last output
         self._failures = 0  # jobs that failed since one was translated
-        self._failing = 0.0  # when the first of them did
-        self._span = 0.0  # seconds between the first and the last of them
+        self._first_failure = 0.0  # time of the first of them
+        self._failure_span = 0.0  # seconds from the first of them to the last
         self._tries = 0  # rebuilds since an engine was stable
-        self._since = 0.0  # when the engine became ready
-        self._alarm = asyncio.Event()
+        self._ready_since = 0.0  # time at which the engine became ready
+        self._check_now = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -156,19 +159,28 @@ class Supervisor(PushEngine):
 
     @property
     def silence(self) -> float:
-        """Seconds that jobs have run, since any of them said something or ended by itself; of what
-        was said, it is known when this is asked, that is with every `poll`."""
-        if self._pulse.beats:
-            self._rouse()
-        return self._silent + (self.clock() - self._busy if self._jobs else 0.0)
+        """Seconds for which jobs have run since any of them got output or ended by itself.
+
+        Output sets a flag only. Its time counts as the time of the next read of this property,
+        which happens at least once in every `poll`.
+        """
+        if self._heartbeat.beats:
+            self._note_output()
+        return self._silent_before + (
+            self.clock() - self._busy_since if self._running_jobs else 0.0
+        )
 
     @property
     def failing(self) -> bool:
-        """Whether jobs fail one after the other, long enough to be no accident."""
-        return self._failures >= FAILURES and self._span >= self.hang * FAILING_PART
+        """Whether `FAILURES` jobs in a row have failed, over long enough a time."""
+        return self._failures >= FAILURES and self._failure_span >= self.hang * FAILING_SHARE
 
     async def start(self) -> None:
-        """Start the first engine. Raises what it raises, unless told to insist."""
+        """Start the first engine.
+
+        Raises the `EngineFault` of its start, unless ``insist`` is set: then the start is tried
+        again in the background.
+        """
         try:
             await self._load(self._engine)
         except EngineFault as fault:
@@ -176,84 +188,88 @@ class Supervisor(PushEngine):
                 raise
             logger.warning("engine %s: %s Trying again.", self.name, fault)
         self._task = asyncio.create_task(self._supervise(), name="supervisor")
-        self._task.add_done_callback(report)
+        self._task.add_done_callback(log_task_end)
 
     def submit(self, job: Job, sink: Sink) -> None:
         engine = self._engine
         if self._health is Health.CLOSED:
             refuse(sink, EngineGone("The engine was closed; the gateway is shutting down."))
         elif self._health is not Health.READY or engine.health is not Health.READY:
-            self._alarm.set()
+            self._check_now.set()
             hint = "It is starting or restarting by itself; try again in a few seconds."
             refuse(sink, EngineFault("The engine is not ready.", hint=hint))
         else:
-            if not self._jobs:
-                self._busy = self.clock()
-            self._jobs += 1
-            engine.submit(job, SupervisedSink(self, engine, self._pulse, self._watched, job, sink))
+            if not self._running_jobs:
+                self._busy_since = self.clock()
+            self._running_jobs += 1
+            engine.submit(
+                job, SupervisedSink(self, engine, self._heartbeat, self._open_sinks, job, sink)
+            )
 
     def abort(self, job_id: str) -> None:
-        watched = self._watched.get(job_id)
-        if isinstance(watched, SupervisedSink):
-            watched.engine.abort(job_id)  # which may be one that is being given up
-            watched.end(Aborted(job_id))  # and may never say it
+        wrapper = self._open_sinks.get(job_id)
+        if isinstance(wrapper, SupervisedSink):
+            # The engine may be an earlier one that is being closed, and may never report the end.
+            wrapper.engine.abort(job_id)
+            wrapper.end(Aborted(job_id))
 
-    def ended(self, engine: Engine, fault: EngineFault | None) -> None:
-        """Take note of how a job ended."""
-        if engine is not self._engine:  # how an earlier one is says nothing of this one
+    def note_end(self, engine: Engine, fault: EngineFault | None) -> None:
+        """Count the end of a job of ``engine``, and whether it failed."""
+        if engine is not self._engine:  # a job of an earlier engine tells nothing about this one
             return
         if fault is None:
             self._failures = 0
-            self._rouse()
+            self._note_output()
         elif isinstance(fault, JobFault):
-            self._rouse()  # it has read the text
+            self._note_output()  # a refused text is a sign of life
         elif is_engine_failure(fault):
             now = self.clock()
-            self._failing = self._failing if self._failures else now
-            self._span = now - self._failing
+            self._first_failure = self._first_failure if self._failures else now
+            self._failure_span = now - self._first_failure
             self._failures += 1
-            self._alarm.set()
+            self._check_now.set()
         silence = self.silence
-        self._jobs -= 1
-        if not self._jobs:
-            self._silent = silence
+        self._running_jobs -= 1
+        if not self._running_jobs:
+            self._silent_before = silence
 
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
             return
-        self._become(Health.CLOSED)
+        self._set_health(Health.CLOSED)
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait((self._task,))  # `report` has logged what it ended with
+            await asyncio.wait((self._task,))  # `log_task_end` logs its exception
         await self._close(self._engine)
 
-    def _rouse(self) -> None:
-        """The engine said something."""
-        self._pulse.beats = False
-        self._silent = 0.0
-        self._busy = self.clock()
+    def _note_output(self) -> None:
+        """Begin the measurement of silence anew, because the engine has shown a sign of life."""
+        self._heartbeat.beats = False
+        self._silent_before = 0.0
+        self._busy_since = self.clock()
 
-    def _become(self, health: Health) -> None:
+    def _set_health(self, health: Health) -> None:
         self._health = health
         self.changed()
 
     async def _supervise(self) -> None:
+        """Replace the engine whenever it is dead, hangs or fails. Never returns."""
         while True:
             while self.health is Health.READY and not (self.failing or self.silence >= self.hang):
                 await self._pause()
-            if self._health is Health.READY:  # else the first start failed
+            if self._health is Health.READY:  # if not, the first start failed
                 if self.health is not Health.READY:
                     logger.error("engine %s died; building a new one", self.name)
                 elif self.failing:
-                    logger.error("engine %s fails: %d jobs in a row", self.name, self._failures)
+                    logger.error("engine %s failed %d jobs in a row", self.name, self._failures)
                 else:
                     self.hangs += 1
-                    logger.error("engine %s hangs: %d jobs, no word", self.name, self._jobs)
-                self._become(Health.DEAD)
-                if self.clock() - self._since >= STABLE:
+                    logger.error("engine %s hangs with %d jobs", self.name, self._running_jobs)
+                self._set_health(Health.DEAD)
+                if self.clock() - self._ready_since >= STABLE_S:
                     self._tries = 0
                 await self._close(self._engine)  # this ends the jobs that still wait for it
-            await self.sleep(self.chance() * backoff(self._tries, self.most))
+            await self.sleep(self.chance() * backoff(self._tries, self.max_backoff))
             self._tries += 1
             try:
                 await self._load(self.build(), probed=True)
@@ -266,14 +282,14 @@ class Supervisor(PushEngine):
                 logger.info("engine %s is ready again", self.name)
 
     async def _load(self, engine: Engine, *, probed: bool = False) -> None:
-        """Start an engine and make it the current one. Raises what its `start` raises, having
-        closed it.
+        """Start an engine and make it the current one.
 
-        Until then the one before stays, for the name and profile that it learnt from its model.
+        Until then the engine before it stays current, because it knows the name and profile of the
+        model. Raises the `EngineFault` of a start that failed, after closing the engine.
 
-        :param probed: whether it has to translate a word first
+        :param probed: whether the engine has to translate a word first
         """
-        self._become(Health.STARTING)
+        self._set_health(Health.STARTING)
         try:
             try:
                 async with asyncio.timeout(self.loading):
@@ -284,33 +300,34 @@ class Supervisor(PushEngine):
                 await self._probe(engine)
         except BaseException as exc:
             if not isinstance(exc, asyncio.CancelledError):
-                self._become(Health.DEAD)
+                self._set_health(Health.DEAD)
             await self._close(engine)
             raise
         self._engine = engine
-        self._jobs, self._silent = 0, 0.0  # of the one before some may not have ended
+        # Some jobs of the engine before may not have ended; `note_end` ignores them.
+        self._running_jobs, self._silent_before = 0, 0.0
         self._failures = 0
-        self._pulse = Heartbeat()
-        self._since = self.clock()
-        self._become(Health.READY)
+        self._heartbeat = Heartbeat()
+        self._ready_since = self.clock()
+        self._set_health(Health.READY)
 
     async def _probe(self, engine: Engine) -> None:
-        """Have an engine translate a word. Raises `EngineFault` where it does not within `hang`."""
+        """Have an engine translate a word. Raises `EngineFault` if it does not within `hang`."""
         probe = Probe()
-        engine.submit(probing(engine.profile), probe)
+        engine.submit(probe_job(engine.profile), probe)
         await self._wait(self.hang, probe.ended)
         if not probe.ended.is_set():
             raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
         if probe.fault is not None:
-            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
+            raise EngineFault(f"It did not translate a word: {probe.fault.brief}.")
 
     async def _pause(self) -> None:
-        """Wait until it is time to look at the engine: the next poll, or an alarm."""
-        self._alarm.clear()
-        await self._wait(self.poll, self._alarm)
+        """Wait until the next check of the engine: after `poll` seconds, or at once if asked."""
+        self._check_now.clear()
+        await self._wait(self.poll, self._check_now)
 
     async def _wait(self, seconds: float, event: asyncio.Event) -> None:
-        """Wait for an event, but no longer than ``seconds``."""
+        """Wait for ``event``, at most ``seconds``."""
         waits = [asyncio.create_task(self.sleep(seconds)), asyncio.create_task(event.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -319,19 +336,19 @@ class Supervisor(PushEngine):
                 wait.cancel()
 
     async def _close(self, engine: Engine) -> None:
-        """Close an engine, whatever state it is in."""
+        """Close an engine in any state. Raises nothing: a fault is logged."""
         try:
-            async with asyncio.timeout(CLOSING):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
                 await engine.aclose()
         except Exception as exc:
-            # It is given up in any case: what is left of it must not keep a new one from coming.
-            logger.error("engine %s did not close", self.name, exc_info=redacted(exc))
+            # The engine is abandoned in any case; its remains must not prevent a new one.
+            logger.error("engine %s did not close", self.name, exc_info=wordless(exc))
 
 
 class Heartbeat:
-    """Whether an engine has said something since somebody looked.
+    """A flag that is set when an engine has sent output since the last check.
 
-    A flag, since it is set with every token; when that was is asked once a second.
+    It is no time stamp, because it is set with every token and read about once a second.
     """
 
     __slots__ = ("beats",)
@@ -341,14 +358,14 @@ class Heartbeat:
 
 
 class Probe:
-    """A `Sink` for which it only counts whether and how a job ends."""
+    """A `Sink` that keeps only how its job ended."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self.fault: EngineFault | None = None
 
     def chunk(self, chunk: Chunk) -> None:
-        """Pass over a piece of the translation."""
+        """Ignore the text."""
 
     def end(self, fault: EngineFault | None) -> None:
         self.fault = fault
@@ -356,15 +373,15 @@ class Probe:
 
 
 class SupervisedSink(SinkWrapper):
-    """One job, which tells the supervisor what its engine says."""
+    """One job, whose output and end are reported to the supervisor."""
 
-    __slots__ = ("engine", "pulse", "supervisor")
+    __slots__ = ("engine", "heartbeat", "supervisor")
 
     def __init__(
         self,
         supervisor: Supervisor,
         engine: Engine,
-        pulse: Heartbeat,
+        heartbeat: Heartbeat,
         open_sinks: dict[str, SinkWrapper],
         job: Job,
         sink: Sink,
@@ -372,30 +389,29 @@ class SupervisedSink(SinkWrapper):
         super().__init__(open_sinks, job, sink)
         self.supervisor = supervisor
         self.engine = engine
-        self.pulse = pulse
+        self.heartbeat = heartbeat
 
     def chunk(self, chunk: Chunk) -> None:
         if self.live:
-            self.pulse.beats = True
+            self.heartbeat.beats = True
             self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
         if self.live:
-            self.supervisor.ended(self.engine, fault)
+            self.supervisor.note_end(self.engine, fault)
             self.finish(fault)
 
 
-def _unheard() -> None:
-    """Nobody wants to be told."""
+def backoff(tries: int, max_backoff: float = BACKOFF_MAX) -> float:
+    """Return the longest wait in seconds before another try, after ``tries`` tries."""
+    return min(max_backoff, BACKOFF * 2.0 ** min(tries, 30))  # large powers would overflow
 
 
-def backoff(tries: int, most: float = BACKOFF_MOST) -> float:
-    """Return the longest wait in seconds before another try, after so many."""
-    return min(most, BACKOFF * 2.0 ** min(tries, 30))
+def probe_job(profile: Profile) -> Job:
+    """Return the job that a new engine must translate, for a language pair of ``profile``.
 
-
-def probing(profile: Profile) -> Job:
-    """Return the job with which an engine shows that it works, for a pair that it has."""
+    The source is English if the model has it, because `PROBE` is English.
+    """
     sources = sorted(profile.sources, key=lambda source: source != "en")
     source, target = next(
         (source, target)
@@ -406,7 +422,7 @@ def probing(profile: Profile) -> Job:
     return Job(id="probe", text=PROBE, source=source, target=target, priority=Priority.FINAL)
 
 
-def report(task: asyncio.Task[None]) -> None:
-    """Log why the supervising task ended, unless it was cancelled: it never ends by itself."""
+def log_task_end(task: asyncio.Task[None]) -> None:
+    """Log the exception of the supervising task, which never ends by itself, unless cancelled."""
     if not task.cancelled() and (fault := task.exception()) is not None:
         logger.critical("the engine is no longer supervised", exc_info=fault)

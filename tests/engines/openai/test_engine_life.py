@@ -16,7 +16,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.supervised import (
     BACKOFF,
-    FAILING_PART,
+    FAILING_SHARE,
     FAILURES,
     HANG,
     POLL,
@@ -31,7 +31,7 @@ from tests.engines.openai_server import Script, Server
 from tests.engines.workshop import Time, settle
 from tests.support.live import until
 
-WINDOW = HANG * FAILING_PART
+WINDOW = HANG * FAILING_SHARE
 MODEL = "Guten Morgen!"
 """What the server translates everything into, while it is well."""
 
@@ -78,7 +78,7 @@ async def with_fallback(work: Work) -> None:
     with Server() as server:
         first = supervised(server, time)
         engine = FallbackEngine(first, Second(), sleep=time.sleep)
-        first.changed = engine.look
+        first.changed = engine.update_substitute
         engine.changed = lambda: told.append(engine.substitute)
         await engine.start()
         await until(lambda: engine.substitute is None)
@@ -94,11 +94,11 @@ async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
     """Let the server be well again, and the engine find it."""
     server.default = lambda body: Script()
     for _ in range(3):
-        if engine.first.health is not Health.READY:
+        if engine.primary.health is not Health.READY:
             await time.pass_(BACKOFF * 8)
-            await until(lambda: engine.first.health in (Health.READY, Health.DEAD))
+            await until(lambda: engine.primary.health in (Health.READY, Health.DEAD))
             await settle()
-    assert engine.first.health is Health.READY
+    assert engine.primary.health is Health.READY
     assert await text(engine, job()) == MODEL
 
 
@@ -129,7 +129,7 @@ async def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_tak
         await server.wait(lambda server: probes(server) == 1)
         assert engine.substitute == "second"
         await time.pass_(HANG)
-        await until(lambda: engine.first.health is Health.DEAD)
+        await until(lambda: engine.primary.health is Health.DEAD)
         assert told == ["second"]
         await back(server, time, engine)
         assert told == ["second", None]
@@ -144,7 +144,7 @@ async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too()
         server.default = lambda body: Script(pieces=["Gut", "en"], hold=1)
         reading = asyncio.create_task(text(engine, job()))
         wrappers: Any = engine._open_sinks
-        await until(lambda: "j1" in wrappers and wrappers["j1"].shown)
+        await until(lambda: "j1" in wrappers and wrappers["j1"].has_output)
         await time.pass_(POLL)
         await time.pass_(HANG)
         assert await reading == "Guten Tag", "what was shown is taken back"
@@ -163,7 +163,7 @@ async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and
     ) -> None:
         server.default = lambda body: Script(status=status, body={"error": {"message": "oops"}})
         for n in range(FAILURES):
-            assert engine.first.health is Health.READY
+            assert engine.primary.health is Health.READY
             chunks = await reading.chunks(engine, job(f"j{n}"))
             assert [(chunk.text, chunk.reset) for chunk in chunks] == [
                 ("Guten", False),
@@ -176,7 +176,7 @@ async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and
         assert len(server.received) == received, "it is left in peace"
         for wait in (BACKOFF, BACKOFF * 2):
             await time.pass_(wait)
-            await until(lambda: engine.first.health is Health.DEAD)
+            await until(lambda: engine.primary.health is Health.DEAD)
             await settle()
         await server.wait(lambda server: probes(server) == 2)
         assert told == ["second"]
@@ -218,7 +218,7 @@ async def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() ->
                 await text(engine, job(f"j{n}"))
             await time.pass_(WINDOW)
         assert await text(engine, job()) == MODEL
-        assert (told, engine.taken) == ([], 0)
+        assert (told, engine.takeovers) == ([], 0)
 
     await with_fallback(work)
 

@@ -51,7 +51,7 @@ async def test_the_first_does_the_work_while_it_can() -> None:
     assert (engine.name, engine.capacity, engine.substitute) == ("scripted", 3, None)
     assert await text(engine, job()) == "[de] good morning"
     assert engine.unfinished == 0
-    assert engine.profile is engine.first.profile
+    assert engine.profile is engine.primary.profile
     await engine.aclose()
 
 
@@ -145,7 +145,7 @@ async def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() 
     await settle()
     with pytest.raises(EngineGone, match="It died"):
         await read(engine, job(target="fr"))
-    await engine.second.aclose()
+    await engine.secondary.aclose()
     with pytest.raises(EngineGone, match="It died"):
         await read(engine, job())
     await engine.aclose()
@@ -174,7 +174,7 @@ async def test_a_job_at_which_the_first_fails_is_done_by_the_second_without_doub
     chunks = await read(engine, job())
     assert [chunk.reset for chunk in chunks] == ([False, True, False] if at else [False] * 2)
     assert "".join(chunk.text for chunk in chunks[at:]) == "Guten Tag"
-    assert engine.taken == 1
+    assert engine.takeovers == 1
     await engine.aclose()
 
 
@@ -200,7 +200,7 @@ async def test_a_job_that_went_over_is_aborted_where_it_is_now() -> None:
     reading = asyncio.create_task(read(engine, job()))
     await settle()
     first.die()
-    assert (second.unfinished, engine.taken) == (1, 1)
+    assert (second.unfinished, engine.takeovers) == (1, 1)
     engine.abort("j1")
     assert engine.unfinished == 0
     with pytest.raises(Aborted):
@@ -216,7 +216,7 @@ async def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_j
     )
     engine = FallbackEngine(first, Second())
     told: list[str | None] = []
-    first.changed = engine.look
+    first.changed = engine.update_substitute
     engine.changed = lambda: told.append(engine.substitute)
     await engine.start()
     await settle()
@@ -229,7 +229,7 @@ async def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_j
     assert told[-2:] == ["second", None]
     await engine.aclose()
     assert engine.health is Health.CLOSED
-    assert engine.first.health is engine.second.health is Health.CLOSED
+    assert engine.primary.health is engine.secondary.health is Health.CLOSED
 
 
 async def test_it_can_be_closed_before_it_was_started() -> None:

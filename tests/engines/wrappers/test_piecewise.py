@@ -1,4 +1,4 @@
-"""Long texts in pieces for a sentence model. Where a text is cut:
+"""Long texts in pieces for a sentence model. Where a text is split_text:
 ``tests/text/test_sentences.py``."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gateway.engines.base.engine import Aborted, PullEngine
 from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
-from gateway.engines.wrappers.piecewise import WHOLE, PiecewiseEngine, cut
+from gateway.engines.wrappers.piecewise import WHOLE_TEXT_WEIGHT, PiecewiseEngine, split_text
 from gateway.errors import EngineFault, ErrorCode, Rejected
 from gateway.job import Chunk, Job
 
@@ -131,7 +131,7 @@ async def test_a_text_without_marks_is_cut_at_spaces_and_none_of_it_is_lost() ->
     model = SentenceModel()
     text = "some more words " * 125
     assert shown(await read(PiecewiseEngine(model), job(text))).split() == text.upper().split()
-    assert max(map(len, texts(model))) <= WHOLE
+    assert max(map(len, texts(model))) <= WHOLE_TEXT_WEIGHT
 
 
 async def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
@@ -145,7 +145,11 @@ async def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
 
 
 def test_dense_scripts_are_cut_earlier() -> None:
-    assert [len(piece) for piece, _ in cut("会" * 200, WHOLE, "zh")] == [80, 80, 40]
+    assert [len(piece) for piece, _ in split_text("会" * 200, WHOLE_TEXT_WEIGHT, "zh")] == [
+        80,
+        80,
+        40,
+    ]
 
 
 async def test_a_piece_that_the_model_has_no_room_for_is_halved_until_it_fits() -> None:

@@ -13,15 +13,15 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers import supervised as supervisor
 from gateway.engines.wrappers.supervised import (
     BACKOFF,
-    BACKOFF_MOST,
-    FAILING_PART,
+    BACKOFF_MAX,
+    FAILING_SHARE,
     FAILURES,
     HANG,
     POLL,
-    STABLE,
+    STABLE_S,
     Supervisor,
     backoff,
-    probing,
+    probe_job,
 )
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
 from gateway.job import Job
@@ -224,7 +224,7 @@ async def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> Non
     await engine.aclose()
 
 
-WINDOW = HANG * FAILING_PART
+WINDOW = HANG * FAILING_SHARE
 """Seconds over which jobs fail at least before their engine counts as failing."""
 
 EVERY = 1_000
@@ -359,7 +359,7 @@ async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() ->
     sick_too = sick(EngineFault("It is broken."))
     workshop = Workshop(ScriptedEngine(), sick_too, sick(Overloaded("It is full.")))
     engine = supervised(workshop, time)
-    engine.most = BACKOFF * 2
+    engine.max_backoff = BACKOFF * 2
     await engine.start()
     await settle()
     workshop.built[0].die()
@@ -435,14 +435,14 @@ async def test_what_was_learnt_of_a_model_is_known_while_the_next_one_is_tried()
 @pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
 def test_the_word_to_translate_is_in_languages_that_the_model_has(profile: str) -> None:
     known = load(profile)
-    probe = probing(known)
+    probe = probe_job(known)
     assert known.supports(probe.source, probe.target)
     assert probe.source != probe.target
 
 
 def test_a_model_without_english_is_tried_with_what_it_has() -> None:
     profile = Profile(name="pair", kind="chat", pairs=[("fr", "fr"), ("ja", "zh")])
-    assert (probing(profile).source, probing(profile).target) == ("ja", "zh")
+    assert (probe_job(profile).source, probe_job(profile).target) == ("ja", "zh")
 
 
 async def test_a_start_that_never_ends_is_given_up_and_told() -> None:
@@ -512,13 +512,13 @@ async def test_every_try_waits_longer_until_an_engine_was_stable() -> None:
     assert engine.health is Health.READY
     assert await die() == BACKOFF * 8, "it was there, but not for long"
     await time.pass_(BACKOFF * 8)
-    await time.pass_(STABLE)
+    await time.pass_(STABLE_S)
     assert await die() == BACKOFF
     await engine.aclose()
 
 
 def test_the_backoff_is_bounded() -> None:
-    assert [backoff(tries) for tries in (0, 1, 2, 10_000)] == [1.0, 2.0, 4.0, BACKOFF_MOST]
+    assert [backoff(tries) for tries in (0, 1, 2, 10_000)] == [1.0, 2.0, 4.0, BACKOFF_MAX]
 
 
 async def test_an_error_nobody_foresaw_is_logged_with_its_traceback_and_tried_again(
@@ -548,7 +548,7 @@ async def test_an_engine_that_cannot_be_closed_does_not_keep_a_new_one_from_comi
         async def aclose(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(supervisor, "CLOSING", 0)
+    monkeypatch.setattr(supervisor, "CLOSE_TIMEOUT", 0)
 
     time, stuck = Time(), Stuck()
     engine = supervised(Workshop(stuck), time)
