@@ -1,10 +1,10 @@
-"""What only a whole output can tell: whether it is a translation, and what a reader should check.
+"""Guards of a complete output: whether it is a translation, and what a reader should check.
 
-Owns: the rules that look at source and output as a whole, and their limits. Must not know: how an
-output streams, what becomes of one that is rejected (both `gateway.engines.guards.stream`).
+Owns: the rules that compare a whole output with its source, and their limits. Must not know: how an
+output streams, what becomes of a rejected output (both `gateway.engines.guards.stream`).
 
-Every finished caption comes this way, and nearly all are good: so each rule first asks what is
-cheap and clears most of them.
+Every finished caption is judged here, and nearly all of them are good. So each rule begins with a
+cheap test that accepts most outputs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gateway.text.languages import script
 
 
 class Guard(enum.StrEnum):
-    """Every rule by name: the ``guard`` of `Rejected` and of the counters, a flag of captions."""
+    """Names of all rules, as in `Rejected`, in the counters and in the flags of captions."""
 
     # Stripped
     THINKING = "thinking"
@@ -61,24 +61,28 @@ class Guard(enum.StrEnum):
 
 
 SHORT_LEAST, SHORT_FROM = 0.25, 40
-"""Shortest output of a finished source that weighs 40 or more. References stay over 0.26."""
+"""Least weight of an output as a share of its source's weight, for finished sources that weigh 40
+or more. The outputs of reference translations stay over 0.26."""
 
 COPY_LIKE, COPY_WORDS, COPY_DENSE = 0.8, 4, 8
-"""Share of the source's plain words (no names, no numbers) that stand in the output in the same
-order when the source was copied; judged from 4 plain words, or 8 dense characters, on."""
+"""Limits of the copy rule. An output is a copy if more than this share of the source's plain words
+(no names, no numbers) stands in it in the same order. Sources with fewer than 4 plain words and
+fewer than 8 dense characters are not judged."""
 
 COPY_SPAN = 300
-"""Words compared: the work is quadratic in them and runs on the event loop."""
+"""Words compared, at most: the work is quadratic in them and runs on the event loop."""
 
 SCRIPT_LEAST, SCRIPT_PARTIAL, SCRIPT_SHARE = 16, 40, 0.5
-"""Weight of letters (not of words taken from the source) needed to judge the script, more of them
-while the source is partial (names may come first), and the share that must be in the target's."""
+"""Limits of the script rule: the least weight of letters to judge, the same for a partial source,
+where names may come first, and the share of letters that must be in the target's script. Words
+taken from the source do not count."""
 
 KANA_LEAST, KANA_SHARE, HAN_ONLY = 4, 0.2, 20
-"""Kana, and their share, that make a text not Chinese; Han without any that make it no Japanese."""
+"""Kana, and their share of the dense letters, from which a text is not Chinese; and Han letters
+from which a text without any kana is not Japanese."""
 
 BEYOND_LATIN = re.compile("[^\u0000-\u024f\u2000-\u206f]")
-"""A character that is neither of the Latin script nor one of its punctuation marks."""
+"""A character that is neither in the Latin script nor one of its punctuation marks."""
 _LATIN = LETTERS["Latn"]
 
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
@@ -87,34 +91,40 @@ SEPARATOR = re.compile(r"(?<=\d)[.,'’\u00a0\u202f ](?=\d)")
 
 
 def judge(job: Job, text: str) -> tuple[Guard, ...]:
-    """Everything that only the whole output can tell: what a reader should check.
+    """Return the flags of a complete output: what a reader should check.
 
-    Raises `Rejected`.
+    :param text: the whole translation, with the forced prefix
+
+    Raises `Rejected` if it is no translation.
     """
     if not job.partial:
         if has_words(job.text) and not has_words(text):
-            raise rejected(Guard.EMPTY, "has no words")
+            raise rejection(Guard.EMPTY, "has no words")
         if SHORT_FROM <= weight(job.text) and weight(text) < SHORT_LEAST * weight(job.text):
-            raise rejected(Guard.SHORT, "is far shorter than the source")
-    if copied(job.text, text, job.source, job.target):
-        raise rejected(Guard.COPY, "is the source itself")
+            raise rejection(Guard.SHORT, "is far shorter than the source")
+    if is_copy(job.text, text, job.source, job.target):
+        raise rejection(Guard.COPY, "is the source itself")
     least = SCRIPT_PARTIAL if job.partial else SCRIPT_LEAST
-    if foreign(job.text, text, job.target, least):
-        raise rejected(Guard.SCRIPT, "is not in the script of the target language")
-    if refused(job.text, text, job.source):
-        raise rejected(Guard.REFUSAL, "answers instead of translating")
+    if in_wrong_script(job.text, text, job.target, least):
+        raise rejection(Guard.SCRIPT, "is not in the script of the target language")
+    if is_refusal(job.text, text, job.source):
+        raise rejection(Guard.REFUSAL, "answers instead of translating")
     if NOTES.search(text) and not BRACKET.search(job.text):
-        raise rejected(Guard.NOTE, "comments on the translation")
-    return () if job.partial else flagged(job.text, text)
+        raise rejection(Guard.NOTE, "comments on the translation")
+    return () if job.partial else find_flags(job.text, text)
 
 
-def copied(source: str, text: str, spoken: str, wanted: str) -> bool:
-    """Whether the output is the source, in a language where it cannot be."""
+def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
+    """Tell whether the output repeats the source, in a language in which that is no translation.
+
+    :param spoken: language of the source
+    :param wanted: language of the output
+    """
     a, b = spoken.split("-")[0], wanted.split("-")[0]
     if a == b or any(a in family and b in family for family in NEAR):
         return False
     output = set(map(str.casefold, TOKEN.findall(text)[:COPY_SPAN]))
-    tokens = TOKEN.findall(unaddressed(source))[:COPY_SPAN]
+    tokens = TOKEN.findall(without_addresses(source))[:COPY_SPAN]
     if output.isdisjoint(map(str.casefold, tokens)):
         return False
     plain = [  # neither names nor numbers, nor words that are spelt out
@@ -127,23 +137,28 @@ def copied(source: str, text: str, spoken: str, wanted: str) -> bool:
         return False
     known = set(plain)
     if len(known & output) <= COPY_LIKE * len(known) / 2:
-        return False  # cheap, and nearly always so
+        return False  # the cheap test, which accepts nearly every output
     said = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
     matcher = SequenceMatcher(None, plain, said, autojunk=False)
     return sum(block.size for block in matcher.get_matching_blocks()) > COPY_LIKE * len(plain)
 
 
-def foreign(source: str, text: str, target: str, least: float) -> bool:
-    """Whether most letters are not of the target's script, but for words taken from the source."""
+def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
+    """Tell whether most letters of ``text`` are not in the script of the target language.
+
+    Words taken from the source do not count.
+
+    :param least: weight of letters from which the text is judged
+    """
     code = script(target)
     wanted = LETTERS.get(code)
     if wanted is None or (wanted == _LATIN and not BEYOND_LATIN.search(text)):
         return False
     given = {token for token in TOKEN.findall(source) if not is_dense(token)}
-    own = (token for token in TOKEN.findall(unaddressed(text)) if token not in given)
+    own = (token for token in TOKEN.findall(without_addresses(text)) if token not in given)
     found: Counter[str] = Counter()
     for char, count in Counter("".join(own)).items():
-        found[letter(char)] += count
+        found[letter_script(char)] += count
     kana = found["HIRAGANA"] + found["KATAKANA"]
     if code == "Jpan" and not kana and found["CJK"] >= HAN_ONLY:
         return True
@@ -155,28 +170,31 @@ def foreign(source: str, text: str, target: str, least: float) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def letter(char: str) -> str:
-    """The first word of a character's Unicode name, which for letters is the script."""
+def letter_script(char: str) -> str:
+    """Return the first word of a character's Unicode name, which for a letter is its script."""
     return unicodedata.name(char, "").split(" ")[0]
 
 
-def refused(source: str, text: str, spoken: str) -> bool:
-    """Whether the model speaks for itself, and the speaker cannot have said it."""
+def is_refusal(source: str, text: str, spoken: str) -> bool:
+    """Tell whether the model speaks for itself in words that cannot come from the source.
+
+    :param spoken: language of the source
+    """
     if ASSISTANTS.search(text) and not MODELS.search(source):
         return True
     own = REFUSING.get(spoken.split("-")[0])
     return own is not None and bool(REFUSALS.search(text)) and not own.search(source)
 
 
-def flagged(source: str, text: str) -> tuple[Guard, ...]:
-    """What is in the source and not found in the translation: long numbers, addresses."""
+def find_flags(source: str, text: str) -> tuple[Guard, ...]:
+    """Return flags for long numbers and addresses of the source that are not in the output."""
     flags = []
-    numbers = NUMBER.findall(unicodedata.normalize("NFKC", unaddressed(source)))
+    numbers = NUMBER.findall(unicodedata.normalize("NFKC", without_addresses(source)))
     if numbers:
-        said = digits(text)
-        if any(len(number) >= 3 and number not in said for number in map(digits, numbers)):
+        said = ascii_digits(text)
+        if any(len(number) >= 3 and number not in said for number in map(ascii_digits, numbers)):
             flags.append(Guard.NUMBERS)
-    if addressed(source):
+    if may_have_address(source):
         folded = text.casefold()
         addresses = (address.rstrip(".,;:!?") for address in ADDRESS.findall(source.casefold()))
         if any(address not in folded for address in addresses):
@@ -184,20 +202,21 @@ def flagged(source: str, text: str) -> tuple[Guard, ...]:
     return tuple(flags)
 
 
-def addressed(text: str) -> bool:
-    """Whether there may be an `ADDRESS` in it."""
+def may_have_address(text: str) -> bool:
+    """Tell, by a cheap test, whether ``text`` can contain an `ADDRESS`."""
     return "@" in text or "://" in text or "www." in text.casefold()
 
 
-def unaddressed(text: str) -> str:
-    """``text`` without addresses."""
-    return ADDRESS.sub(" ", text) if addressed(text) else text
+def without_addresses(text: str) -> str:
+    """Return ``text`` without addresses."""
+    return ADDRESS.sub(" ", text) if may_have_address(text) else text
 
 
-def digits(text: str) -> str:
-    """``text`` in ASCII digits, without what separates thousands and decimals."""
+def ascii_digits(text: str) -> str:
+    """Return ``text`` with ASCII digits, without separators of thousands and decimals."""
     return SEPARATOR.sub("", unicodedata.normalize("NFKC", text))
 
 
-def rejected(guard: Guard, what: str) -> Rejected:
+def rejection(guard: Guard, what: str) -> Rejected:
+    """Return the fault of an output, with ``what`` as the predicate of its message."""
     return Rejected(guard, f"The model's output {what}.")

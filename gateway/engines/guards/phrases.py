@@ -1,9 +1,8 @@
-"""What the guards know of languages: what models say, and what a language looks like.
+"""Language data of the guards: phrases of models, rude words, scripts, related languages.
 
-Owns: the words around a translation, the words instead of one, the letters of scripts, and which
-languages are near each other. Data, and how it is looked for: to teach the guards a language,
-change this file alone.
-Must not know: the rules and their limits (`gateway.engines.guards.stream`).
+Owns: the words that surround a translation or stand instead of it, the letters of scripts, and
+which languages are near each other. To add a language to the guards, change this file alone. Must
+not know: the rules and their limits (`gateway.engines.guards.stream`).
 """
 
 from __future__ import annotations
@@ -12,9 +11,12 @@ import re
 
 
 class Phrases:
-    """A pattern for text of any case, and ``signs`` of which all that it finds has one.
+    """A pattern that ignores case, with plain strings to look for first.
 
-    To look for the signs takes a twentieth of the time, and nearly no text has any.
+    A search for the signs takes a twentieth of the time of the pattern, and nearly no text has one.
+
+    :param signs: strings; every text that the pattern matches contains one of them
+    :param pattern: a regular expression
     """
 
     def __init__(self, *signs: str, pattern: str) -> None:
@@ -22,9 +24,9 @@ class Phrases:
         self.pattern = re.compile(pattern, re.IGNORECASE)
 
     def search(self, text: str) -> re.Match[str] | None:
-        """The first place that the pattern finds."""
+        """Return the first match of the pattern, or None."""
         folded = text.casefold()
-        if not folded.isascii():  # to a pattern these are the same letter
+        if not folded.isascii():  # a pattern that ignores case treats these letters as "i"
             folded = folded.replace("i\u0307", "i").replace("\u0131", "i")
         for sign in self.signs:
             if sign in folded:
@@ -39,13 +41,14 @@ TRANSLATION = frozenset(
     " 翻訳 翻訳文 訳 訳文 日本語訳 中文翻译 翻译如下"
     " 以下是翻译 以下是译文 以下は翻訳です 以下が翻訳です".split()
 )
-"""A head is a preamble only with one of these in it, and only if the source has none."""
+"""Words of which a preamble must have one, and its source none."""
 
 OPENERS = TRANSLATION | frozenset(
     "sure certainly absolutely of here here's hier gerne natürlich voici aquí claro вот 好的 当然"
     " 當然 以下".split()
 )
-"""Words such a head begins with. Few and telling: the reader waits as long as it may be one."""
+"""Words with which a preamble begins. The list is short, because the reader waits while the output
+may still be a preamble."""
 
 AROUND = OPENERS | frozenset(
     "a an the your in into to from for is are as it text sentence line version following course"
@@ -54,7 +57,7 @@ AROUND = OPENERS | frozenset(
     " französische spanische la le votre en de du française anglaise allemande está tienes su al"
     " español inglés francés на русский は です".split()
 )
-"""What else it is made of. Any other word ends it: then it is the translation itself."""
+"""Further words of preambles. A text with any other word is the translation itself."""
 
 QUOTES = {
     '"': '"',
@@ -65,10 +68,10 @@ QUOTES = {
     "「": "」",
     "『": "』",
 }
-"""An opening quote to those that may close it."""
+"""Opening quotes to the quotes that may close them."""
 
 QUOTED = re.compile(r"[\"“”„«»‹›「」『』‘]|(?:^|\s)'")
-"""A source with quotes of its own: those of the output are then left alone."""
+"""Signs of quotes in a source. The quotes of its output are then left as they are."""
 
 NOTES = re.compile(
     r"[(\[（【]\W*(?:(?:translator'?s?|the)\s+)?"
@@ -77,10 +80,10 @@ NOTES = re.compile(
     r"|примечание|перевод|译注|注[：:]|注意[：:]|翻译|訳注|注釈|翻訳)",
     re.IGNORECASE,
 )
-"""A bracket that begins with a comment on the translation."""
+"""Brackets that begin with a comment on the translation."""
 
 BRACKET = re.compile(r"[(\[（【]")
-"""A source with brackets of its own may have such a comment in one."""
+"""Brackets in a source. Its output may then have brackets too, and is not judged for `NOTES`."""
 
 REFUSALS = Phrases(
     "sorry",
@@ -109,7 +112,7 @@ REFUSALS = Phrases(
     r"|申し訳(?:ありません|ございません)が.{0,30}(?:できません|できかねます)"
     r"|(?:对不起|抱歉)，(?:但)?我(?:不能|无法)",
 )
-"""A model declines. People do too: see `REFUSING`."""
+"""Phrases with which a model declines. People use them too: see `REFUSING`."""
 
 ASSISTANTS = Phrases(
     "as an ",
@@ -127,7 +130,7 @@ ASSISTANTS = Phrases(
     r"|\bcomo modelo de lenguaje\b|AI(?:アシスタント|言語モデル)?として"
     r"|作为(?:一个|一名)?(?:AI|人工智能|(?:大型)?语言模型)",
 )
-"""A model speaks of itself, unless the source has one of `MODELS`."""
+"""Phrases with which a model speaks of itself, unless the source has one of `MODELS`."""
 
 REFUSING = {
     tag: re.compile(pattern, re.IGNORECASE)
@@ -140,12 +143,13 @@ REFUSING = {
         "zh": r"不|没|無|无|别|抱歉|遗憾|恐怕|难",
     }.items()
 }
-"""Signs, by language of the source, that it may itself refuse something. Others are not judged."""
+"""Signs, by language of the source, that the source itself may refuse something. Sources in other
+languages are not judged."""
 
 MODELS = re.compile(
     r"(?<![^\W_])(?:AI|IA|KI|LLMs?|ИИ)(?![a-z])|(?i:mod[eè]l)|artific|künstlich|人工|モデル|模型"
 )
-"""Signs that the source is about such models itself."""
+"""Signs that the source is about language models."""
 
 _RUDE = {
     "en": r"fuck motherf shit bitch cunt whore slut asshole nigg(?:er|a(?=[\W_])) faggot",
@@ -159,8 +163,11 @@ _RUDE = {
 
 
 def _at_a_word(words: str) -> re.Pattern[str]:
-    """``words`` where they begin one, in text of lower case. Their first three letters stand before
-    what looks back from them: a search skips what has no such letters, and that is nearly all."""
+    """Return a pattern that finds ``words`` at the beginning of a word, in lower-case text.
+
+    The first three letters stand before the look-behind, so that a search skips nearly all text by
+    a comparison of letters.
+    """
     return re.compile("|".join(rf"{word[:3]}(?<![^\W_]...){word[3:]}" for word in words.split()))
 
 
@@ -168,8 +175,8 @@ RUDE = {
     language: re.compile(words.replace(" ", "|")) if language == "zh" else _at_a_word(words)
     for language, words in _RUDE.items()
 }
-"""Words that a small model has made of harmless ones, by language of the translation; they are
-sought in lower case."""
+"""Rude words, by language of the translation, that a small model has made of harmless ones. The
+patterns are for lower-case text."""
 
 CRUDE = re.compile(
     r"(?<![^\W_])(?:fuck|shit|crap|damn|hell\b|bloody|bitch|bastard|cunt|whore|slut|prostitut|rape|sex"
@@ -180,7 +187,7 @@ CRUDE = re.compile(
     r"|くそ|クソ|糞|畜生|セックス|レイプ|強姦|売春|娼婦|死ね|ちんこ|チンコ|他妈|操你|我操|傻逼|婊|妓|强奸|屎|屁|混蛋|妈的|鸡巴",
     re.IGNORECASE,
 )
-"""Signs, in any of these languages, that the source is crude itself: then nothing is judged."""
+"""Signs, in several languages, that the source is crude. Its output is then not judged as rude."""
 
 NEAR = (
     frozenset(("da", "nb", "nn", "no", "sv")),
@@ -197,7 +204,7 @@ NEAR = (
     frozenset(("et", "fi")),
     frozenset(("fa", "prs", "tg")),
 )
-"""Languages in which a whole sentence can be the same: copies between them are not judged."""
+"""Families of languages in which a whole sentence can be the same. Copies are not judged there."""
 
 LETTERS = {
     "Arab": ("ARABIC",),
@@ -226,9 +233,11 @@ LETTERS = {
     "Telu": ("TELUGU",),
     "Thai": ("THAI",),
 }
-"""ISO 15924 script to the first word of its letters' Unicode names. Others are not judged."""
+"""ISO 15924 script to the first words of its letters' Unicode names. Texts in other scripts are not
+judged."""
 
 DENSE_LETTERS = frozenset(("CJK", "HIRAGANA", "KATAKANA"))
+"""Names of letters that count as `DENSITY` Latin ones."""
 
 KNOWN = frozenset(name for names in LETTERS.values() for name in names)
-"""Every name of letters in `LETTERS`: other characters belong to no script."""
+"""All names of letters in `LETTERS`. Other characters belong to no script."""

@@ -1,7 +1,7 @@
-"""Text as the guards see it: words and what they weigh.
+"""Measures of text that the guards use: words, weight and repetition.
 
-Owns: what a word is, how much a text weighs, how often a phrase is repeated, and which words are
-remembered. Must not know: the rules (`gateway.engines.guards.stream`).
+Owns: the definition of a word, the weight of a text, the count of repeated phrases, and the cache
+of words. Must not know: the rules (`gateway.engines.guards.stream`).
 """
 
 from __future__ import annotations
@@ -10,82 +10,94 @@ import re
 from functools import lru_cache
 
 from gateway.engines.guards.phrases import CRUDE, RUDE
-from gateway.text.scripts import CJK
+
+DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Dense characters: Kana and Han. They have no spaces between words, and one of them says as much
+as 2.5 Latin letters."""
 
 DENSITY = 2.5
 
 NGRAM = 8
-"""Longest repeated phrase looked for, in words (or dense characters)."""
+"""Longest repeated phrase that is counted, in words or dense characters."""
 
-LEXICON_MOST, LEXICON_LONGEST = 16_384, 32
-"""Words of one language that are remembered, and their characters: 4 MB of Latin ones, 9 MB at
-most. A full lexicon begins anew, which costs some microseconds a word."""
+WORD_CACHE_SIZE, WORD_CACHE_LONGEST = 16_384, 32
+"""Words in the cache of one language, and the longest of them in characters. Such a cache takes
+about 4 MB for Latin scripts and 9 MB at most. A full cache is emptied, after which each word costs
+some microseconds once."""
 
 SIGNS = frozenset(",.;:!?")
-"""What ends a word, and nothing that a guard looks for."""
+"""Signs that end a word and that no guard looks for."""
 
-DENSE_CHAR = re.compile(f"[{CJK}]")
+DENSE_CHAR = re.compile(f"[{DENSE}]")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+(?:['’.,-][^\W_{CJK}]+)*")
+TOKEN = re.compile(rf"[{DENSE}]|[^\W_{DENSE}]+(?:['’.,-][^\W_{DENSE}]+)*")
 ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'，。、）)]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
 def weight(text: str) -> float:
-    """Length in Latin characters, about: a dense one says as much as `DENSITY` of them."""
+    """Return the length of ``text`` in Latin characters; a dense one counts as `DENSITY`."""
     return len(text) + (DENSITY - 1) * len(DENSE_CHAR.findall(text))
 
 
-def words(text: str) -> float:
-    """Words, about: two dense characters are one."""
+def count_words(text: str) -> float:
+    """Return the number of words in ``text``; two dense characters count as one word."""
     return sum(0.5 if is_dense(token) else 1 for token in TOKEN.findall(text))
 
 
 def is_dense(token: str) -> bool:
+    """Tell whether a token is a dense character."""
     return not token.isascii() and DENSE_CHAR.match(token) is not None
 
 
 def has_words(text: str) -> bool:
+    """Tell whether ``text`` has a letter or digit."""
     return any(char.isalnum() for char in text)
 
 
-def crude(text: str) -> bool:
-    """Whether there is a sign that it is crude."""
+def has_crude_sign(text: str) -> bool:
+    """Tell whether ``text`` has one of the signs of crude language, `CRUDE`."""
     parts = text.split()
-    if max(map(len, parts), default=0) > LEXICON_LONGEST:
+    if max(map(len, parts), default=0) > WORD_CACHE_LONGEST:
         return CRUDE.search(text) is not None
     return any(map(_crude, parts))
 
 
-@lru_cache(maxsize=LEXICON_MOST)
+@lru_cache(maxsize=WORD_CACHE_SIZE)
 def _crude(word: str) -> bool:
-    """No sign has a space in it, so each word can be remembered by itself."""
+    """Tell whether one word has such a sign. No sign contains a space, so words can be cached."""
     return CRUDE.search(word) is not None
 
 
 class RepeatCounter:
-    """How often the last phrase was said in a row, for phrases of up to `NGRAM` tokens.
+    """A count of how often the last phrase repeats, for phrases of up to `NGRAM` tokens.
 
-    ``tokens`` in their order, and ``said`` without; tokens are case-folded. One that was never said
-    closes no run: whoever knows that may add it to both without a call.
+    A token that is not in ``seen`` completes no repetition. A caller that knows this may append it
+    to ``tokens`` and ``seen`` itself and spare the call of `add`.
+
+    ``tokens``  all tokens in order, case-folded
+    ``seen``    the same tokens as a set
     """
 
-    __slots__ = ("_at", "_same", "said", "tokens")
+    __slots__ = ("_at", "_same", "seen", "tokens")
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
-        self.said: set[str] = set()
-        self._same: list[int] = []  # by n: how many tokens in a row equal the one n before,
-        self._at = -1  # counted so far: a token that was said without being counted ends them all
+        self.seen: set[str] = set()
+        self._same: list[int] = []  # at n: length of the run of tokens equal to the one n before
+        # Number of tokens for which `_same` holds. A token added without a call of `add` ends all
+        # runs, which shows in this number.
+        self._at = -1
 
-    def say(self, token: str) -> tuple[int, int]:
-        """Take the next token. Return the phrase's length in tokens and how often it was said.
+    def add(self, token: str) -> tuple[int, int]:
+        """Add the next token. Return the length of the repeated phrase in tokens, and its count.
 
-        The time it takes does not grow with the run: a speaker may say one word a thousand times.
+        The time does not grow with the length of the run: a speaker may say one word a thousand
+        times.
         """
         tokens = self.tokens
         recent = tokens[-NGRAM:]
         tokens.append(token)
-        self.said.add(token)
+        self.seen.add(token)
         best = (1, 1)
         if token in recent:
             if self._at != len(tokens) - 1:
@@ -100,51 +112,56 @@ class RepeatCounter:
 
 
 class WordCache:
-    """Words of one language that only the loop guard asks about, as it compares them.
+    """A cache of words of one language that concern no guard but the loop guard.
 
-    A word is a run of letters and digits, none of them dense. A caption says what a thousand before
-    it have said, so nearly every word is found here, instead of looking at its characters.
+    A word is a run of letters and digits, none of them dense. Captions use the same words again and
+    again, so nearly every word is found here, without a look at its characters.
 
-    ``words``  by spelling: the word case-folded, or "" where it is none, or may be a rude one
-    ``begun``  by spelling, with a space before it: both, of those that are a word
-    ``ended``  as ``words``, of a word with the sign that ends it, which that has as none
+    ``words``   spelling to the case-folded word, or to "" if it is no such word or may be rude
+    ``spaced``  spelling with a space before it to (spelling, case-folded word), words only
+    ``signed``  spelling with one of `SIGNS` after it to the case-folded word
     """
 
-    __slots__ = ("_rude", "begun", "ended", "words")
+    __slots__ = ("_rude", "spaced", "signed", "words")
 
     def __init__(self, rude: re.Pattern[str] | None) -> None:
         self._rude = rude
         self.words: dict[str, str] = {}
-        self.begun: dict[str, tuple[str, str]] = {}
-        self.ended: dict[str, str] = {}
+        self.spaced: dict[str, tuple[str, str]] = {}
+        self.signed: dict[str, str] = {}
 
     def learn(self, word: str) -> str:
-        """What ``words`` has of it; it has it from now on, unless that is too long."""
+        """Return ``words[word]``, and add the word to the cache unless it is too long."""
         found = self.words.get(word)
         if found is not None:
             return found
         folded = self._folded(word)
-        if len(word) <= LEXICON_LONGEST:
-            if len(self.words) >= LEXICON_MOST:
-                for known in (self.words, self.begun, self.ended):
+        if len(word) <= WORD_CACHE_LONGEST:
+            if len(self.words) >= WORD_CACHE_SIZE:
+                for known in (self.words, self.spaced, self.signed):
                     known.clear()
             self.words[word] = folded
             if folded:
-                self.begun[f" {word}"] = (word, folded)
-            # Of `TOKEN`s a sign can be a part only where more follows, and that is another piece.
-            if word[-1:] in SIGNS and (ended := self._folded(word[:-1])):
-                self.ended[word] = ended
+                self.spaced[f" {word}"] = (word, folded)
+            # Inside a `TOKEN` a sign is always followed by more text. That text would be another
+            # chunk, so here the sign ends the word.
+            if word[-1:] in SIGNS and (signed := self._folded(word[:-1])):
+                self.signed[word] = signed
         return folded
 
     def _folded(self, word: str) -> str:
+        """Return the value of ``words`` for a word that is not cached."""
         if not word.isalnum() or DENSE_CHAR.search(word):
             return ""
-        # Whether a rude word ends with it, only what follows can tell: a space would.
+        # Some patterns of rude words need a character after the word, so a space is added.
         if self._rude is not None and self._rude.search(word.lower() + " "):
             return ""
         folded = word.casefold()
-        return word if folded == word else folded  # one string in memory instead of two
+        return word if folded == word else folded  # keeps one string instead of two
 
 
-LEXICONS = {"": WordCache(None), **{language: WordCache(rude) for language, rude in RUDE.items()}}
-"""By language; "" for those without rude words, and for sources that are crude themselves."""
+WORD_CACHES = {
+    "": WordCache(None),
+    **{language: WordCache(rude) for language, rude in RUDE.items()},
+}
+"""Word caches by language. "" is for languages without rude words and for crude sources."""

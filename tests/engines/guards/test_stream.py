@@ -18,7 +18,7 @@ from gateway.engines.guards.stream import (
     RUDE_MOST,
     THINKING_MOST,
     OutputGuard,
-    repeats,
+    max_repeats,
 )
 from gateway.engines.guards.words import NGRAM, RepeatCounter
 from gateway.errors import ErrorCode, Rejected
@@ -314,9 +314,9 @@ def test_a_source_that_repeats_itself_for_long_is_counted_once_and_each_word_onc
 
     def count(text: str) -> int:
         counted.append(text)
-        return repeats(text)
+        return max_repeats(text)
 
-    monkeypatch.setattr(stream, "repeats", count)
+    monkeypatch.setattr(stream, "max_repeats", count)
     assert read(watch("en", "de", "ha " * 50), [" ho"] * 50) == "ho" + " ho" * 49
     assert len(counted) == 1
 
@@ -331,9 +331,9 @@ def test_a_source_that_repeats_itself_for_long_is_counted_once_and_each_word_onc
 
     runs = RepeatCounter()
     for _ in range(300):
-        runs.say(Word("ha"))
+        runs.add(Word("ha"))
     Word.compared = 0
-    assert runs.say(Word("ha")) == (1, 301)
+    assert runs.add(Word("ha")) == (1, 301)
     assert Word.compared <= 2 * NGRAM
 
 

@@ -63,11 +63,11 @@ class Plodder(OutputGuard):
     """Looks at everything, as if nothing was ever easy."""
 
     @property
-    def _easy(self) -> bool:
+    def _fast_path(self) -> bool:
         return False
 
-    @_easy.setter
-    def _easy(self, easy: bool) -> None:
+    @_fast_path.setter
+    def _fast_path(self, easy: bool) -> None:
         pass
 
 
@@ -103,8 +103,8 @@ def test_whole_sentences_take_the_short_way_word_for_word() -> None:
     text = "We will look at the figures again and then, together, decide it all."
     follower = OutputGuard(Job(id="1", text=text, source="en", target="de"))
     looks = []
-    look = follower._look
-    follower._look = lambda text: looks.append(text) or look(text)  # type: ignore[method-assign,func-returns-value]
+    look = follower._feed_any
+    follower._feed_any = lambda text: looks.append(text) or look(text)  # type: ignore[method-assign,func-returns-value]
     shown, _ = fate(follower, [good[0], *(f" {word}" for word in good[1:])])
     assert "".join(shown) == " ".join(good)
     assert looks == [good[0]]

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from gateway.engines.guards.phrases import CRUDE, RUDE
 from gateway.engines.guards.words import (
-    LEXICON_LONGEST,
-    LEXICON_MOST,
     NGRAM,
+    WORD_CACHE_LONGEST,
+    WORD_CACHE_SIZE,
     RepeatCounter,
     WordCache,
-    crude,
+    has_crude_sign,
     weight,
 )
 
@@ -26,8 +26,8 @@ def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
 def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject) -> None:
     runs = RepeatCounter()
     for at, token in enumerate(tokens):
-        if token not in runs.said and data.draw(st.booleans()):
-            runs.said.add(token)
+        if token not in runs.seen and data.draw(st.booleans()):
+            runs.seen.add(token)
             runs.tokens.append(token)
             continue
         best = (1, 1)
@@ -37,22 +37,22 @@ def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject
                 same += 1
             if same // n + 1 > best[1]:
                 best = (n, same // n + 1)
-        assert runs.say(token) == best
+        assert runs.add(token) == best
 
 
 def test_a_lexicon_is_bounded() -> None:
     lexicon = WordCache(None)
     lexicon.learn("end.")
-    for n in range(1, LEXICON_MOST):
+    for n in range(1, WORD_CACHE_SIZE):
         assert lexicon.learn(f"Word{n}") == f"word{n}"
-    assert len(lexicon.words) == LEXICON_MOST
+    assert len(lexicon.words) == WORD_CACHE_SIZE
     assert lexicon.learn("Word1") == "word1"
-    assert len(lexicon.words) == LEXICON_MOST
-    assert lexicon.ended == {"end.": "end"}
+    assert len(lexicon.words) == WORD_CACHE_SIZE
+    assert lexicon.signed == {"end.": "end"}
     lexicon.learn("more")
     assert lexicon.words == {"more": "more"}
-    assert not lexicon.ended
-    assert lexicon.learn("A" * (LEXICON_LONGEST + 1)) == "a" * (LEXICON_LONGEST + 1)
+    assert not lexicon.signed
+    assert lexicon.learn("A" * (WORD_CACHE_LONGEST + 1)) == "a" * (WORD_CACHE_LONGEST + 1)
     assert lexicon.words == {"more": "more"}
     assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
 
@@ -68,10 +68,10 @@ def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
         "Fick,",
         "\u4e2d,",
         "Tag",
-        f"{'A' * LEXICON_LONGEST}.",
+        f"{'A' * WORD_CACHE_LONGEST}.",
     )
     assert [lexicon.learn(word) for word in said] == ["", "", "", "", "", "", "", "tag", ""]
-    assert lexicon.ended == {"Tag,": "tag", "war.": "war", "12!": "12"}
+    assert lexicon.signed == {"Tag,": "tag", "war.": "war", "12!": "12"}
 
 
 @given(
@@ -87,4 +87,4 @@ def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
 )
 def test_a_text_is_crude_where_one_of_its_words_is(words: list[str]) -> None:
     text = " ".join(words)
-    assert crude(text) is (CRUDE.search(text) is not None)
+    assert has_crude_sign(text) is (CRUDE.search(text) is not None)
