@@ -1,8 +1,8 @@
-"""The wire of OpenAI-compatible servers: what is sent for a job, and what comes back.
+"""Requests and responses of OpenAI-compatible servers.
 
-Owns: the body of a request to either API, chat or completions, the shapes of the answers, and how
-bytes become events. Must not know: sockets, tasks, time, or what an ending means for the job, which
-is `gateway.engines.openai.engine`.
+Owns: the body of a request to the chat or the completions API, the types of the responses, and the
+decoding of event streams. Must not know: sockets, tasks, time, or what the end of a response means
+for a job (`gateway.engines.openai.engine`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ from gateway.errors import JobFault
 from gateway.job import Job
 
 EVENT_LIMIT = 1 << 20
-"""Bytes of one event. A delta takes a few hundred; more is not an event stream."""
+"""Most bytes of one event. A delta takes a few hundred, so a larger event is no delta."""
 
-STOPS = 4
-"""Stop strings that OpenAI's API takes; some servers refuse a fifth."""
+STOP_LIMIT = 4
+"""Most stop strings that OpenAI's API accepts; some servers refuse a fifth."""
 
 
-def request(job: Job, profile: Profile, *, chat: bool, vllm: bool) -> tuple[dict[str, object], str]:
-    """The body for ``job`` but for its model, and the prefix its output repeats (see
-    `ForcedPrefixFilter`).
+def request_body(
+    job: Job, profile: Profile, *, chat: bool, vllm: bool
+) -> tuple[dict[str, object], str]:
+    """Return the request body of ``job``, without ``model``, and the prefix its output repeats.
 
-    :param chat: for the chat API, else for the one that takes the prompt as text
-    :param vllm: with the fields only vLLM has
+    `ForcedPrefixFilter` removes that prefix. It is empty if the server continues the prefix itself.
+
+    :param chat: whether the body is for the chat API, otherwise for the completions API, which
+        takes the prompt as text
+    :param vllm: whether to add the fields that only vLLM has
+
+    Raises `ClientFault` for a language that the profile does not have.
     """
     prompt = profile.prompt(job)
     sampling = profile.sampling(job)
@@ -35,12 +41,12 @@ def request(job: Job, profile: Profile, *, chat: bool, vllm: bool) -> tuple[dict
         "stream": True,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "max_tokens": profile.max_tokens(tokens(job.text)),
+        "max_tokens": profile.max_tokens(token_bound(job.text)),
     }
     if sampling.seed is not None:
         body["seed"] = sampling.seed
     if vllm:
-        # Explicit even where neutral: vLLM takes what is absent from the model's own defaults.
+        # Sent even if neutral, because vLLM replaces an absent field by the model's own default.
         body["top_k"] = sampling.top_k
         body["repetition_penalty"] = sampling.repetition_penalty
         body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
@@ -51,59 +57,65 @@ def request(job: Job, profile: Profile, *, chat: bool, vllm: bool) -> tuple[dict
         if not chat:
             body["add_special_tokens"] = False
     elif profile.stop:
-        # vLLM is not sent them. It could not find control tokens in text it has cleared of
-        # them, ends at those of the model by itself, and would hold back the last characters
-        # of every delta to look for them.
-        body["stop"] = profile.stop[:STOPS]
+        # vLLM gets no stop strings. It removes control tokens from the text, so that it would not
+        # find them there, and it ends at the model's own by itself. With stop strings it would
+        # withhold the last characters of every delta.
+        body["stop"] = profile.stop[:STOP_LIMIT]
     if not chat:
-        # Other servers add the BOS themselves, unasked. A forced prefix ends the text, and any
-        # server continues it.
+        # Other servers always add the BOS token themselves. The text ends in the forced prefix,
+        # which every server continues.
         body["prompt"] = prompt.text if vllm else prompt.text.removeprefix(profile.bos)
         return body, ""
     messages = [{"role": role, "content": said} for role, said in prompt.messages]
-    repeats = ""
+    repeated = ""
     if prompt.prefix and vllm:
         body["add_generation_prompt"] = False
         body["continue_final_message"] = True
     elif prompt.prefix:
-        repeats = prompt.prefix
+        repeated = prompt.prefix
         messages.pop()
     body["messages"] = messages
-    return body, repeats
+    return body, repeated
 
 
-def tokens(text: str) -> int:
-    """How many tokens ``text`` has at most, by its bytes, as the tokenizer is on the server.
+def token_bound(text: str) -> int:
+    """Return an upper bound of the tokens of ``text`` from its bytes, without a tokenizer.
 
-    Latin scripts have about four characters to a token, Cyrillic two to three, Chinese and
-    Japanese one or a little more: two bytes to a token is twice what is needed for the first two
-    and enough for the third. Generous, as it only bounds a runaway output.
+    Latin scripts have about four characters to a token, Cyrillic two to three, Chinese and Japanese
+    one or a little more. One token for two bytes is twice what the first two need, and enough for
+    the others. The bound may be generous, because it only stops runaway outputs.
     """
     return len(text.encode()) // 2 + 1
 
 
 class CompletionDelta(msgspec.Struct):
+    """New text of a chat response."""
+
     content: str | None = None
 
 
 class CompletionChoice(msgspec.Struct):
+    """One output: new ``text`` (completions) or ``delta`` (chat), and how it ended if it has."""
+
     text: str | None = None
     delta: CompletionDelta | None = None
     finish_reason: str | None = None
 
 
 class CompletionUsage(msgspec.Struct):
+    """Tokens of the output so far."""
+
     completion_tokens: int | None = None
 
 
 class ErrorBody(msgspec.Struct):
-    """An error. Its message is not read: servers like to quote what they got."""
+    """An error. Its message is not read, because servers may quote the request in it."""
 
     code: int | str | None = None
 
 
 class CompletionEvent(msgspec.Struct):
-    """One ``data:`` of a stream, of either API. A ``reasoning_content`` is not read."""
+    """One event of a stream of either API. A ``reasoning_content`` is not read."""
 
     choices: list[CompletionChoice] = []
     usage: CompletionUsage | None = None
@@ -111,35 +123,43 @@ class CompletionEvent(msgspec.Struct):
 
 
 class ListedModel(msgspec.Struct):
+    """One entry of ``/v1/models``."""
+
     id: str
     owned_by: str | None = None
 
 
 class ModelList(msgspec.Struct):
+    """The response of ``/v1/models``."""
+
     data: list[ListedModel]
 
 
 class EventStreamDecoder:
-    """The ``data`` of server-sent events, from bytes cut anywhere (WHATWG HTML, 9.2.6).
+    """A decoder of the ``data`` of server-sent events, from bytes split anywhere.
 
-    Names, ids, retry times and comments are passed over. Lines end in CR, LF or CRLF and in
-    nothing else: U+2028, which ends a line for `str.splitlines`, is ordinary text in JSON. Bytes
-    suffice, as neither CR nor LF can be part of a longer UTF-8 character.
+    WHATWG HTML, section 9.2.6. Names, ids, retry times and comments are ignored. Lines end in CR,
+    LF or CRLF and in nothing else: U+2028, which ends a line for `str.splitlines`, is ordinary text
+    in JSON. The decoder works on bytes, because neither CR nor LF can be part of a longer UTF-8
+    character.
     """
 
     def __init__(self) -> None:
         self.rest = b""
         self.data: list[bytes] = []
-        self.half = False  # the last byte was a CR: an LF that comes next belongs to it
+        self.ended_in_cr = False  # an LF after this CR belongs to the same line end
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the events that ``chunk`` completes. Raises `ValueError` beyond `EVENT_LIMIT`."""
-        if self.half and chunk:
-            self.half = False
+        """Yield the data of the events that ``chunk`` completes.
+
+        Raises `ValueError` if an event is larger than `EVENT_LIMIT`.
+        """
+        if self.ended_in_cr and chunk:
+            self.ended_in_cr = False
             chunk = chunk.removeprefix(b"\n")
         lines = (self.rest + chunk).splitlines(keepends=True)
         self.rest = lines.pop() if lines and not lines[-1].endswith((b"\r", b"\n")) else b""
-        self.half = self.half or chunk.endswith(b"\r")
+        self.ended_in_cr = self.ended_in_cr or chunk.endswith(b"\r")
         for line in lines:
             line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
             if line.startswith(b"data:"):
@@ -152,40 +172,43 @@ class EventStreamDecoder:
 
 
 def error_status(error: ErrorBody | str) -> int:
-    """Return the HTTP status of an error inside a stream: 500 where it names none."""
+    """Return the HTTP status of an error inside a stream; 500 if it names none."""
     code = None if isinstance(error, str) else error.code
     return code if isinstance(code, int) else 500
 
 
 class ForcedPrefixFilter:
-    """Takes a forced prefix off the output of a server that can only start from nothing.
+    """A filter that removes a forced prefix from the output of a server that cannot continue one.
 
-    Passes everything through when ``prefix`` is empty.
+    If ``prefix`` is empty, the whole output passes.
     """
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix.lstrip()
-        self.held = ""
+        self.withheld = ""
 
     def feed(self, text: str) -> str:
-        """Return what of ``text`` continues the prefix. Raises `JobFault` where it departs."""
+        """Return the part of ``text`` that follows the prefix.
+
+        Raises `JobFault` if the output departs from the prefix.
+        """
         if not self.prefix:
             return text
-        self.held = (self.held + text).lstrip()
-        if self.held[: len(self.prefix)] != self.prefix[: len(self.held)]:
-            self.depart()
-        if len(self.held) < len(self.prefix):
+        self.withheld = (self.withheld + text).lstrip()
+        if self.withheld[: len(self.prefix)] != self.prefix[: len(self.withheld)]:
+            self._fail()
+        if len(self.withheld) < len(self.prefix):
             return ""
-        rest, self.prefix = self.held[len(self.prefix) :], ""
+        rest, self.prefix = self.withheld[len(self.prefix) :], ""
         return rest
 
     def end(self) -> None:
-        """End the output. Raises `JobFault` if it never got past the prefix."""
+        """Check the end of the output. Raises `JobFault` if the output ended in the prefix."""
         if self.prefix:
-            self.depart()
+            self._fail()
 
-    def depart(self) -> None:
+    def _fail(self) -> None:
         raise JobFault(
-            "The model did not keep the text it had to continue, and its server cannot be made to."
-            " If the server is vLLM behind a router, say so with vllm_extras."
+            "The model changed the text that it had to continue, and this server cannot force it."
+            " If the server is vLLM behind a router, set openai_extras."
         )

@@ -85,7 +85,7 @@ class Supervisor(PushEngine):
     :param hang: seconds of silence after which the engine counts as dead, and seconds that a new
         engine has to translate a word
     :param max_backoff: longest wait before another try, in seconds
-    :param loading: seconds after which a start is given up
+
     :param sleep: waits the given seconds; tests replace it
     :param clock: returns the time in seconds; tests replace it
     :param chance: returns a random number from 0 to 1; tests replace it
@@ -99,7 +99,6 @@ class Supervisor(PushEngine):
         poll: float = POLL,
         hang: float = HANG,
         max_backoff: float = BACKOFF_MAX,
-        loading: float = LOAD_TIMEOUT,
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -109,7 +108,7 @@ class Supervisor(PushEngine):
         self.poll = poll
         self.hang = hang
         self.max_backoff = max_backoff
-        self.loading = loading
+
         self.sleep = sleep
         self.clock = clock
         self.chance = chance
@@ -292,10 +291,10 @@ class Supervisor(PushEngine):
         self._set_health(Health.STARTING)
         try:
             try:
-                async with asyncio.timeout(self.loading):
+                async with asyncio.timeout(LOAD_TIMEOUT):
                     await engine.start()
             except TimeoutError as exc:
-                raise EngineFault(f"It did not start within {self.loading:g} s.") from exc
+                raise EngineFault(f"It did not start within {LOAD_TIMEOUT:g} s.") from exc
             if probed:
                 await self._probe(engine)
         except BaseException as exc:

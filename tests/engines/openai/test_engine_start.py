@@ -53,10 +53,10 @@ async def start(settings: dict[str, Any], **options: Any) -> OpenAIEngine:
         ({}, {"listing": JSONResponse({"data": [{}]})}, "not a list of models"),
         ({}, {"listing": PlainTextResponse("", 404)}, "names no model .status 404."),
         ({"model": "a"}, {"listing": PlainTextResponse("", 503)}, "names no model .status 503."),
-        ({"profile": RAW, "api": "chat"}, {}, "not one of a chat model"),
+        ({"profile": RAW, "api": "chat"}, {}, "not for a chat model"),
         ({"url": "127.0.0.1:8000"}, {}, "must look like http"),
         ({"url": "ftp://models"}, {}, "must look like http"),
-        ({"url": "http://[::"}, {}, "cannot be read"),
+        ({"url": "http://[::"}, {}, "is malformed"),
         ({"api_key": "sk-\n-key"}, {}, "characters that no key has"),
         ({"api_key": "schlüssel"}, {}, "characters that no key has"),
     ],
@@ -159,5 +159,5 @@ async def test_other_servers_start_anew_and_the_prefix_is_taken_off_their_output
 async def test_an_output_that_does_not_keep_the_prefix_is_a_fault(pieces: list[str]) -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=pieces))
-        with pytest.raises(EngineFault, match="did not keep the text"):
+        with pytest.raises(EngineFault, match="changed the text"):
             await read(engine, job(prefix="Guten"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.engines.base.engine import Aborted, Health
-from gateway.engines.openai.engine import CROWD, OpenAIEngine
+from gateway.engines.openai.engine import OPEN_FACTOR, OpenAIEngine
 from gateway.errors import EngineGone, Overloaded
 from gateway.job import Job
 from tests.engines import reading
@@ -116,7 +116,9 @@ async def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None
     async with serving(capacity=1) as (server, engine):
         server.default = lambda body: Script(hold=1)
         for turns in [*range(40), *range(40)]:
-            tasks = [asyncio.create_task(read(engine, job(f"{turns}.{n}"))) for n in range(CROWD)]
+            tasks = [
+                asyncio.create_task(read(engine, job(f"{turns}.{n}"))) for n in range(OPEN_FACTOR)
+            ]
             for _ in range(turns):
                 await asyncio.sleep(0)
             for _ in range(3):  # again and again, as cascading shutdowns do
@@ -145,10 +147,10 @@ async def test_closing_the_engine_ends_its_jobs_in_engine_gone() -> None:
 
 async def test_far_more_jobs_than_its_capacity_are_refused_as_overloaded() -> None:
     async with serving(capacity=1) as (server, engine):
-        server.script(*[Script(hold=0)] * CROWD)
-        tasks = [asyncio.create_task(read(engine, job(f"j{n}"))) for n in range(CROWD)]
-        await server.wait(lambda server: server.unfinished == CROWD)
-        assert engine.unfinished == CROWD
+        server.script(*[Script(hold=0)] * OPEN_FACTOR)
+        tasks = [asyncio.create_task(read(engine, job(f"j{n}"))) for n in range(OPEN_FACTOR)]
+        await server.wait(lambda server: server.unfinished == OPEN_FACTOR)
+        assert engine.unfinished == OPEN_FACTOR
         assert engine.capacity == 1
         with pytest.raises(Overloaded, match="open"):
             await read(engine, job("one too many"))

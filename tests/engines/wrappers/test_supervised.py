@@ -445,8 +445,11 @@ def test_a_model_without_english_is_tried_with_what_it_has() -> None:
     assert (probe_job(profile).source, probe_job(profile).target) == ("ja", "zh")
 
 
-async def test_a_start_that_never_ends_is_given_up_and_told() -> None:
-    engine = Supervisor(Loading, loading=0.01)
+async def test_a_start_that_never_ends_is_given_up_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "LOAD_TIMEOUT", 0.01)
+    engine = Supervisor(Loading)
     with pytest.raises(EngineFault, match="did not start within 0.01 s"):
         await engine.start()
     assert engine.health is Health.DEAD
