@@ -203,14 +203,14 @@ class Front:
                 self.name = name
                 self.chunks = text[name]
 
-            def take(self, text: str, ids: Sequence[int]) -> None:
+            def on_output(self, text: str, ids: Sequence[int]) -> None:
                 if text:
                     self.chunks.append(Chunk(text, len(ids), ids=tuple(ids)).text)
 
-            def over(self, reason: str | None) -> None:
+            def on_end(self, reason: str | None) -> None:
                 pass
 
-            def failed(self, exc: Exception) -> None:
+            def on_failure(self, exc: Exception) -> None:
                 raise exc
 
         def begin(processor: Any, request: Any, name: str) -> None:

@@ -50,10 +50,12 @@ async def raw(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
 
 async def engine(path: str, options: dict[str, Any]) -> tuple[Watch, Close]:
     from gateway.engines import profiles
-    from gateway.engines.vllm.engine import VllmEngine
+    from gateway.engines.vllm.engine import VllmEngine, VllmOptions
     from gateway.job import Job
 
-    engine = VllmEngine(path, profiles.load(f"{path}/profile.toml"), admission=4096, extra=options)
+    engine = VllmEngine(
+        path, profiles.load(f"{path}/profile.toml"), VllmOptions(extra=options), admission=4096
+    )
     await engine.start()
 
     async def watch(tally: Tally, text: str, tokens: int) -> None:

@@ -160,16 +160,14 @@ def _openai(settings: Settings, profile: Profile | None) -> Engine:
 
 
 def _vllm(settings: Settings, profile: Profile | None) -> Engine:
-    from gateway.engines.vllm.engine import VllmEngine
+    from gateway.engines.vllm.engine import VllmEngine, VllmOptions
 
     if importlib.util.find_spec("vllm") is None:
         raise EngineFault("The vllm engine needs vLLM: pip install 'caption-gateway[vllm]'.")
     model = settings.model
     if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
         model = str(_directory(model))
-    return VllmEngine(
-        model,
-        profile,
+    options = VllmOptions(
         dtype=settings.dtype,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
@@ -177,10 +175,15 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         max_model_len=settings.max_model_len,
         enforce_eager=settings.enforce_eager,
         load_format=settings.load_format,
+        extra=settings.vllm or {},
+    )
+    return VllmEngine(
+        model,
+        profile,
+        options,
         cache_dir=_cache(settings),
         feed=settings.feed,
         name=_name(settings),
-        extra=settings.vllm,
     )
 
 

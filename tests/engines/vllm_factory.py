@@ -19,7 +19,7 @@ import pytest
 from gateway.engines import profiles
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import VllmApi
-from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.engine import VllmEngine, VllmOptions
 
 SETTINGS: dict[str, Any] = {
     "dtype": "float32",  # float16 is emulated on most CPUs
@@ -55,7 +55,9 @@ def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) 
     vLLM's kernels for CPUs know no attention heads smaller than 32: ``tiny_llama(dir, head=32)``.
     """
     require()
-    return Forking(model_dir, profile or profiles.load("embedded"), **SETTINGS | settings)
+    given = SETTINGS | settings
+    options = {key: given.pop(key) for key in VllmOptions.__struct_fields__ if key in given}
+    return Forking(model_dir, profile or profiles.load("embedded"), VllmOptions(**options), **given)
 
 
 def require() -> None:

@@ -1,9 +1,9 @@
-"""One model directory for every engine: what each needs is made of it, without torch.
+"""Conversion of model directories for CTranslate2 and vLLM, without torch.
 
-Hugging Face Llama directories are turned into CTranslate2 ones; int8 weights with scales, which
-vLLM does not know, into float16. Owns: the mapping of config and weight names, and the cache of
-what was made. Must not know: engines, profiles, jobs. Everything here blocks; engines call it off
-the event loop.
+Hugging Face directories of Llama models are converted for CTranslate2. Int8 weights with scales,
+which vLLM cannot read, are converted into float16. Owns: the mapping of configuration and weight
+names, and the cache of converted models. Must not know: engines, profiles, jobs. Everything here
+blocks, so engines call it off the event loop.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from gateway.errors import EngineFault
 TOKENIZER = "tokenizer.json"
 
 VERSION = 1
-"""Part of the cache key: raise it when the same input converts to other files."""
+"""Version of the conversion, a part of the cache key. Raise it if the same input gives other
+files."""
 
-KEPT = 4
-"""Models kept in the cache; making one more removes the longest unused."""
+CACHED_MODELS = 4
+"""Models kept in the cache. A further one replaces the one that was not used for longest."""
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
-Read = Callable[[str], Tensor]
-"""Gives the float32 tensor of a name."""
+TensorReader = Callable[[str], Tensor]
+"""A function that returns the float32 tensor of a name."""
 
 _DTYPES: Mapping[str, Any] = {
     "F64": np.float64,
@@ -47,22 +48,25 @@ _DTYPES: Mapping[str, Any] = {
 
 
 def converted(model: Path, cache: Path, quantization: str = "int8") -> Path:
-    """Directory of ``model`` in CTranslate2's format, from the cache or converted into it.
+    """Return a directory with ``model`` in CTranslate2's format, after converting it if needed.
 
-    Raises `EngineFault` for models that cannot be converted.
+    :param cache: directory of converted models
+    :param quantization: as in CTranslate2
+
+    Raises `EngineFault` if the model cannot be converted.
     """
     import ctranslate2
 
-    place = cache / key(model, f"{ctranslate2.__version__} {quantization}")
-    return _cached(place, lambda made: convert(model, made, quantization))
+    directory = cache / key(model, f"{ctranslate2.__version__} {quantization}")
+    return _make_cached(directory, lambda made: convert(model, made, quantization))
 
 
 def widened(model: Path, cache: Path) -> Path:
-    """``model`` itself, or its float16 copy if its weights are int8 with scales beside them.
+    """Return ``model``, or its float16 copy in ``cache`` if its weights are int8 with scales.
 
-    The copy comes from the cache or is written into it. Models whose ``config.json`` says how they
-    are quantised may have the same names in them; those are for vLLM to read. Raises `ValueError`
-    for what is no model and `OSError` for what cannot be read or written.
+    A model whose ``config.json`` names a quantisation may have the same weight names. It is
+    returned as it is, because vLLM can read it. Raises `ValueError` if the directory has no model,
+    `OSError` if a file cannot be read or written.
     """
     config = json.loads((model / "config.json").read_bytes())
     tensors = _index(model)
@@ -71,40 +75,45 @@ def widened(model: Path, cache: Path) -> Path:
         for name, (_, _, entry) in tensors.items()
     ):
         return model
-    return _cached(cache / key(model, "float16"), lambda made: widen(model, made))
+    return _make_cached(cache / key(model, "float16"), lambda made: widen(model, made))
 
 
 def user_cache() -> Path:
-    """https://specifications.freedesktop.org/basedir-spec/latest/"""
+    """Return the default cache directory of this user.
+
+    https://specifications.freedesktop.org/basedir-spec/latest/
+    """
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gateway"
 
 
-def _cached(place: Path, make: Callable[[Path], None]) -> Path:
-    """``place``, made by ``make`` in an empty directory if it is not there yet.
+def _make_cached(directory: Path, make: Callable[[Path], None]) -> Path:
+    """Return ``directory``, after having ``make`` fill it if it does not exist.
 
-    Safe against another process that makes the same: each writes a directory of its own and the
-    first to rename it wins.
+    Another process may do the same at the same time: each of them fills a directory of its own, and
+    the first one to rename it wins.
     """
-    cache = place.parent
-    if not place.is_dir():
+    cache = directory.parent
+    if not directory.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".converting-", dir=cache))
         try:
             make(made)
-            with contextlib.suppress(OSError):  # the other process was first
-                os.rename(made, place)
+            with contextlib.suppress(OSError):  # another process was first
+                os.rename(made, directory)
         finally:
             shutil.rmtree(made, ignore_errors=True)
-        _evict(cache, place)
-    os.utime(place)  # the time of last use, which `_evict` goes by
-    return place
+        _evict(cache, directory)
+    os.utime(directory)  # `_evict` takes this as the time of last use
+    return directory
 
 
 def key(model: Path, made: str) -> str:
-    """Name of a model's place in the cache: changes with the model, and with how it is ``made``.
+    """Return the name of a model's directory in the cache.
 
-    Weights count by size and time of change, because reading gigabytes would cost what the cache
-    saves; the small files count by content.
+    The name depends on the content of the small files, but on the size and time of change of the
+    weights, because to read gigabytes would cost what the cache saves.
+
+    :param made: the kind of conversion, which the name depends on as well
     """
     digest = hashlib.sha256(f"{VERSION} {made}".encode())
     for path in sorted(model.iterdir()):
@@ -117,7 +126,10 @@ def key(model: Path, made: str) -> str:
 
 
 def convert(model: Path, target: Path, quantization: str = "int8") -> None:
-    """Write ``target`` (an existing, empty directory). Raises `EngineFault`."""
+    """Convert ``model`` for CTranslate2 into ``target``, an existing, empty directory.
+
+    Raises `EngineFault` if the model cannot be converted.
+    """
     try:
         config = json.loads((model / "config.json").read_bytes())
         _check(config)
@@ -125,7 +137,7 @@ def convert(model: Path, target: Path, quantization: str = "int8") -> None:
         spec = _spec(config, reader(model))
         spec.register_vocabulary(tokens)
         spec.config.bos_token = tokens[config["bos_token_id"]]
-        spec.config.eos_token = tokens[_first(config["eos_token_id"])]
+        spec.config.eos_token = tokens[_first_id(config["eos_token_id"])]
         spec.config.unk_token = ""
         spec.config.layer_norm_epsilon = config["rms_norm_eps"]
         spec.validate()
@@ -142,9 +154,9 @@ def convert(model: Path, target: Path, quantization: str = "int8") -> None:
 
 
 def widen(model: Path, target: Path) -> None:
-    """Write a float16 copy of ``model`` to ``target`` (an existing, empty directory)."""
+    """Write a float16 copy of ``model`` into ``target``, an existing, empty directory."""
     read, tensors = reader(model), _index(model)
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers asks for it
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # required by transformers
     scales = {name + "_scale" for name in tensors}
     names, end = [name for name in tensors if name not in scales], 0
     for name in names:
@@ -164,10 +176,10 @@ def widen(model: Path, target: Path) -> None:
     (target / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
 
 
-def reader(model: Path) -> Read:
-    """A function that reads one weight, whichever shard holds it and however it is stored.
+def reader(model: Path) -> TensorReader:
+    """Return a function that reads one weight as float32, from any file and storage type.
 
-    A weight stored as int8 has its scales beside it, one float per row, in ``<name>_scale``.
+    The scales of an int8 weight, one float per row, are the tensor ``<name>_scale``.
     """
     tensors = _index(model)
 
@@ -190,7 +202,10 @@ def reader(model: Path) -> Read:
 
 
 def _index(model: Path) -> dict[str, tuple[Path, int, Mapping[str, Any]]]:
-    """For each weight its file, where the data begins in there, and its entry in the header."""
+    """Return for each weight its file, the offset of the data in it, and its header entry.
+
+    Raises `ValueError` if a file is no safetensors file.
+    """
     tensors: dict[str, tuple[Path, int, Mapping[str, Any]]] = {}
     for path in sorted(model.glob("*.safetensors")):
         # https://github.com/huggingface/safetensors#format: a length, a JSON header, the data.
@@ -205,7 +220,7 @@ def _index(model: Path) -> dict[str, tuple[Path, int, Mapping[str, Any]]]:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Refuse what would convert without an error and translate wrongly."""
+    """Raise `ValueError` for a model that would convert without an error and translate wrongly."""
     if "LlamaForCausalLM" not in config.get("architectures", ()):
         raise ValueError(f"the architecture is {config.get('architectures')}, not LlamaForCausalLM")
     if config.get("attention_bias") or config.get("mlp_bias"):
@@ -217,18 +232,21 @@ def _check(config: Mapping[str, Any]) -> None:
 
 
 def _rope(config: Mapping[str, Any]) -> tuple[str, float, float]:
-    """Type, factor and base of the rotary positions (``rope_parameters`` since transformers 5)."""
+    """Return type, factor and base of the rotary positions.
+
+    They are in ``rope_parameters`` since transformers 5, in ``rope_scaling`` before.
+    """
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type") or rope.get("type") or "default"
     base = rope.get("rope_theta") or config.get("rope_theta") or 10_000.0
     return kind, rope.get("factor", 1.0), base
 
 
-def _spec(config: Mapping[str, Any], read: Read) -> Any:
-    """A filled `ctranslate2.specs.TransformerDecoderModelSpec`.
+def _spec(config: Mapping[str, Any], read: TensorReader) -> Any:
+    """Return a `ctranslate2.specs.TransformerDecoderModelSpec` with the weights of a Llama model.
 
-    Transformers' Llama rotates halves of the head (``rotary_interleave=False``), so query and key
-    weights are taken as they are.
+    Llama in transformers rotates halves of the head (``rotary_interleave=False``), so the query and
+    key weights need no permutation.
     """
     from ctranslate2.specs import attention_spec, common_spec, transformer_spec
 
@@ -274,7 +292,10 @@ def _spec(config: Mapping[str, Any], read: Read) -> Any:
 
 
 def _tokens(model: Path, size: int) -> list[str]:
-    """The vocabulary in order of ids, filled up to the rows that the embedding has."""
+    """Return the vocabulary in order of ids, filled up to ``size``, the rows of the embedding.
+
+    Raises `FileNotFoundError` without a tokenizer, `ValueError` if it has more ids than rows.
+    """
     path = model / TOKENIZER
     if not path.is_file():
         raise FileNotFoundError(f"there is no {TOKENIZER}")
@@ -284,12 +305,15 @@ def _tokens(model: Path, size: int) -> list[str]:
     return [ids.get(id, f"<extra_id_{id}>") for id in range(size)]
 
 
-def _first(id: int | list[int]) -> int:
+def _first_id(id: int | list[int]) -> int:
     return id[0] if isinstance(id, list) else id
 
 
 def _evict(cache: Path, used: Path) -> None:
-    """Remove the models unused for longest, and what conversions that were killed left behind."""
+    """Remove the models that were not used for longest, and the leftovers of killed conversions.
+
+    :param used: the directory in use, which stays
+    """
     made = sorted(
         (path for path in cache.iterdir() if path.is_dir() and path != used),
         key=lambda path: path.stat().st_mtime,
@@ -299,5 +323,5 @@ def _evict(cache: Path, used: Path) -> None:
     for path in made:
         if path.name.startswith(".converting-") and path.stat().st_mtime < hour_ago:
             shutil.rmtree(path, ignore_errors=True)
-    for path in [path for path in made if not path.name.startswith(".")][KEPT - 1 :]:
+    for path in [path for path in made if not path.name.startswith(".")][CACHED_MODELS - 1 :]:
         shutil.rmtree(path, ignore_errors=True)

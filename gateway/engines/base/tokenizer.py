@@ -1,8 +1,8 @@
-"""Text to token ids and back, for engines that hold the tokenizer themselves.
+"""Tokenizers and streaming detokenisers, for engines that tokenise in this process.
 
-Owns: the rule that text typed by a user never becomes a control token, the streaming detokeniser,
-and the tokens of a forced prefix. Must not know: profiles beyond `Prompt`, any engine, any model
-format but ``tokenizer.json``.
+Owns: the rule that text typed by a user never becomes a control token, the streaming detokenisers,
+and the tokens of a forced prefix. Must not know: profiles except `Prompt`, any engine, any model
+format except ``tokenizer.json``.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from gateway.errors import EngineFault
 
 FILE = "tokenizer.json"
 
-Cut = Callable[[str], list[str]]
-"""Cuts text into tokens of a vocabulary."""
+Tokenise = Callable[[str], list[str]]
+"""A function that splits text into tokens of a vocabulary."""
 
-PARTS = 128
-"""Parts of prompts whose ids are kept. Instructions and earlier utterances come again and again,
-and the source, once encoded, is counted too; each time costs some 30 us of the event loop."""
-PART = 1_000
-"""Characters up to which a part is kept."""
+CACHE_SIZE = 128
+"""Parts of prompts whose ids are cached. Instructions and earlier utterances are in many prompts,
+and the source is encoded and then counted. Each of these costs some 30 us of the event loop."""
+CACHE_LONGEST = 1_000
+"""Characters of the longest part that is cached."""
 
 CONTEXT = 8
-"""Ids before the withheld ones that are decoded again by `Detokenizer.flush`.
+"""Ids before the withheld ones that `Detokenizer.flush` decodes again.
 
-The leading space of a token depends on whether something precedes it; nothing depends on more.
+The leading space of a token depends on whether a token precedes it, and nothing depends on more.
 """
 
 
 class Vocabulary:
     """A tokenizer that keeps control tokens and text apart.
 
-    Takes the tokenizer over: it changes settings of the object (no truncation, no padding,
-    special tokens in text read as text), so give it one that nobody else uses.
+    :param tokenizer: an object that nothing else uses, because its settings are changed: no
+        truncation, no padding, special tokens in text are read as text
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -50,17 +50,17 @@ class Vocabulary:
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
         unknown = getattr(tokenizer.model, "unk_token", None)
-        # `encode_special_tokens` covers entries marked special. Two kinds get past it: tags added
-        # as ordinary tokens (Qwen3's `<think>`), and Unigram models, which hold `</s>` as a piece
-        # like any other. Both are found again in the output, see `text`.
+        # `encode_special_tokens` covers entries that are marked special. It misses two kinds: tags
+        # added as ordinary tokens (Qwen3's `<think>`), and `</s>` in Unigram models, which is a
+        # piece like any other. `_encode_text` finds both in the ids.
         controls = {
             id: token.content
             for id, token in tokenizer.get_added_tokens_decoder().items()
-            if token.content != unknown and (token.special or _is_tag(token.content))
+            if token.content != unknown and (token.special or _looks_like_tag(token.content))
         }
         self.controls = frozenset(controls)
         """Ids that are never text, neither in a prompt nor in an output."""
-        self._cuts = re.compile(
+        self._control_breaks = re.compile(
             "|".join(
                 f"(?<={re.escape(content[0])})(?={re.escape(content[1:])})"
                 for content in controls.values()
@@ -68,11 +68,15 @@ class Vocabulary:
             )
             or r"(?!)"
         )
-        self._kept = lru_cache(PARTS)(self._text)  # not of the class: it would keep every one alive
+        # A cache of this object: one of the class would keep every vocabulary alive.
+        self._cached_ids = lru_cache(CACHE_SIZE)(self._encode_text)
 
     @classmethod
     def load(cls, model: Path) -> Vocabulary:
-        """Read ``tokenizer.json`` of a model directory. Raises `EngineFault`. Blocks."""
+        """Read ``tokenizer.json`` of a model directory.
+
+        Raises `EngineFault` if the file is missing or malformed. Blocks.
+        """
         path = model / FILE
         if not path.is_file():
             raise EngineFault(
@@ -85,42 +89,46 @@ class Vocabulary:
             raise EngineFault(f"The tokenizer {path} could not be read: {exc}.") from exc
 
     def control(self, token: str) -> int | None:
-        """Id of a control token, or None if this vocabulary has no such entry."""
+        """Return the id of a control token, or None if this vocabulary has no such entry."""
         return self.tokenizer.token_to_id(token)
 
     def token(self, id: int) -> str:
-        """The entry of an id. Raises `EngineFault` for an id there is none of."""
+        """Return the token of an id. Raises `EngineFault` if the vocabulary has no such id."""
         token = self.tokenizer.id_to_token(id)
         if token is None:
             raise EngineFault(f"The model's vocabulary has no token {id}.")
         return token
 
     def text(self, text: str) -> list[int]:
-        """Ids of ``text``, none of which is a control token, whatever the text says."""
-        return list(self._kept(text) if len(text) <= PART else self._text(text))
+        """Return the ids of ``text``. None of them is a control token, whatever the text says."""
+        return list(
+            self._cached_ids(text) if len(text) <= CACHE_LONGEST else self._encode_text(text)
+        )
 
-    def _text(self, text: str) -> Sequence[int]:
+    def _encode_text(self, text: str) -> Sequence[int]:
         ids = self._encode(text)
         if self.controls.isdisjoint(ids):
             return ids
-        # Somebody typed a control token. Cut inside it, so that it is read as its letters. What
-        # a normaliser still turns into one (full-width brackets, say) is left out.
-        pieces = (self._encode(piece) for piece in self._cuts.split(text))
+        # The text contains a control token. It is split inside it, so that it is read as letters.
+        # Text that a normaliser still turns into one (full-width brackets) is left out.
+        pieces = (self._encode(piece) for piece in self._control_breaks.split(text))
         return [id for piece in pieces for id in piece if id not in self.controls]
 
     def cut(self, text: str) -> list[str]:
-        """The same as `text`, in words of the vocabulary."""
+        """Return the tokens of `text` as strings."""
         return [self.token(id) for id in self.text(text)]
 
     def count(self, text: str) -> int:
-        """How many tokens ``text`` takes."""
+        """Return the number of tokens of ``text``."""
         return len(self.text(text))
 
     def encode(self, prompt: Prompt, *, prefix_ids: Sequence[int] = ()) -> list[int]:
-        """Ids of a prompt, each part encoded by itself.
+        """Return the ids of a prompt. Each part is encoded by itself.
 
-        ``prefix_ids`` stand in for the prompt's text prefix, see `forced`. Raises `EngineFault` for
-        a control token the vocabulary lacks: the profile is not of this model.
+        :param prefix_ids: ids of the prompt's forced prefix, see `forced`
+
+        Raises `EngineFault` if the vocabulary lacks a control token of the prompt, because the
+        profile belongs to another model.
         """
         parts = prompt.parts
         if prefix_ids and prompt.prefix:
@@ -131,7 +139,7 @@ class Vocabulary:
             if isinstance(part, Control):
                 id = self.control(part.token)
                 if id is None:
-                    raise _unknown(part)
+                    raise _missing_control(part)
                 ids.append(id)
             else:
                 ids += self.text(part)
@@ -139,27 +147,28 @@ class Vocabulary:
         return ids
 
     def forced(self, prefix: str, ids: Sequence[int] = ()) -> list[int]:
-        """Ids that spell ``prefix``: as many of ``ids`` as begin it, and the rest of it encoded.
+        """Return ids that decode to ``prefix``: the first of ``ids``, and the rest of it encoded.
 
-        ``ids`` is a hint, an output of the model that begins with ``prefix``: tokens the model has
-        chosen itself it also continues as it did, while text encoded again may be split otherwise.
-        A token that ends inside a character, or beyond ``prefix``, is left out. What comes back
-        decodes to exactly ``prefix``, unless it has what the vocabulary cannot spell. Takes time in
-        proportion to ``prefix``: about 0.1 ms for a long sentence.
+        A model continues the tokens that it has chosen itself as it did before, while text that is
+        encoded again may be split otherwise. A token that ends inside a character, or after
+        ``prefix``, is left out. The result decodes to exactly ``prefix``, unless the vocabulary
+        cannot spell it. Takes about 0.1 ms for a long sentence, in proportion to its length.
+
+        :param ids: a hint: ids of an output of the model that begins with ``prefix``
         """
-        spelt: list[int] = []
-        for count, rest in _seams(prefix, self._spell(ids)):
-            spelt = [*ids[:count], *(self.text(rest) if rest else ())]
-            if self._decode(spelt) == prefix:
+        spelling: list[int] = []
+        for count, rest in _hint_ends(prefix, self._spell(ids)):
+            spelling = [*ids[:count], *(self.text(rest) if rest else ())]
+            if self._decode(spelling) == prefix:
                 break
-        return spelt
+        return spelling
 
     def detokenizer(self, prefix_ids: Sequence[int] = ()) -> Detokenizer:
-        """A stream that continues after ``prefix_ids`` without repeating them."""
+        """Return a detokeniser of an output that continues ``prefix_ids``."""
         return Detokenizer(self.tokenizer, prefix_ids)
 
     def _spell(self, ids: Iterable[int]) -> Iterator[str]:
-        """The text that each of ``ids`` completes, up to the first that is no text."""
+        """Yield the text that each of ``ids`` completes, up to the first id that is no text."""
         stream = self.detokenizer()
         for id in ids:
             if id in self.controls or self.tokenizer.id_to_token(id) is None:
@@ -174,11 +183,12 @@ class Vocabulary:
 
 
 class Detokenizer:
-    """Ids in, text out, only as far as later ids cannot change it.
+    """A streaming detokeniser that returns text as soon as later ids cannot change it.
 
-    A character split over several byte-level tokens is withheld until it is whole. Priming with
-    the ids of a forced prefix makes the space between prefix and continuation come out right in
-    vocabularies that mark words instead of spaces (SentencePiece).
+    A character that is split over several byte-level tokens is withheld until it is complete.
+
+    :param prefix_ids: ids before the output. Vocabularies that mark words instead of spaces
+        (SentencePiece) need them for the space between a forced prefix and its continuation
     """
 
     def __init__(self, tokenizer: Tokenizer, prefix_ids: Sequence[int] = ()) -> None:
@@ -188,7 +198,7 @@ class Detokenizer:
         self._held: list[int] = []
 
     def push(self, id: int) -> str:
-        """Add one id; returns the text that became final by it, often empty."""
+        """Add one id, and return the text that it completes, often none."""
         text = self._stream.step(self._tokenizer, id)
         if text is None:
             self._held.append(id)
@@ -198,7 +208,7 @@ class Detokenizer:
         return text
 
     def flush(self) -> str:
-        """What was still withheld when the output ended: a broken character, as U+FFFD."""
+        """Return the text withheld at the end of the output: a broken character, as U+FFFD."""
         if not self._held:
             return ""
         before = self._decode(self._prefix)
@@ -211,21 +221,24 @@ class Detokenizer:
 
 
 class SentencePieces:
-    """The vocabulary of an encoder-decoder model: how text is cut, beside the list of tokens.
+    """The vocabulary of an encoder-decoder model.
 
-    :param source: cuts text of the source language; never makes a control token of it
+    :param source: splits text of the source language, never into control tokens
     :param target: the same for the target language
     :param tokens: the target vocabulary by id
     """
 
-    def __init__(self, source: Cut, target: Cut, tokens: Sequence[str]) -> None:
+    def __init__(self, source: Tokenise, target: Tokenise, tokens: Sequence[str]) -> None:
         self.tokens = tokens
         self._ids = {token: id for id, token in enumerate(tokens)}
         self._source = source
         self.target = target
 
     def encode(self, parts: Sequence[Control | str]) -> list[str]:
-        """Tokens of the encoder's input. Raises `EngineFault` for a control token not there."""
+        """Return the tokens of the encoder's input.
+
+        Raises `EngineFault` if the vocabulary lacks a control token.
+        """
         tokens: list[str] = []
         for part in parts:
             if isinstance(part, str):
@@ -233,25 +246,28 @@ class SentencePieces:
             elif part.token in self._ids:
                 tokens.append(part.token)
             else:
-                raise _unknown(part)
+                raise _missing_control(part)
         return tokens
 
     def forced(self, prefix: str, ids: Sequence[int] = ()) -> list[str]:
-        """Tokens that spell ``prefix``; see `Vocabulary.forced`."""
+        """Return tokens that spell ``prefix``, as `Vocabulary.forced` does."""
         hint = [self.tokens[id] for id in takewhile(range(len(self.tokens)).__contains__, ids)]
-        spelt: list[str] = []
-        for count, rest in _seams(prefix, map(PieceDetokenizer().push, hint)):
-            spelt = [*hint[:count], *(self._go_on(rest) if count else self.target(rest))]
-            if "".join(map(PieceDetokenizer().push, spelt)) == prefix:
+        spelling: list[str] = []
+        for count, rest in _hint_ends(prefix, map(PieceDetokenizer().push, hint)):
+            spelling = [*hint[:count], *(self._continue(rest) if count else self.target(rest))]
+            if "".join(map(PieceDetokenizer().push, spelling)) == prefix:
                 break
-        return spelt
+        return spelling
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """Ids of ``tokens``, without those that the vocabulary has not."""
+        """Return the ids of those ``tokens`` that the vocabulary has."""
         return [self._ids[token] for token in tokens if token in self._ids]
 
-    def _go_on(self, rest: str) -> list[str]:
-        """Tokens of text that stands behind other text; what cuts it takes it for a beginning."""
+    def _continue(self, rest: str) -> list[str]:
+        """Return the tokens of text that follows other text.
+
+        The splitting function takes every text for a beginning, and marks it with a space.
+        """
         if not rest or rest[0].isspace():
             return self.target(rest) if rest else []
         first, *others = self.target(rest) or [""]
@@ -259,14 +275,14 @@ class SentencePieces:
         return others if not bare else [bare if bare in self._ids else first, *others]
 
     def detokenizer(self, prefix: Sequence[str] = ()) -> PieceDetokenizer:
-        """A stream that continues after ``prefix`` without repeating it."""
+        """Return a detokeniser of an output that continues ``prefix``."""
         return PieceDetokenizer(begun=bool(prefix))
 
 
-def sentencepiece(path: Path) -> Cut:
-    """Cut text with a SentencePiece model, which reads ``</s>`` in text as text. Blocks.
+def sentencepiece(path: Path) -> Tokenise:
+    """Return a function that splits text with a SentencePiece model. Blocks.
 
-    Raises `EngineFault` for a file that is not such a model.
+    The function reads ``</s>`` in text as text. Raises `EngineFault` if the file is no such model.
     """
     from sentencepiece import SentencePieceProcessor
 
@@ -278,13 +294,16 @@ def sentencepiece(path: Path) -> Cut:
 
 
 class PieceDetokenizer:
-    """Tokens in, text out. Each piece is whole characters; ``▁`` stands for a space before it."""
+    """A streaming detokeniser of pieces, which are whole characters; ``▁`` stands for a space.
+
+    :param begun: whether text precedes the output, so that its leading space counts
+    """
 
     def __init__(self, begun: bool = False) -> None:
         self._begun = begun
 
     def push(self, token: str) -> str:
-        """Add one token; returns its text, which is final."""
+        """Add one token, and return its text, which is final."""
         text = token.replace("▁", " ")
         if not self._begun:
             text = text.lstrip(" ")
@@ -292,12 +311,14 @@ class PieceDetokenizer:
         return text
 
 
-def _seams(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Where tokens of a hint may end and others spell the rest, best first: how many, what rest.
+def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield ways to spell ``prefix``, best first: number of hint tokens, and the text after them.
 
-    ``pieces`` is the text that each token of the hint completes. The longest run is best, and right
-    wherever text is cut alike in every place. Vocabularies that mark words put a mark before any
-    text they are given: then it has to be before a word that the hint ends, or with nothing of it.
+    The longest run of the hint is best, and correct for vocabularies that split text in the same
+    way everywhere. Vocabularies that mark words put a mark before any text that they get. For these
+    the hint has to end before a word, or none of it can be taken.
+
+    :param pieces: text that each token of the hint completes
     """
     ends = [(0, 0)]
     at = 0
@@ -317,12 +338,12 @@ def _seams(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
     yield 0, prefix
 
 
-def _unknown(control: Control) -> EngineFault:
+def _missing_control(control: Control) -> EngineFault:
     return EngineFault(
         f"The model's vocabulary has no control token {control.token}.",
         hint="Choose the profile that belongs to this model.",
     )
 
 
-def _is_tag(content: str) -> bool:
+def _looks_like_tag(content: str) -> bool:
     return content.startswith("<") and content.endswith(">")

@@ -1,13 +1,13 @@
 """The embedded engine: translation models on the CPU, in this process, through CTranslate2.
 
-Owns: the life of the model, the threads its decodes run in, streaming and cancelling. Must not
-know: clients, rooms, how a model is read or prompted (`gateway.engines.ctranslate2.model`).
+Owns: the life of the model, the threads of its decodes, streaming and cancelling. Must not know:
+clients, rooms, how a model is read or prompted (`gateway.engines.ctranslate2.model`).
 
-A decode blocks the thread that asks for it, so each runs in one of ``inter_threads`` threads of the
-engine's own. A free thread takes what waits as one batch; nothing waits for a batch to fill.
-CTranslate2 calls back for every token of every job; the callback leaves its text for the event
-loop, which is told once for all that has come by then, and answers whether to go on. That answer is
-the only way to stop a job: an aborted one ends at its next token, and is unfinished until then.
+A decode blocks its thread, so each decode runs in one of ``inter_threads`` threads of the engine. A
+free thread takes the waiting jobs as one batch; no job waits for a batch to fill. CTranslate2 calls
+back for every token of every job. The callback stores the text for the event loop, schedules at
+most one call there, and returns whether the job is to stop. This return value is the only way to
+stop a job, so an aborted job ends at its next token and is unfinished until then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gateway.engines import profiles
 from gateway.engines.base import model_files
 from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
+from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, wordless
 from gateway.job import Chunk, Job
 
 if TYPE_CHECKING:
@@ -39,57 +39,60 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 16
-"""Jobs decoded together, at most, unless told otherwise. Twice as many give a third more captions a
-second, and hold up one that comes meanwhile for half as long again; ``docs/design/embedded.md``."""
+"""Default for the most jobs decoded together. Twice as many give a third more captions a second,
+but delay a job that arrives during a decode by half as much again: ``docs/design/embedded.md``."""
 
-APART = 80
-"""By how much jobs in one batch may differ in `size`. Of a decoder's prompts, CTranslate2 reads at
-once only as much as the shortest has; the rest of each costs as much as output."""
+SIZE_SPREAD = 80
+"""Largest difference in `prompt_size` within a batch, in bytes. CTranslate2 reads the prompts of a
+batch in parallel only up to the length of the shortest; the rest of each costs as much as
+output."""
 
-WAITING = 256
-"""Jobs beyond `capacity` that may wait; one more is refused with `Overloaded`. The dispatcher gives
-no more than `capacity`, so only a caller without one ever sees this."""
+WAITING_LIMIT = 256
+"""Jobs beyond `capacity` that may wait; a further one ends in `Overloaded`. The scheduler submits
+no more than `capacity`, so only other callers reach this limit."""
 
-CLOSING = 10.0
-"""Seconds `aclose` waits for the running decodes to reach their next token."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that `aclose` waits for the running decodes to reach their next token."""
 
-LOST = ("memory", "bad_alloc", "cuda", "cublas", "cudnn")
-"""Words in errors after which only a new engine, with its memory freed, is of use: CTranslate2 has
-no types of its own for them. Any other error may be of one text: it is a failure, and several in a
-row are the supervisor's business."""
+FATAL_WORDS = ("memory", "bad_alloc", "cuda", "cublas", "cudnn")
+"""Words in errors after which only a new engine can work, because memory must be freed. CTranslate2
+has no exception types for them. Any other error may concern one text; if several follow each other,
+the supervisor replaces the engine."""
 
 
 class LoopMailbox:
-    """What the decodes have for the event loop. ``deliver`` is called there with the streams that
-    have something; not for every token of a batch: while a call is on its way, none is made.
+    """A queue from the decode threads to the event loop.
 
-    Like a `DecodeStream` it must not lead to the engine, but by a weak reference.
+    Many notifications share one call in the event loop: while a call is scheduled, no other one is.
+    Like a `DecodeStream`, the mailbox must not hold a strong reference to the engine.
+
+    :param deliver: called in the event loop with the streams that have new output
     """
 
     def __init__(self, deliver: WeakMethod[Callable[[list[DecodeStream]], None]]) -> None:
         self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._streams: deque[DecodeStream] = deque()
-        self._told = False
+        self._scheduled = False
 
-    def post(self, stream: DecodeStream) -> None:
-        """Called by a decode: it has something in ``stream``."""
+    def notify(self, stream: DecodeStream) -> None:
+        """Have ``stream`` delivered to the event loop. Called in a decode thread."""
         self._streams.append(stream)
-        if not self._told or self._loop.is_closed():
-            self._told = True  # before telling: the loop may be faster than what follows
-            if not self.call(self._open):
-                stream.stopped = True  # nobody reads on
+        if not self._scheduled or self._loop.is_closed():
+            self._scheduled = True  # set first, because the call may run before the next line
+            if not self.call(self._deliver_waiting):
+                stream.stopped = True  # no one can read the output
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Have the event loop call ``function``; whether it can."""
+        """Call ``function`` in the event loop; return False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # it was closed
+        except RuntimeError:  # the loop is closed
             return False
         return True
 
-    def _open(self) -> None:
-        self._told = False  # before looking, or what comes meanwhile would be lost
+    def _deliver_waiting(self) -> None:
+        self._scheduled = False  # reset first, or a stream added during this call would be lost
         streams = [self._streams.popleft() for _ in range(len(self._streams))]
         deliver = self._deliver()
         if deliver is not None:
@@ -97,43 +100,43 @@ class LoopMailbox:
 
 
 class DecodeStream:
-    """What one job's decode and the event loop share.
+    """The output of one job, on its way from a decode thread to the event loop.
 
-    A `gateway.engines.ctranslate2.model.Sink`: `step` and `end` are called by the decode, the rest
-    is the event loop's. Tokens wait here until the loop comes to them, no more than the length
-    limit.
+    It is a `gateway.engines.ctranslate2.model.DecodeSink`. The decode thread calls `step` and
+    `end`, the event loop uses everything else. The job's length limit bounds the waiting tokens.
 
-    It must not lead to the engine. A thread of CTranslate2 drops the last reference to it, and a
-    model that is freed in a thread of its own ends the process.
+    A stream must not hold a reference to the engine. A thread of CTranslate2 drops the last
+    reference to the stream, and a model that is freed in one of its own threads ends the process.
     """
 
-    def __init__(self, job: Job, mail: LoopMailbox) -> None:
+    def __init__(self, job: Job, mailbox: LoopMailbox) -> None:
         self.job = job
-        self.mail = mail
+        self.mailbox = mailbox
         self.steps: deque[tuple[str, Sequence[int]]] = deque()
         self.rest = ""
         self.stopped = False
         self.ended = False
         self.fault: GatewayError | None = None
-        self._tokens = 0  # without text so far; they go with the next that has some
-        self._ids: list[int] = []  # of those
+        self._tokens = 0  # tokens without text so far; the next chunk counts them
+        self._ids: list[int] = []  # ids of those tokens
 
     def step(self, text: str, ids: Sequence[int]) -> bool:
         self.steps.append((text, ids))
-        self.mail.post(self)
+        self.mailbox.notify(self)
         return self.stopped
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
         if not self.ended:
             self.rest = rest
             self.fault = fault
-            self.ended = True  # the last, for whoever sees it takes the others as final
-            self.mail.post(self)
+            self.ended = True  # set last: the event loop then takes `rest` and `fault` as final
+            self.mailbox.notify(self)
 
-    def take(self, rest: str = "") -> Chunk | None:
-        """All that has come, and ``rest``, as one chunk; None while a character is incomplete."""
+    def take_chunk(self, rest: str = "") -> Chunk | None:
+        """Return the waiting output and ``rest`` as one chunk; None if it has no text yet."""
         text = []
-        for _ in range(len(self.steps)):  # not until it is empty: tokens come in while we count
+        # A fixed number, because the decode thread may add steps during the loop.
+        for _ in range(len(self.steps)):
             piece, ids = self.steps.popleft()
             text.append(piece)
             self._tokens += 1
@@ -152,11 +155,11 @@ class CTranslate2Engine(PushEngine):
     :param profile: None: found by the directory's name and ``config.json``
     :param compute_type: as in CTranslate2
     :param inter_threads: decodes at once, each of up to ``batch`` jobs. None: one for each CPU
-    :param batch: jobs decoded together, at most
-    :param intra_threads: threads inside one decode. 1 is fastest for models of the embedded one's
-        size, where handing work out costs more than the work; ``docs/design/embedded.md``
-    :param cache_dir: where converted models are kept. None: ``gateway`` in the user's cache
-    :param name: what the model is called. None: as its directory is
+    :param batch: most jobs decoded together
+    :param intra_threads: threads inside one decode. 1 is fastest for models as small as the
+        embedded one; see ``docs/design/embedded.md``
+    :param cache_dir: directory of converted models. None: ``gateway`` in the user's cache
+    :param name: name of the model for people. None: the name of its directory
     """
 
     def __init__(
@@ -172,23 +175,23 @@ class CTranslate2Engine(PushEngine):
         name: str | None = None,
     ) -> None:
         self._path = model
-        self._name = f"ctranslate2:{name or model.resolve().name}"  # once: it asks the disk
-        self._profile = profile or _matched(model)
-        self._width = inter_threads or _cpus()
+        self._name = f"ctranslate2:{name or model.resolve().name}"  # `resolve` reads the disk
+        self._profile = profile or _find_profile(model)
+        self._thread_count = inter_threads or _available_cpus()
         self._batch = batch
         self._options = {
             "compute_type": compute_type,
-            "inter_threads": self._width,
+            "inter_threads": self._thread_count,
             "intra_threads": intra_threads,
         }
         self._cache = cache_dir or model_files.user_cache()
         self._health = Health.STARTING
-        self._lost = False  # set by a thread, at a fault that only another engine gets over
+        self._broken = False  # set by a decode thread after a fault that needs a new engine
         self._model: TranslationModel | None = None
-        self._threads = ThreadPoolExecutor(self._width, "ctranslate2")
-        self._sinks: dict[DecodeStream, Sink] = {}  # of the jobs that have not ended
-        self._waiting: list[DecodeStream] = []  # for a thread, in the order of arrival
-        self._batches: dict[Future[None], list[DecodeStream]] = {}  # in a thread
+        self._threads = ThreadPoolExecutor(self._thread_count, "ctranslate2")
+        self._sinks: dict[DecodeStream, Sink] = {}  # of jobs that have not ended
+        self._waiting: list[DecodeStream] = []  # jobs without a thread, in the order of arrival
+        self._batches: dict[Future[None], list[DecodeStream]] = {}  # jobs in a thread
 
     @property
     def name(self) -> str:
@@ -200,11 +203,11 @@ class CTranslate2Engine(PushEngine):
 
     @property
     def capacity(self) -> int:
-        return self._width * self._batch
+        return self._thread_count * self._batch
 
     @property
     def health(self) -> Health:
-        return Health.DEAD if self._lost and self._health is Health.READY else self._health
+        return Health.DEAD if self._broken and self._health is Health.READY else self._health
 
     @property
     def unfinished(self) -> int:
@@ -215,29 +218,29 @@ class CTranslate2Engine(PushEngine):
         return {}
 
     async def start(self) -> None:
-        self._require(Health.STARTING)
+        self._require_health(Health.STARTING)
         loop = asyncio.get_running_loop()
         try:
             model = await loop.run_in_executor(self._threads, self._load)
         except EngineFault:
-            self._become(Health.DEAD)
+            self._set_health(Health.DEAD)
             raise
-        self._require(Health.STARTING)  # `aclose` may have come meanwhile
+        self._require_health(Health.STARTING)  # `aclose` may have been called during the load
         self._model = model
-        self._mail = LoopMailbox(WeakMethod(self._deliver))
+        self._mailbox = LoopMailbox(WeakMethod(self._deliver))
         atexit.register(self._free)  # for a process that ends without `aclose`
-        self._become(Health.READY)
+        self._set_health(Health.READY)
 
     def submit(self, job: Job, sink: Sink) -> None:
         if self.health is not Health.READY:
             refuse(sink, EngineGone(f"{self.name} is {self.health.value}, not ready."))
-        elif self.unfinished >= self.capacity + WAITING:
-            refuse(sink, Overloaded(f"{self.name} has {WAITING} jobs waiting already."))
+        elif self.unfinished >= self.capacity + WAITING_LIMIT:
+            refuse(sink, Overloaded(f"{self.name} has {WAITING_LIMIT} jobs waiting already."))
         else:
-            stream = DecodeStream(job, self._mail)
+            stream = DecodeStream(job, self._mailbox)
             self._sinks[stream] = sink
             self._waiting.append(stream)
-            # In the loop's next turn, so that jobs that come in one turn go into one batch.
+            # In the next turn of the loop, so that jobs submitted in one turn share a batch.
             asyncio.get_running_loop().call_soon(self._assign)
 
     def abort(self, job_id: str) -> None:
@@ -248,32 +251,38 @@ class CTranslate2Engine(PushEngine):
     async def aclose(self) -> None:
         if self._health is Health.CLOSED:
             return
-        self._become(Health.CLOSED)
+        self._set_health(Health.CLOSED)
         for stream in list(self._sinks):
             self._stop(stream, EngineGone(f"{self.name} was closed."))
         try:
-            async with asyncio.timeout(CLOSING):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
                 await asyncio.to_thread(self._free)
-            self._batches.clear()  # those whose event loop was closed could not say it
+            self._batches.clear()  # batches of a closed event loop could not report their end
         except TimeoutError:
-            logger.warning("%s still decodes after %g s; not waiting for it", self.name, CLOSING)
+            logger.warning(
+                "%s still decodes after %g s; not waiting for it", self.name, CLOSE_TIMEOUT
+            )
 
     def _stop(self, stream: DecodeStream, fault: EngineFault) -> None:
-        """End a job: with ``fault`` for its sink now, for the model at its next token."""
+        """End a job with ``fault``: at once for its sink, at the next token for the model."""
         stream.stopped = True
         if stream in self._waiting:
             self._waiting.remove(stream)
         self._end(stream, fault)
 
     def _deliver(self, streams: list[DecodeStream]) -> None:
-        """Pass on what the decodes have said."""
+        """Pass new output and ends of jobs to their sinks."""
         for stream in streams:
             sink = self._sinks.get(stream)
-            if sink is None:  # it was stopped
+            if sink is None:  # the job was stopped
                 continue
-            ended = stream.ended  # before taking, or what comes between the two would be lost
+            # Read first: after it is set no step follows, so that `take_chunk` gets all of them.
+            ended = stream.ended
             fault = stream.fault
-            if fault is None and (chunk := stream.take(stream.rest if ended else "")) is not None:
+            if (
+                fault is None
+                and (chunk := stream.take_chunk(stream.rest if ended else "")) is not None
+            ):
                 sink.chunk(chunk)
             if ended:
                 if fault is not None and not isinstance(fault, EngineFault):
@@ -286,51 +295,56 @@ class CTranslate2Engine(PushEngine):
             sink.end(fault)
 
     def _assign(self) -> None:
-        """Give what waits to the threads that are free, an equal share to each."""
-        while self._waiting and (free := self._width - len(self._batches)):
-            self._begin(self._take(min(self._batch, ceil(len(self._waiting) / free))))
+        """Give the waiting jobs to the free threads, in equal shares."""
+        while self._waiting and (free := self._thread_count - len(self._batches)):
+            self._start_batch(self._next_batch(min(self._batch, ceil(len(self._waiting) / free))))
 
-    def _take(self, most: int) -> list[DecodeStream]:
-        """The most urgent of those that wait, and those next to it in size of the others."""
+    def _next_batch(self, most: int) -> list[DecodeStream]:
+        """Remove a batch of at most ``most`` jobs from the waiting ones.
+
+        The batch has the most urgent job and those that are nearest to it in size.
+        """
         first, *rest = sorted(self._waiting, key=lambda stream: stream.job.priority)
-        others = [stream for stream in rest if self._akin(first.job, stream.job)]
-        others.sort(key=lambda stream: abs(size(stream.job) - size(first.job)))
+        others = [stream for stream in rest if self._may_share_batch(first.job, stream.job)]
+        others.sort(key=lambda stream: abs(prompt_size(stream.job) - prompt_size(first.job)))
         batch = [first, *others[: most - 1]]
         self._waiting = [stream for stream in self._waiting if stream not in batch]
         return batch
 
-    def _akin(self, one: Job, other: Job) -> bool:
-        """Whether two jobs may go into one batch.
+    def _may_share_batch(self, one: Job, other: Job) -> bool:
+        """Tell whether two jobs may share a batch.
 
-        Finals are not slowed down by partials. And what may not be repeated is, in a batch of a
-        decoder, also the prompt beyond the shortest, so those jobs get the decode they would have
-        had alone; among the others, the sampling is equal.
+        Finals and partials do not, so that partials do not delay finals. Jobs with a limit on
+        repetition do not share a batch either. In the batch of a decoder, that limit would also
+        apply to the part of a prompt that is longer than the shortest one. All other jobs of one
+        profile have the same sampling.
         """
         return (
             one.priority == other.priority
             and one.attempt == other.attempt == 1
             and self._profile.sampling(one).repetition_penalty == 1
-            and abs(size(one) - size(other)) <= APART
+            and abs(prompt_size(one) - prompt_size(other)) <= SIZE_SPREAD
         )
 
-    def _begin(self, batch: list[DecodeStream]) -> None:
+    def _start_batch(self, batch: list[DecodeStream]) -> None:
         decode = self._threads.submit(self._decode, batch)
         self._batches[decode] = batch
-        decode.add_done_callback(lambda _: self._mail.call(lambda: self._ended(decode)))
+        decode.add_done_callback(lambda _: self._mailbox.call(lambda: self._batch_ended(decode)))
 
-    def _ended(self, decode: Future[None]) -> None:
+    def _batch_ended(self, decode: Future[None]) -> None:
         self._batches.pop(decode, None)
         self._assign()
 
-    def _require(self, health: Health) -> None:
+    def _require_health(self, health: Health) -> None:
+        """Raise `EngineGone` unless the engine is in the state ``health``."""
         if self.health is not health:
             raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
 
-    def _become(self, health: Health) -> None:
+    def _set_health(self, health: Health) -> None:
         logger.debug("%s is %s", self.name, health.value)
         self._health = health
 
-    # What follows runs in threads.
+    # The methods below run in threads.
 
     def _load(self) -> TranslationModel:
         from gateway.engines.ctranslate2 import model as checkpoint
@@ -338,11 +352,11 @@ class CTranslate2Engine(PushEngine):
         try:
             return checkpoint.load(self._path, self._cache, self._options)
         except OSError as exc:
-            # A write to a full disk names no file: the model is read, and the cache is written.
+            # A write to a full disk names no file. Only the cache is written, so it is named.
             why = f"{exc.filename or self._cache}: {exc.strerror or exc}."
             hint = (
-                "This user has to be able to read the model, and to write its converted copy to"
-                f" {self._cache}, which --cache-dir changes."
+                "This user must be able to read the model and to write its converted copy to"
+                f" {self._cache}; choose another directory with --cache-dir."
             )
             if exc.errno == errno.ENOSPC:
                 hint = "Make room there, or choose another --cache-dir."
@@ -352,20 +366,20 @@ class CTranslate2Engine(PushEngine):
 
     def _decode(self, batch: list[DecodeStream]) -> None:
         assert self._model is not None, "there are no streams before the model"
-        fault = EngineFault("CTranslate2 ended without a word.")
+        fault = EngineFault("CTranslate2 ended without output.")
         try:
-            # The others were stopped before a thread came to them.
+            # A job may have been stopped before its batch got a thread.
             self._model.decode([each for each in batch if not each.stopped], self._profile)
         except Exception as exc:
             kind = type(exc).__name__
-            words = [word for word in LOST if word in str(exc).lower()]
+            words = [word for word in FATAL_WORDS if word in str(exc).lower()]
             if isinstance(exc, MemoryError) or words:
-                self._lost = True  # before the jobs end: whoever sees one end looks at the health
+                self._broken = True  # set before the jobs end, because their ends have it checked
                 fault = EngineGone(f"CTranslate2 failed ({', '.join([kind, *words])}).")
             else:
                 fault = EngineFault(f"CTranslate2 failed ({kind}).")
-            # The fault is in our own words, since the text may be in those of the library.
-            bare = redacted(exc)
+            # The fault does not quote the library, whose message may contain the text.
+            bare = wordless(exc)
             logger.error("%s: a batch of %d. %s", self.name, len(batch), fault, exc_info=bare)
         for stream in batch:
             stream.end(fault=fault)
@@ -373,21 +387,24 @@ class CTranslate2Engine(PushEngine):
     def _free(self) -> None:
         """Wait for the decodes, then for CTranslate2's own threads.
 
-        They must be gone before the interpreter is: a callback into a finalising interpreter
-        crashes it.
+        These must end before the interpreter does, because a callback into a finalising
+        interpreter crashes it.
         """
         self._threads.shutdown(cancel_futures=True)
         self._model = None
         atexit.unregister(self._free)
 
 
-def size(job: Job) -> int:
-    """Length of a prompt, but for what all have: about four to a token, in any script."""
+def prompt_size(job: Job) -> int:
+    """Return the bytes of a prompt, without the instructions that all prompts have.
+
+    A token has about four bytes, in any script.
+    """
     return len(job.text.encode()) + len(job.prefix.encode())
 
 
-def _matched(model: Path) -> Profile:
-    """The profile that fits ``model``. Raises `EngineFault`."""
+def _find_profile(model: Path) -> Profile:
+    """Return the profile for ``model``. Raises `EngineFault` if none fits."""
     try:
         config = json.loads((model / "config.json").read_bytes())
         return profiles.match(model.resolve().name, config)
@@ -396,11 +413,11 @@ def _matched(model: Path) -> Profile:
     except profiles.UnknownProfile as exc:
         raise EngineFault(str(exc)) from exc
     except ValueError as exc:
-        raise EngineFault(f"The config.json of {model} is of no use: {exc}") from exc
+        raise EngineFault(f"The config.json of {model} is malformed: {exc}") from exc
 
 
-def _cpus() -> int:
-    """CPUs this process may run on, which in a container can be fewer than the machine has."""
+def _available_cpus() -> int:
+    """Return the number of CPUs for this process, which in a container may be fewer than exist."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

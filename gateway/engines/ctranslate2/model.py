@@ -1,7 +1,7 @@
-"""Model directories on disk, made into something that decodes jobs together, token by token.
+"""CTranslate2 models: reading model directories, and decoding batches of jobs token by token.
 
-Owns: which layouts are known, how each wants its input, and the calls into CTranslate2. Must not
-know: event loops, threads, streams. Everything here blocks.
+Owns: the known layouts of directories, the input that each kind of model needs, and the calls of
+CTranslate2. Must not know: event loops, threads, streams. Everything here blocks.
 
     config.json with LlamaForCausalLM, *.safetensors, tokenizer.json    Hugging Face: is converted
     model.bin of a decoder, tokenizer.json                              the same, converted
@@ -23,11 +23,11 @@ from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode, GatewayError, JobFault
 from gateway.job import Job
 
-LOOP = 4
-"""A second attempt may not repeat this many tokens in a row: a loop is what most first attempts
-are rejected for, and sampling alone can fall into it again."""
+NO_REPEAT_NGRAM = 4
+"""Tokens in a row that a second attempt may not repeat. Most first attempts are rejected because of
+a loop, and sampling alone can produce the loop again."""
 
-KNOWN = (
+KNOWN_LAYOUTS = (
     "Known are: a Hugging Face directory of a Llama model (config.json, *.safetensors,"
     " tokenizer.json); a CTranslate2 directory (model.bin) with a tokenizer.json for decoders,"
     " source.spm and target.spm for OPUS-MT, and either sentencepiece.bpe.model or tokenizer.json"
@@ -37,41 +37,51 @@ KNOWN = (
 
 
 class DecodeSink(Protocol):
-    """A job, and where its output goes. Called in the threads of CTranslate2.
+    """A job and the receiver of its output. CTranslate2 calls it in its own threads.
 
-    Neither it nor the callback around it may hold the model: CTranslate2 drops them in one of the
-    model's threads, a little after the result is there, and a model freed there ends the process.
+    Neither the sink nor the callback around it may hold a reference to the model. CTranslate2 drops
+    both in one of the model's threads, shortly after the result, and a model that is freed there
+    ends the process.
     """
 
     @property
-    def job(self) -> Job: ...
+    def job(self) -> Job:
+        """The job to translate."""
 
     def step(self, text: str, ids: Sequence[int]) -> bool:
-        """Take the text that a token completed (often none), and its id. True: this job is to stop.
+        """Receive one token, and return whether this job is to stop.
 
-        The ids of the forced prefix come with the first; a control token has none.
+        :param text: the text that the token completed, often none
+        :param ids: its id, or none for a control token; with the first token also the ids of the
+            forced prefix
         """
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
-        """Take what was withheld until the end, or why there is nothing more."""
+        """Receive the end of the job.
+
+        :param rest: text that was withheld until the end
+        :param fault: why the job could not be completed
+        """
 
 
 class TranslationModel(Protocol):
     """A loaded model. Thread-safe; freed with its last reference."""
 
     def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
-        """Translate together. Returns with the longest; each sink is told its own end at once.
+        """Translate the jobs of ``sinks`` as one batch, and return at the end of the longest.
 
-        A job that this model cannot be given ends with a fault and is not in the others' way.
-        What may share a batch is up to the caller: the sampling is that of the first.
+        Each sink receives its own end at once. A job that this model cannot translate ends in a
+        fault and does not affect the others. The caller decides which jobs may share a batch: all
+        of them are sampled like the first one.
         """
 
 
 def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationModel:
-    """The model in ``path``, converted into ``cache`` where that is needed.
+    """Return the model in ``path``, after converting it into ``cache`` if it needs that.
 
-    ``options`` are CTranslate2's own (``compute_type``, ``inter_threads``, ...). Raises
-    `EngineFault` with a sentence that says what was found and what is known.
+    :param options: arguments of CTranslate2 (``compute_type``, ``inter_threads``, ...)
+
+    Raises `EngineFault`, with what was found and the known layouts, if there is no such model.
     """
     try:
         import ctranslate2
@@ -81,12 +91,12 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationMode
         ) from exc
 
     if (path / "model.bin").is_file():
-        kind = _kind(path / "model.bin")
+        kind = _spec_name(path / "model.bin")
     elif (path / "config.json").is_file():
         path = model_files.converted(path, cache)
         kind = "TransformerDecoderSpec"
     else:
-        raise EngineFault(f"There is no model in {path}.", hint=KNOWN)
+        raise EngineFault(f"There is no model in {path}.", hint=KNOWN_LAYOUTS)
     try:
         match kind:
             case "TransformerDecoderSpec":
@@ -95,20 +105,23 @@ def load(path: Path, cache: Path, options: Mapping[str, Any]) -> TranslationMode
             case "TransformerSpec":
                 translator = ctranslate2.Translator(str(path), **options)
                 config = json.loads((path / "config.json").read_bytes())
-                return EncoderDecoderModel(translator, _pieces(path), config)
+                return EncoderDecoderModel(translator, _load_pieces(path), config)
     except (RuntimeError, ValueError) as exc:
         raise EngineFault(f"CTranslate2 could not load {path}: {exc}") from exc
-    raise EngineFault(f"{path} holds a {kind}, which is no translation model.", hint=KNOWN)
+    raise EngineFault(
+        f"{path} contains a {kind}, which is no translation model.", hint=KNOWN_LAYOUTS
+    )
 
 
 class DecodeJob:
-    """One job of a batch: the tokens that go in, and what becomes of those that come out.
+    """One job of a batch: its input tokens, and the handling of its output tokens.
 
-    :param limit: how many may come; CTranslate2 knows only the largest limit of the batch
-    :param push: makes text of a token
-    :param flush: the text withheld at the end
+    :param tokens: the input
+    :param limit: most tokens of the output; CTranslate2 knows only the largest limit of the batch
     :param prefix: ids of the forced prefix
-    :param start: for an encoder-decoder, what its output begins with
+    :param push: returns the text that a token completes
+    :param flush: returns the text that was withheld at the end
+    :param start: tokens with which the output of an encoder-decoder begins
     """
 
     def __init__(
@@ -126,13 +139,13 @@ class DecodeJob:
         self.limit = limit
         self.start = list(start)
         self._left = limit
-        self._ids = list(prefix)  # that the sink has not got yet
+        self._ids = list(prefix)  # ids that the sink has not received yet
         self._push = push
         self._flush = flush
 
-    # Coverage does not see the threads that call this.
-    def take(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
-        """One token of the output. True stops this job, and no other of the batch."""
+    # Threads of CTranslate2 call the methods below, which coverage does not measure.
+    def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
+        """Pass on one token of the output; return whether this job of the batch is to stop."""
         self._left -= 1
         stop = self.sink.step(self._push(token), [*self._ids, *ids]) or last or not self._left
         self._ids.clear()
@@ -145,37 +158,37 @@ class DecodeJob:
 
 
 class DecoderModel:
-    """A decoder-only model. The profile writes the prompt, the forced prefix is its end."""
+    """A decoder-only model. Its input is the prompt of the profile, which ends in the prefix."""
 
     def __init__(self, generator: Any, vocabulary: Vocabulary) -> None:
         self._generator = generator
         self._vocabulary = vocabulary
 
     def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
-        runs = _runs(self._run, sinks, profile)
-        if not runs:
+        batch = _prepare_all(self._prepare, sinks, profile)
+        if not batch:
             return
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
         controls = self._vocabulary.controls
 
         def callback(result: Any) -> bool:  # pragma: no cover
-            run: DecodeJob = runs[result.batch_id]
+            entry: DecodeJob = batch[result.batch_id]
             if (id := result.token_id) not in stop:
-                return run.take(id, *(() if id in controls else (id,)), last=result.is_last)
-            run.end()
+                return entry.on_token(id, *(() if id in controls else (id,)), last=result.is_last)
+            entry.end()
             return True
 
         self._generator.generate_batch(
-            [run.tokens for run in runs],
+            [entry.tokens for entry in batch],
             include_prompt_in_result=False,
             end_token=list(stop) or None,
-            max_length=max(run.limit for run in runs),
+            max_length=max(entry.limit for entry in batch),
             callback=callback,
-            **_sampling(profile, runs[0].sink.job),
+            **_sampling(profile, batch[0].sink.job),
         )
 
-    def _run(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
+    def _prepare(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
         job, vocabulary = sink.job, self._vocabulary
         prompt = profile.prompt(job)
         if not prompt.parts:
@@ -185,14 +198,14 @@ class DecoderModel:
             )
         prefix = vocabulary.forced(prompt.prefix, job.prefix_ids)
         ids = vocabulary.encode(prompt, prefix_ids=prefix)
-        limit = _limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
+        limit = _token_limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
         text = vocabulary.detokenizer(prefix)
         tokens = [vocabulary.token(id) for id in ids]
         return DecodeJob(sink, tokens, limit, prefix, text.push, text.flush)
 
 
 class EncoderDecoderModel:
-    """A sequence-to-sequence model. The forced prefix goes where decoding starts."""
+    """A sequence-to-sequence model. The forced prefix is the beginning of the decoder's output."""
 
     def __init__(self, translator: Any, pieces: SentencePieces, config: Mapping[str, Any]) -> None:
         self._translator = translator
@@ -201,31 +214,31 @@ class EncoderDecoderModel:
         self._adds_end = config.get("add_source_eos", False)
 
     def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
-        runs, end = _runs(self._run, sinks, profile), self._end
-        if not runs:
+        batch, end = _prepare_all(self._prepare, sinks, profile), self._end
+        if not batch:
             return
 
         def callback(result: Any) -> bool:  # pragma: no cover
-            run: DecodeJob = runs[result.batch_id]
-            if result.step < len(run.start):  # the forced tokens are reported too
+            entry: DecodeJob = batch[result.batch_id]
+            if result.step < len(entry.start):  # CTranslate2 reports the forced tokens as well
                 return False
             if result.token != end:
-                return run.take(result.token, result.token_id, last=result.is_last)
-            run.end()
+                return entry.on_token(result.token, result.token_id, last=result.is_last)
+            entry.end()
             return True
 
         self._translator.translate_batch(
-            [run.tokens for run in runs],
-            target_prefix=[run.start for run in runs],
+            [entry.tokens for entry in batch],
+            target_prefix=[entry.start for entry in batch],
             beam_size=1,  # with more, nothing is reported before the end
-            max_input_length=0,  # 1024 by default, and the rest would be cut off silently
-            max_decoding_length=max(len(run.start) + run.limit for run in runs),
+            max_input_length=0,  # no limit; the default of 1024 cuts the rest off silently
+            max_decoding_length=max(len(entry.start) + entry.limit for entry in batch),
             disable_unk=True,
             callback=callback,
-            **_sampling(profile, runs[0].sink.job),
+            **_sampling(profile, batch[0].sink.job),
         )
 
-    def _run(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
+    def _prepare(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
         job, pieces = sink.job, self._pieces
         prompt = profile.prompt(job)
         source = pieces.encode(prompt.parts)
@@ -233,28 +246,36 @@ class EncoderDecoderModel:
             source.pop()
         prefix = pieces.forced(prompt.prefix, job.prefix_ids)
         start = [*pieces.encode(prompt.start), *prefix]
-        limit = _limit(profile, len(source), len(source), len(prefix))
-        if not self._adds_end:  # what Marian's own converter has the model do, others leave to us
+        limit = _token_limit(profile, len(source), len(source), len(prefix))
+        # CTranslate2 adds the end token for models of Marian's converter, but not for others.
+        if not self._adds_end:
             source.append(self._end)
         push = pieces.detokenizer(prefix).push
         return DecodeJob(sink, source, limit, pieces.ids(prefix), push, start=start)
 
 
-def _runs(
+def _prepare_all(
     make: Callable[[DecodeSink, Profile], DecodeJob], sinks: Sequence[DecodeSink], profile: Profile
 ) -> list[DecodeJob]:
-    """What the model can be given; the rest are told why not."""
-    runs = []
+    """Return the jobs that the model can translate. The sinks of all others get a fault."""
+    batch = []
     for sink in sinks:
         try:
-            runs.append(make(sink, profile))
+            batch.append(make(sink, profile))
         except GatewayError as fault:
             sink.end(fault=fault)
-    return runs
+    return batch
 
 
-def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
-    """How many tokens may come, given the tokens of source, whole prompt and forced prefix."""
+def _token_limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
+    """Return the most tokens of the output, for these numbers of tokens.
+
+    :param source: of the source text
+    :param prompt: of the whole prompt
+    :param prefix: of the forced prefix
+
+    Raises `JobFault` if the prompt leaves no room for output.
+    """
     room = profile.max_input - prompt
     if room < 1:
         raise JobFault(
@@ -266,7 +287,7 @@ def _limit(profile: Profile, source: int, prompt: int, prefix: int) -> int:
 
 
 def _sampling(profile: Profile, job: Job) -> dict[str, Any]:
-    """CTranslate2's options. Its random numbers have one seed per process, so ours is unused."""
+    """Return CTranslate2's sampling options, without a seed: CTranslate2 has one per process."""
     sampling = profile.sampling(job)
     greedy = sampling.temperature <= 0
     return {
@@ -274,19 +295,23 @@ def _sampling(profile: Profile, job: Job) -> dict[str, Any]:
         "sampling_topp": 1.0 if greedy else sampling.top_p,
         "sampling_temperature": 1.0 if greedy else sampling.temperature,
         "repetition_penalty": sampling.repetition_penalty,
-        "no_repeat_ngram_size": LOOP if job.attempt > 1 else 0,
+        "no_repeat_ngram_size": NO_REPEAT_NGRAM if job.attempt > 1 else 0,
     }
 
 
-def _kind(path: Path) -> str:
-    """Name of the specification in the head of a ``model.bin``: version, length, name."""
+def _spec_name(path: Path) -> str:
+    """Return the name of the specification in a ``model.bin``.
+
+    The head of the file has a version, the length of the name, and the name.
+    """
     with path.open("rb") as file:
         head = file.read(128)
     length = int.from_bytes(head[4:6], "little")
     return head[6 : 6 + length].rstrip(b"\0").decode("ascii", "replace")
 
 
-def _pieces(path: Path) -> SentencePieces:
+def _load_pieces(path: Path) -> SentencePieces:
+    """Read the tokenizer of an encoder-decoder model. Raises `EngineFault` if there is none."""
     both, pair = path / "sentencepiece.bpe.model", (path / "source.spm", path / "target.spm")
     if all(file.is_file() for file in pair):
         source, target = map(sentencepiece, pair)
@@ -296,7 +321,7 @@ def _pieces(path: Path) -> SentencePieces:
         source = target = Vocabulary.load(path).cut
     else:
         raise EngineFault(
-            f"{path} holds an encoder-decoder model without its tokenizer.",
+            f"{path} contains an encoder-decoder model without its tokenizer.",
             hint="Copy source.spm and target.spm, or sentencepiece.bpe.model, or tokenizer.json"
             " from the model that it was converted from.",
         )
@@ -304,9 +329,9 @@ def _pieces(path: Path) -> SentencePieces:
 
 
 def _tokens(path: Path) -> list[str]:
-    """The target vocabulary of a model that CTranslate2 has loaded, so it is there."""
+    """Return the target vocabulary of a model that CTranslate2 has loaded."""
     for name in ("target_vocabulary", "shared_vocabulary"):
         if (path / f"{name}.json").is_file():
             return list(json.loads((path / f"{name}.json").read_bytes()))
-    # Before CTranslate2 3.17 it was text.
+    # Models of CTranslate2 before 3.17 have a text file.
     return (path / "shared_vocabulary.txt").read_text("utf-8").split("\n")

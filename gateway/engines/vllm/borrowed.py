@@ -1,7 +1,7 @@
-"""vLLM in a process that is not the gateway's: the engine around an engine that `vllm serve` has.
+"""The engine inside `vllm serve`: an engine around an `AsyncLLM` that this process has already.
 
-Owns: what may not be done to an `AsyncLLM` that somebody else built. Must not know: how it came
-here, how it is asked.
+Owns: what may not be done to an `AsyncLLM` that another component built. Must not know: how it was
+built, how requests to it are made.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import VllmApi
-from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.engine import VllmEngine, VllmOptions
 from gateway.engines.vllm.model import LoadedModel
 
 
 class BorrowedLLM:
-    """An `AsyncLLM`, except that nothing here can end it."""
+    """An `AsyncLLM` whose `shutdown` does nothing, because its owner ends it."""
 
     output_handler = None
-    """Its task goes on when the gateway is closed."""
+    """None, so that the task of the `AsyncLLM` goes on when the gateway is closed."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -28,11 +28,11 @@ class BorrowedLLM:
         return getattr(self._engine, name)
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 class BorrowedEngine(VllmEngine):
-    """An `Engine` around an `AsyncLLM` that others ask, too, and that somebody else closes.
+    """An `Engine` around an `AsyncLLM` that other clients use as well and that its owner closes.
 
     :param engine: the `AsyncLLM`
     :param profile: None: found by name and ``config.json`` of its model
@@ -43,15 +43,15 @@ class BorrowedEngine(VllmEngine):
         super().__init__(
             config.model_config.model,
             profile,
-            max_num_seqs=config.scheduler_config.max_num_seqs,
+            VllmOptions(max_num_seqs=config.scheduler_config.max_num_seqs),
         )
-        self._lent = BorrowedLLM(engine)
+        self._borrowed = BorrowedLLM(engine)
 
     def stats(self) -> Mapping[str, float]:
-        """None: vLLM tells its own on its own port."""
+        """Return nothing, because vLLM reports its statistics on its own port."""
         return {}
 
     def _load(self) -> None:
         self._loaded = LoadedModel(
-            VllmApi(), self._lent, self._model, self._profile, feed=self._feed
+            VllmApi(), self._borrowed, self._model, self._profile, feed=self._feed
         )

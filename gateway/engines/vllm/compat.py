@@ -1,8 +1,8 @@
-"""vLLM itself: every name of its that the gateway's engine uses, and what its scheduler reports.
+"""The interface to the vLLM package: names, configuration, exceptions and statistics.
 
-Owns: the import of vLLM, its configuration, its exceptions as faults of ours, gauges from its
-statistics, and in all that the differences from 0.25 to 0.33. Must not know: jobs, how a request is
-followed.
+Owns: the import of vLLM, its configuration, the faults for its exceptions, gauges from its
+statistics, and the differences between versions 0.25 and 0.33. Must not know: jobs, how the output
+of a request is read.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from typing import Any
 
 from gateway.errors import ClientFault, EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
 
-SELDOM_S = 0.25
-"""Seconds between two times that Prometheus is told of vLLM's steps, while there are any."""
+REPORT_INTERVAL_S = 0.25
+"""Seconds between two updates of vLLM's Prometheus metrics while the model works."""
 
-RICH = (
+UNMERGED_STATS = (
     *("spec_decoding_stats", "kv_connector_stats", "ec_connector_stats", "perf_stats"),
     *("kv_cache_eviction_events", "connector_prefix_cache_stats"),
 )
-"""Statistics of a step for which Prometheus is told at once: of features that are off here."""
+"""Statistics of a step that cannot be added up, so that they are passed on at once. They belong to
+features that are off by default."""
 
 
 class VllmApi:
-    """What is used of vLLM, in any version from 0.25 to 0.33. Raises `EngineFault` without it."""
+    """The parts of vLLM that the engine uses, for versions 0.25 to 0.33.
+
+    Raises `EngineFault` if vLLM cannot be imported.
+    """
 
     def __init__(self) -> None:
         try:
@@ -43,16 +47,23 @@ class VllmApi:
         self.vllm = vllm
         self.tokens_input = tokens_input
         self.delta = RequestOutputKind.DELTA
-        self.gone = EngineDeadError
+        self.dead_error = EngineDeadError
         # Admission control came with 0.32, the refusal of a paused engine with 0.33.
-        self.full = tuple(
+        self.full_errors = tuple(
             getattr(exceptions, name)
             for name in ("QueueOverflowError", "MaxQueuedTokensError", "RetryableRequestError")
             if hasattr(exceptions, name)
         )
 
     def configure(self, options: Mapping[str, Any], max_model_len: int) -> Any:
-        """A configuration of vLLM, for ``max_model_len`` unless the model allows less."""
+        """Return a configuration of vLLM.
+
+        :param options: arguments of ``AsyncEngineArgs``
+        :param max_model_len: most tokens of prompt and output, unless the model allows fewer or
+            ``options`` has another limit
+
+        Raises `EngineFault` if this version lacks an argument. Blocks.
+        """
         args = self.vllm.AsyncEngineArgs
         if unknown := options.keys() - {field.name for field in fields(args)}:
             raise EngineFault(
@@ -63,10 +74,13 @@ class VllmApi:
             args.max_model_len = min(max_model_len, args.create_model_config().max_model_len)
         return args.create_engine_config()
 
-    def build(self, config: Any, gauges: EngineStats) -> Any:
-        """An engine and its processes. Blocks."""
+    def build(self, config: Any, stats: EngineStats) -> Any:
+        """Return an engine, after starting its processes. Its statistics go to ``stats``. Blocks.
+
+        :param config: of `configure`
+        """
         engine = self.vllm.AsyncLLMEngine.from_vllm_config(
-            config, stat_loggers=[tap(gauges)], disable_log_stats=True
+            config, stat_loggers=[stat_logger_factory(stats)], disable_log_stats=True
         )
         loggers = getattr(engine.logger_manager, "stat_loggers", [])
         for number, logger in enumerate(loggers):
@@ -74,17 +88,20 @@ class VllmApi:
                 loggers[number] = ThrottledStatLogger(logger)
         return engine
 
-    def params(self, **params: Any) -> Any:
-        """Sampling parameters, good for one request: nothing else may hold them."""
+    def sampling_params(self, **params: Any) -> Any:
+        """Return sampling parameters for one request. They must not be used for another one."""
         return self.vllm.SamplingParams(output_kind=self.delta, skip_clone=True, **params)
 
     def fault(self, exc: Exception, name: str) -> EngineFault:
-        """Make a fault of ours of ``exc``, raised for a request, without its words."""
+        """Return the fault for an exception raised for a request, without its private message.
+
+        :param name: name of the engine, for the new message
+        """
         if isinstance(exc, EngineFault):
             return exc
-        if isinstance(exc, self.gone):
+        if isinstance(exc, self.dead_error):
             return EngineGone(f"{name} died.")
-        if isinstance(exc, self.full):
+        if isinstance(exc, self.full_errors):
             return Overloaded(f"{name} is full.")
         if isinstance(exc, ClientFault):
             return JobFault(str(exc), exc.code, exc.hint)
@@ -95,13 +112,14 @@ class VllmApi:
 
 
 class EngineStats:
-    """What vLLM reports at every step of the model.
+    """Statistics that vLLM reports at every step of the model.
 
-    ``running``, ``waiting`` (requests) and ``kv_cache_usage`` (0 to 1) are as of the last step. The
-    others grow: ``steps`` and the ``tokens`` they made, ``prefix_queries`` and ``prefix_hits``
-    (tokens), ``preemptions``; and of requests that were ``finished``, not aborted, how long they
-    waited in vLLM (``queue_seconds``), until their first token (``prefill_seconds``) and from there
-    to their last (``decode_seconds``).
+    Gauges of the last step: ``running`` and ``waiting`` (requests), ``kv_cache_usage`` (0 to 1).
+
+    Counters: ``steps``, the ``tokens`` they made, ``prefix_queries`` and ``prefix_hits`` (tokens),
+    ``preemptions``, and ``finished`` requests, without aborted ones. For finished requests the
+    seconds that they waited in vLLM (``queue_seconds``), then until their first token
+    (``prefill_seconds``), and then until their last (``decode_seconds``).
     """
 
     def __init__(self) -> None:
@@ -115,7 +133,7 @@ class EngineStats:
         )
 
     def record(self, scheduler: Any, iteration: Any) -> None:
-        """Take a report in. Runs in the event loop: no work that grows with the tokens."""
+        """Add a report of vLLM. Runs in the event loop, so its work must not grow with tokens."""
         values = self.values
         if scheduler is not None:
             values["running"] = scheduler.num_running_reqs
@@ -135,21 +153,22 @@ class EngineStats:
 
 
 class ThrottledStatLogger:
-    """vLLM's Prometheus logger, told four times a second what came of all steps since.
+    """A wrapper of vLLM's Prometheus logger that passes on the sum of all steps every 0.25 s.
 
-    By itself it is told at every step, which is a seventh of this process's CPU where steps are
-    short. Counters, gauges and what it says of requests come out the same. Only its histogram of
-    the tokens of a step is of several steps.
+    vLLM calls its logger at every step, which takes a seventh of this process's CPU if steps are
+    short. Counters, gauges and statistics of requests are the same with this wrapper. Only the
+    histogram of tokens per step counts several steps as one.
 
     :param logger: a `PrometheusStatLogger`
+    :param clock: returns the time in seconds; tests replace it
     """
 
     def __init__(self, logger: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
         self._clock = clock
-        self._told = -math.inf
-        self._iteration: Any = None  # all since then, in the first of them
-        self._cached: Any = None  # likewise, of the prefix cache
+        self._reported_at = -math.inf
+        self._iteration: Any = None  # sum of the statistics since then
+        self._prefix_cache: Any = None  # the same for the prefix cache
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
@@ -159,25 +178,29 @@ class ThrottledStatLogger:
             if self._iteration is None:
                 self._iteration = iteration_stats
             else:
-                add(self._iteration, iteration_stats)
+                add_stats(self._iteration, iteration_stats)
         if scheduler_stats is None:
             return
-        if self._cached is None:
-            self._cached = scheduler_stats.prefix_cache_stats
+        if self._prefix_cache is None:
+            self._prefix_cache = scheduler_stats.prefix_cache_stats
         else:
-            add(self._cached, scheduler_stats.prefix_cache_stats)
+            add_stats(self._prefix_cache, scheduler_stats.prefix_cache_stats)
         now = self._clock()
         busy = scheduler_stats.num_running_reqs or scheduler_stats.num_waiting_reqs
-        if busy and now - self._told < SELDOM_S and not _rich(scheduler_stats):
+        if (
+            busy
+            and now - self._reported_at < REPORT_INTERVAL_S
+            and not _has_unmerged(scheduler_stats)
+        ):
             return
-        self._told = now
-        scheduler_stats.prefix_cache_stats, self._cached = self._cached, None
+        self._reported_at = now
+        scheduler_stats.prefix_cache_stats, self._prefix_cache = self._prefix_cache, None
         iteration, self._iteration = self._iteration, None
         self._logger.record(scheduler_stats, iteration, *args, **kwargs)
 
 
-def add(total: Any, more: Any) -> None:
-    """Add the counts and lists of one of vLLM's statistics to those of another of its kind."""
+def add_stats(total: Any, more: Any) -> None:
+    """Add the counts and lists of ``more`` to those of ``total``, vLLM statistics of one type."""
     mine = vars(total)
     for name, value in vars(more).items():
         if isinstance(value, list):
@@ -185,28 +208,28 @@ def add(total: Any, more: Any) -> None:
         elif isinstance(value, int) and not isinstance(value, bool):
             mine[name] += value
         elif hasattr(value, "__dict__"):
-            add(mine[name], value)
+            add_stats(mine[name], value)
 
 
-def _rich(scheduler: Any) -> bool:
-    """Whether a step has figures that cannot be added up here."""
-    return any(getattr(scheduler, name, None) for name in RICH)
+def _has_unmerged(scheduler: Any) -> bool:
+    """Tell whether a step has statistics that cannot be added up."""
+    return any(getattr(scheduler, name, None) for name in UNMERGED_STATS)
 
 
-def tap(gauges: EngineStats) -> Callable[..., Any]:
-    """What vLLM makes its loggers of statistics with; this one fills ``gauges``."""
+def stat_logger_factory(stats: EngineStats) -> Callable[..., Any]:
+    """Return a factory of loggers, as vLLM's ``stat_loggers`` takes it, that fill ``stats``."""
     from vllm.v1.metrics.loggers import StatLoggerBase
 
-    class Tap(StatLoggerBase):  # type: ignore[misc]  # of type Any where vLLM is not installed
+    class StatLogger(StatLoggerBase):  # type: ignore[misc]  # of type Any where vLLM is not installed
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
             pass
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any
         ) -> None:
-            gauges.record(scheduler_stats, iteration_stats)
+            stats.record(scheduler_stats, iteration_stats)
 
         def log_engine_initialized(self) -> None:
             pass
 
-    return Tap
+    return StatLogger

@@ -1,8 +1,8 @@
-"""The model in vLLM, from the moment when there is one: what jobs are to it, and its life.
+"""A loaded model in vLLM: requests made of jobs, and their outputs.
 
-Owns: from a job to a request of vLLM's, whose output goes straight to its receiver (`feed`) or is
-pulled where that cannot be, and the end of a request. Must not know: who waits for a job, whether
-the engine is ready, how many jobs there may be.
+Owns: making a request of a job, sending its output to the receiver, by the direct path
+(`gateway.engines.vllm.outputs`) or by ``AsyncLLM.generate``, and ending a request. Must not know:
+who waits for a job, whether the engine is ready, how many jobs there may be.
 """
 
 from __future__ import annotations
@@ -21,65 +21,73 @@ from tokenizers import Tokenizer
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi
-from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver, unfit
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
+from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver, why_unsupported
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
 from gateway.job import Job
 
 logger = logging.getLogger(__name__)
 
-LONG = 1_000
+THREAD_LENGTH = 1_000
 """Characters from which a prompt is tokenised in a thread.
 
-Below, that takes half a millisecond of the event loop at most; a sentence takes 30 us, less than
-the way to a thread and back.
+A shorter prompt takes half a millisecond of the event loop at most. A sentence takes 30 us, which
+is less than a switch to a thread and back.
 """
 
-PROOF_S = 60.0
-"""Seconds that one token may take when the model has just been loaded and compiled."""
+PROBE_TIMEOUT = 60.0
+"""Seconds that one token may take just after the model was loaded and compiled."""
+
+
+LOST_REQUEST = "vLLM does not store the request where this version of the gateway expects it."
 
 
 class VllmRequest(OutputReceiver, Protocol):
-    """One request of vLLM's, and where its output goes.
+    """A request to vLLM, and the receiver of its output.
 
-    ``name`` is for vLLM, ``ended`` whether nobody wants more of it.
+    ``request_id``  the id in vLLM
+    ``ended``       whether no further output is wanted
     """
 
-    name: str
+    request_id: str
     ended: bool
 
-    def forced(self, ids: list[int], /) -> None:
-        """The ids of the prefix that the output must continue, before any output."""
+    def on_prefix(self, ids: list[int], /) -> None:
+        """Receive the ids of the forced prefix, before any output."""
 
 
 class ProbeRequest:
-    """A `VllmRequest` for one token of nothing: whether it comes the short way."""
+    """A `VllmRequest` for one token, to test whether outputs take the direct path."""
 
     def __init__(self) -> None:
-        self.name = "proof"
+        self.request_id = "probe"
         self.ended = False
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def forced(self, ids: list[int]) -> None:
+    def on_prefix(self, ids: list[int]) -> None:
         pass
 
-    def take(self, text: str, ids: Sequence[int]) -> None:
+    def on_output(self, text: str, ids: Sequence[int]) -> None:
         pass
 
-    def over(self, reason: str | None) -> None:
+    def on_end(self, reason: str | None) -> None:
         self.ended = True
         if not self.done.done():
             self.done.set_result(None)
 
-    def failed(self, exc: Exception) -> None:
+    def on_failure(self, exc: Exception) -> None:
         self.ended = True
         if not self.done.done():
             self.done.set_exception(exc)
 
 
 class LoadedModel:
-    """One `AsyncLLMEngine`.
+    """A model in one `AsyncLLMEngine`.
 
-    :param feed: whether outputs may go the short way
+    :param engine: the `AsyncLLMEngine`. It is shut down if this constructor fails
+    :param model: directory or hub id, for the tokenizer
+    :param feed: whether outputs may take the direct path
+
+    Raises `EngineFault` if the model has no tokenizer. Blocks.
     """
 
     def __init__(
@@ -93,31 +101,34 @@ class LoadedModel:
         except EngineFault:
             engine.shutdown()
             raise
-        self.room = min(profile.max_input, engine.vllm_config.model_config.max_model_len)
+        self.token_limit = min(profile.max_input, engine.vllm_config.model_config.max_model_len)
         stop = (self.vocabulary.control(token) for token in profile.stop)
         self.stop = [id for id in stop if id is not None]
-        self.silent = self.vocabulary.controls.union(self.stop)
+        self.hidden_ids = self.vocabulary.controls.union(self.stop)
         self.feed: OutputFeed | None = None
-        """None: outputs are pulled from vLLM, a task for each request."""
-        self._short = feed
-        self._tasks: set[asyncio.Task[None]] = set()  # keeps them alive; a few, see `begin`
+        """The direct path. None: a task for each request reads vLLM's generator."""
+        self._use_feed = feed
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     @property
     def dead(self) -> bool:
+        """Whether EngineCore has died."""
         return bool(self.engine.errored)
 
     @property
     def unfinished(self) -> int:
+        """Number of requests in vLLM."""
         return int(self.engine.output_processor.get_num_unfinished_requests())
 
-    async def warm(self) -> None:
-        """Translate nothing, once or twice: what vLLM puts off until its first request is done
-        then, and whether its outputs can be fed is known.
+    async def warm_up(self) -> None:
+        """Make one or two requests for a single token.
 
-        That includes the task which notices the death of EngineCore. Raises `EngineGone` where
-        `aclose` comes meanwhile: nothing would end the wait for vLLM's answer then.
+        They do the work that vLLM defers to its first request, such as the start of the task that
+        notices the death of EngineCore, and they show whether the direct path works. Raises
+        `EngineGone` if `aclose` is called meanwhile, because nothing would end the wait for vLLM's
+        answer then.
         """
-        task = asyncio.create_task(self._warm(), name="vllm warm-up")
+        task = asyncio.create_task(self._warm_up(), name="vllm warm-up")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -128,66 +139,70 @@ class LoadedModel:
             raise EngineGone("vLLM was closed while it started.")
         task.result()
 
-    async def _warm(self) -> None:
+    async def _warm_up(self) -> None:
         stream = self.engine.generate(
-            self.api.tokens_input([0]), self.api.params(max_tokens=1), "warm-up"
+            self.api.tokens_input([0]), self.api.sampling_params(max_tokens=1), "warm-up"
         )
         async with aclosing(stream) as outputs:
             async for _ in outputs:
                 pass
-        if self._short and (why := await self._prove()) is not None:
+        if self._use_feed and (why := await self._probe_feed()) is not None:
             version = self.api.vllm.__version__
-            logger.warning("vLLM %s is asked the long way, with more CPU: %s", version, why)
+            logger.warning(
+                "outputs of vLLM %s are read from its generator, which takes more CPU: %s",
+                version,
+                why,
+            )
 
-    async def _prove(self) -> str | None:
-        """Why outputs cannot be fed here; None, and `feed`, if they can."""
-        if (why := unfit(self.engine)) is not None:
+    async def _probe_feed(self) -> str | None:
+        """Set `feed` if outputs take the direct path; return None, or the reason if they do not."""
+        if (why := why_unsupported(self.engine)) is not None:
             return why
         self.feed = feed = OutputFeed(self.engine, self.vocabulary.tokenizer.decode)
-        proof = ProbeRequest()
+        probe = ProbeRequest()
         try:
-            async with asyncio.timeout(PROOF_S):
-                self._ask(proof, [0], self.api.params(max_tokens=1), 0)
-                await proof.done
-        except Exception as exc:  # whatever it is, vLLM's own way is the way then
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                self._send(probe, [0], self.api.sampling_params(max_tokens=1), 0)
+                await probe.done
+        except Exception as exc:  # after any fault the generator of vLLM still works
             if self.dead:
                 raise
-            logger.debug("the short way failed its proof", exc_info=True)
+            logger.debug("the probe of the direct path failed", exc_info=True)
             why = str(exc) or type(exc).__name__
-        if why is None and not feed.fed:
-            why = "its outputs do not come by"
+        if why is None and not feed.outputs_fed:
+            why = "its outputs do not pass process_outputs"
         if why is not None:
-            feed.stop()
+            feed.detach()
             self.feed = None
         return why
 
-    def begin(self, job: Job, request: VllmRequest) -> None:
-        """Have ``job`` translated, and ``request`` told what comes of it after this has returned.
+    def start_request(self, job: Job, request: VllmRequest) -> None:
+        """Start the translation of ``job``. ``request`` is called only after this has returned.
 
-        Raises nothing: what goes wrong, `VllmRequest.failed` says.
+        Raises nothing: every fault goes to `VllmRequest.on_failure`.
         """
         try:
             prompt = self.profile.prompt(job)
             size = sum(len(part) for part in prompt.parts if isinstance(part, str))
-            if 0 < size < LONG:
-                self._follow(job, request, *self._tokenise(job, prompt))
+            if 0 < size < THREAD_LENGTH:
+                self._submit(job, request, *self._tokenise(job, prompt))
             else:
-                self._keep(request, self._begin_apart, job, prompt, request)
+                self._run_in_task(request, self._start_in_thread, job, prompt, request)
         except Exception as exc:
-            bare = redacted(exc)
-            logger.debug("a request could not be made of job %s", job.id, exc_info=bare)
-            asyncio.get_running_loop().call_soon(request.failed, exc)
+            bare = wordless(exc)
+            logger.debug("no request could be made for job %s", job.id, exc_info=bare)
+            asyncio.get_running_loop().call_soon(request.on_failure, exc)
 
-    def halt(self, name: str) -> None:
-        """Stop a request inside vLLM before this returns. No-op if there is none of that name."""
-        rest = begin(self.engine.abort(name))
+    def abort(self, request_id: str) -> None:
+        """Abort a request inside vLLM before this returns. Do nothing if it does not exist."""
+        rest = run_eagerly(self.engine.abort(request_id))
         if rest is not None:
             self._tasks.add(rest)
-            rest.add_done_callback(self._halted)
+            rest.add_done_callback(self._log_abort)
 
     async def aclose(self) -> None:
         """End EngineCore and free the device."""
-        # The output task would take the shutdown for a crash and log it, so it goes first.
+        # The output task would log the shutdown as a crash, so it is cancelled first.
         tasks = [*self._tasks]
         if (outputs := self.engine.output_handler) is not None:
             tasks.append(outputs)
@@ -197,18 +212,19 @@ class LoadedModel:
             await asyncio.wait(tasks)
         await asyncio.to_thread(self.engine.shutdown)
 
-    # A request.
+    # Requests
 
-    async def _begin_apart(self, job: Job, prompt: Prompt, request: VllmRequest) -> None:
+    async def _start_in_thread(self, job: Job, prompt: Prompt, request: VllmRequest) -> None:
+        """Tokenise a long prompt in a thread, then send the request."""
         tokenised = await asyncio.to_thread(self._tokenise, job, prompt)
         if not request.ended:
-            self._follow(job, request, *tokenised)
+            self._submit(job, request, *tokenised)
 
-    def _follow(
+    def _submit(
         self, job: Job, request: VllmRequest, ids: list[int], limit: int, prefix: list[int]
     ) -> None:
         sampling = self.profile.sampling(job)
-        params = self.api.params(
+        params = self.api.sampling_params(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
@@ -217,85 +233,94 @@ class LoadedModel:
             max_tokens=limit,
             stop_token_ids=self.stop,
         )
-        request.forced(prefix)
-        self._ask(request, ids, params, job.priority)
+        request.on_prefix(prefix)
+        self._send(request, ids, params, job.priority)
 
-    def _ask(self, request: VllmRequest, ids: list[int], params: Any, priority: int) -> None:
-        """Raises what vLLM does."""
+    def _send(self, request: VllmRequest, ids: list[int], params: Any, priority: int) -> None:
+        """Send a request to vLLM. Raises the exceptions of vLLM, and `EngineFault`."""
         prompt = self.api.tokens_input(ids)
         if self.feed is None:
-            self._keep(request, self._pull, request, prompt, params, priority)
+            self._run_in_task(request, self._pull, request, prompt, params, priority)
             return
-        # Waits for nothing but room in the pipe to EngineCore.
-        rest = begin(self.engine.add_request(request.name, prompt, params, priority=priority))
-        adopted = self.feed.adopt(request.name, request)
+        # `add_request` waits only while the pipe to EngineCore is full.
+        rest = run_eagerly(
+            self.engine.add_request(request.request_id, prompt, params, priority=priority)
+        )
+        adopted = self.feed.adopt(request.request_id, request)
         if rest is not None:
-            self._keep(request, self._added, rest, request, adopted)
+            self._run_in_task(request, self._finish_adding, rest, request, adopted)
         elif not adopted:
-            self.halt(request.name)
-            raise EngineFault("vLLM did not keep a request as it did before.", ErrorCode.INTERNAL)
+            self.abort(request.request_id)
+            raise EngineFault(LOST_REQUEST, ErrorCode.INTERNAL)
 
-    async def _added(self, rest: asyncio.Task[None], request: VllmRequest, adopted: bool) -> None:
-        """See to a request that could not be sent at once."""
+    async def _finish_adding(
+        self, rest: asyncio.Task[None], request: VllmRequest, adopted: bool
+    ) -> None:
+        """Wait until a request is added that could not be added at once, and adopt its output."""
         await rest
         if request.ended:  # vLLM leaks a request that is aborted while it is added (vllm#57061)
-            self.halt(request.name)
-        elif not adopted and not (self.feed and self.feed.adopt(request.name, request)):
-            self.halt(request.name)
-            raise EngineFault("vLLM did not keep a request as it did before.", ErrorCode.INTERNAL)
+            self.abort(request.request_id)
+        elif not adopted and not (self.feed and self.feed.adopt(request.request_id, request)):
+            self.abort(request.request_id)
+            raise EngineFault(LOST_REQUEST, ErrorCode.INTERNAL)
 
     async def _pull(self, request: VllmRequest, prompt: Any, params: Any, priority: int) -> None:
-        """vLLM's own way to an output."""
+        """Read the output of a request from vLLM's generator."""
         if request.ended:
             return
         reason = None
         try:
-            stream = self.engine.generate(prompt, params, request.name, priority=priority)
+            stream = self.engine.generate(prompt, params, request.request_id, priority=priority)
             async with aclosing(stream) as outputs:
                 async for output in outputs:
                     (completion,) = output.outputs
                     reason = completion.finish_reason
-                    request.take(completion.text, completion.token_ids)
+                    request.on_output(completion.text, completion.token_ids)
         finally:
-            self.halt(request.name)  # vllm#57061, see above; for one that has ended it does nothing
-        request.over(reason)
+            # vllm#57061, as above. For a request that has ended this does nothing.
+            self.abort(request.request_id)
+        request.on_end(reason)
 
-    def _keep(
+    def _run_in_task(
         self, request: VllmRequest, work: Callable[..., Coroutine[Any, Any, None]], *args: Any
     ) -> None:
-        """Do ``work`` for ``request`` in a task; where it fails, the request does."""
+        """Run ``work(*args)`` in a task. Its exceptions go to ``request.on_failure``."""
 
         async def run() -> None:
             try:
                 await work(*args)
             except Exception as exc:
-                bare = redacted(exc)
-                logger.debug("vLLM failed the request %s", request.name, exc_info=bare)
-                request.failed(exc)
+                bare = wordless(exc)
+                logger.debug("vLLM failed the request %s", request.request_id, exc_info=bare)
+                request.on_failure(exc)
 
-        task = asyncio.create_task(run(), name=f"vllm {request.name}")
+        task = asyncio.create_task(run(), name=f"vllm {request.request_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _halted(self, rest: asyncio.Task[None]) -> None:
+    def _log_abort(self, rest: asyncio.Task[None]) -> None:
+        """Log the exception of an abort that had to wait."""
         self._tasks.discard(rest)
         if not rest.cancelled() and (exc := rest.exception()) is not None:
-            bare = redacted(exc)
+            bare = wordless(exc)
             logger.warning("vLLM could not be told to abort a request", exc_info=bare)
 
-    # A prompt.
+    # Prompts
 
     def _tokenise(self, job: Job, prompt: Prompt) -> tuple[list[int], int, list[int]]:
-        """Ids of the prompt, how many tokens may follow, and ids of the forced prefix."""
+        """Return the ids of the prompt, the limit of new tokens, and the ids of the forced prefix.
+
+        Raises `JobFault` if the prompt leaves no room for output.
+        """
         prefix = self.vocabulary.forced(prompt.prefix, job.prefix_ids)
         if prompt.parts:
             ids = self.vocabulary.encode(prompt, prefix_ids=prefix)
         else:
             ids = self._templated(prompt)
-        room = self.room - len(ids)
+        room = self.token_limit - len(ids)
         if room < 1:
             raise JobFault(
-                f"The text takes {len(ids)} tokens and the model has room for {self.room}.",
+                f"The text takes {len(ids)} tokens and the model has room for {self.token_limit}.",
                 ErrorCode.TOO_LONG,
                 hint="Send it sentence by sentence.",
             )
@@ -303,7 +328,7 @@ class LoadedModel:
         return ids, min(room, limit), prefix
 
     def _templated(self, prompt: Prompt) -> list[int]:
-        """Ids of a prompt that only the model's own chat template can write. Takes about 1 ms."""
+        """Return the ids of a prompt made by the model's own chat template. Takes about 1 ms."""
         answered = prompt.messages[-1][0] == "assistant"  # the forced prefix, to be continued
         text = self.engine.get_tokenizer().apply_chat_template(
             [{"role": role, "content": content} for role, content in prompt.messages],
@@ -316,17 +341,17 @@ class LoadedModel:
 
     @cached_property
     def _template_tokenizer(self) -> Tokenizer:
-        """One that takes control tokens in text for what they are: the template wrote them."""
+        """A tokenizer that reads control tokens in text, because the template writes them."""
         tokenizer = Tokenizer.from_str(self.vocabulary.tokenizer.to_str())
         tokenizer.encode_special_tokens = False
         return tokenizer
 
 
-def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    """Run ``coroutine`` up to where it first waits, before returning; the rest in a task.
+def run_eagerly(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+    """Run ``coroutine`` at once until it first waits, and the rest in the returned task.
 
-    None if it never waits. vLLM has no synchronous way to abort, but its abort waits only while
-    the pipe to EngineCore is full. From Python 3.12 on this is ``Task(eager_start=True)``.
+    Return None if it never waits. vLLM has no synchronous abort, but its abort waits only while the
+    pipe to EngineCore is full. From Python 3.12 on this is ``Task(eager_start=True)``.
     """
     try:
         waiting = coroutine.send(None)
@@ -345,7 +370,10 @@ def begin(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
 
 
 def _vocabulary(model: str, engine: Any) -> Vocabulary:
-    """The model's tokenizer: from its directory, else as vLLM has loaded it."""
+    """Return the model's tokenizer: from its directory, or else the one that vLLM has loaded.
+
+    Raises `EngineFault` if there is no fast tokenizer.
+    """
     if (Path(model) / FILE).is_file():
         return Vocabulary.load(Path(model))
     tokenizer = engine.get_tokenizer()
@@ -357,4 +385,4 @@ def _vocabulary(model: str, engine: Any) -> Vocabulary:
             f"The model {model} has no fast tokenizer ({FILE}).",
             hint="Choose a model that has one, or serve it with `vllm serve` and --engine openai.",
         )
-    return Vocabulary(Tokenizer.from_str(backend.to_str()))  # vLLM goes on using its own
+    return Vocabulary(Tokenizer.from_str(backend.to_str()))  # a copy, because vLLM uses its own

@@ -1,13 +1,13 @@
-"""vLLM's outputs, from EngineCore's message straight to whoever waits for the text.
+"""A direct path for vLLM's outputs, from EngineCore's message to the receiver of the text.
 
-Owns: `OutputProcessor.process_outputs`, which vLLM's output task calls at every step of the model,
-for the requests that were adopted; all others stay vLLM's. Must not know: jobs, chunks, how a
-request is made.
+Owns: a replacement of `OutputProcessor.process_outputs`, which vLLM's output task calls at every
+step of the model. It handles the requests that were adopted and leaves all others to vLLM. Must not
+know: jobs, chunks, how a request is made.
 
-vLLM's own way makes two objects of every token, puts them into a collector, sets an event, wakes a
-task, and the task resumes a generator. Here the text is decoded and handed over where it arrives.
-This leans on vLLM's inside, so `unfit` looks at that inside first; where it is not as it was in
-0.25 and 0.32, the engine asks through `AsyncLLM.generate` as anybody does.
+By default vLLM makes two objects of every token, puts them into a collector, sets an event and
+wakes a task, which resumes a generator. Here the text is decoded and passed on in the call in which
+it arrives. This depends on vLLM's internals, so `why_unsupported` checks them first. If they differ
+from those of 0.25 and 0.32, the engine uses `AsyncLLM.generate` instead.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gateway.errors import redacted
+from gateway.errors import wordless
 
 logger = logging.getLogger(__name__)
 
 TAIL = 16
-"""Ids of a prompt with which decoding begins. vLLM begins with all of them, and its first step
-decodes them twice: a third of a millisecond for a prompt with context. What follows depends on the
-last few only."""
+"""Ids at the end of a prompt with which the detokeniser begins. vLLM begins with all ids and
+decodes them twice in its first step, which takes a third of a millisecond for a prompt with
+context. The text that follows depends on the last few ids only."""
 
 UNDECODABLE = "�"
 
 ARGUMENTS = ("engine_core_outputs", "engine_core_timestamp", "iteration_stats")
-"""Of `OutputProcessor.process_outputs`."""
-LATER = {"weight_version"}
-"""Its arguments that came after 0.25 and say nothing about the text."""
+"""Arguments of `OutputProcessor.process_outputs`."""
+LATER_ARGUMENTS = {"weight_version"}
+"""Arguments that were added after 0.25 and do not concern the text."""
 PROCESSOR = (
     *("request_states", "external_req_ids", "lora_states", "tracing_enabled", "stream_interval"),
     *("process_outputs", "_finish_request", "_update_stats_from_output"),
@@ -46,22 +46,26 @@ OUTPUT = {"request_id", "new_token_ids", "finish_reason", "events", "prefill_sta
 
 
 class OutputReceiver(Protocol):
-    """Where the output of one request goes. Nothing here raises, and nothing waits."""
+    """A receiver of the output of one request. Its methods do not raise and do not block."""
 
-    def take(self, text: str, ids: Sequence[int], /) -> None:
-        """What came of one step. The text may be empty: half a character, or the end itself."""
+    def on_output(self, text: str, ids: Sequence[int], /) -> None:
+        """Receive the output of one step.
 
-    def over(self, reason: str | None, /) -> None:
-        """The request ended, for vLLM's ``finish_reason``; vLLM has forgotten it."""
+        :param text: empty if the tokens complete no character
+        :param ids: ids of the tokens, including a stop token
+        """
 
-    def failed(self, exc: Exception, /) -> None:
-        """The request, or all of vLLM, failed."""
+    def on_end(self, reason: str | None, /) -> None:
+        """Receive the end of the request, with vLLM's ``finish_reason``."""
+
+    def on_failure(self, exc: Exception, /) -> None:
+        """Receive the exception with which the request, or all of vLLM, failed."""
 
 
 class OutputTap:
-    """In the place of a request's `RequestOutputCollector`: passes on and collects nothing.
+    """A replacement of a request's `RequestOutputCollector` that passes outputs on at once.
 
-    `put` is for what vLLM says itself: the end of an aborted request, or its own death.
+    vLLM calls `put` for the end of an aborted request and for its own death.
     """
 
     __slots__ = ("receiver", "request_id")
@@ -72,21 +76,21 @@ class OutputTap:
 
     def put(self, output: Any) -> None:
         if isinstance(output, Exception):
-            # vLLM is going through its requests to tell them; none may go or come meanwhile.
-            asyncio.get_running_loop().call_soon(self.receiver.failed, output)
+            # vLLM is iterating over its requests, so none may be added or removed in this call.
+            asyncio.get_running_loop().call_soon(self.receiver.on_failure, output)
             return
         (completion,) = output.outputs
         if completion.token_ids:
-            self.receiver.take(completion.text, completion.token_ids)
+            self.receiver.on_output(completion.text, completion.token_ids)
         if output.finished:
-            self.receiver.over(completion.finish_reason)
+            self.receiver.on_end(completion.finish_reason)
 
     def close(self) -> None:
         pass
 
 
-def unfit(engine: Any) -> str | None:
-    """Why this vLLM cannot be fed from; None if it can.
+def why_unsupported(engine: Any) -> str | None:
+    """Return why outputs cannot be taken directly from this version of vLLM, or None if they can.
 
     :param engine: an `AsyncLLM`
     """
@@ -96,7 +100,7 @@ def unfit(engine: Any) -> str | None:
     if missing := [name for name in PROCESSOR if not hasattr(processor, name)]:
         return f"its output processor has no {missing[0]}"
     names = list(inspect.signature(processor.process_outputs).parameters)
-    if tuple(names[: len(ARGUMENTS)]) != ARGUMENTS or {*names[len(ARGUMENTS) :]} - LATER:
+    if tuple(names[: len(ARGUMENTS)]) != ARGUMENTS or {*names[len(ARGUMENTS) :]} - LATER_ARGUMENTS:
         return f"process_outputs takes {', '.join(names)}"
     if missing := sorted(OUTPUT.difference(EngineCoreOutput.__struct_fields__)):
         return f"its outputs have no {missing[0]}"
@@ -109,56 +113,59 @@ def unfit(engine: Any) -> str | None:
 
 
 class OutputFeed:
-    """The outputs of one `AsyncLLM`, from its construction to its end.
+    """The direct path for the outputs of one `AsyncLLM`, active until `detach`.
 
-    :param engine: an `AsyncLLM` for which `unfit` has no objection
-    :param decode: text of token ids, as `tokenizers.Tokenizer.decode`
+    :param engine: an `AsyncLLM` for which `why_unsupported` returns None
+    :param decode: returns the text of token ids, as `tokenizers.Tokenizer.decode`
     """
 
     def __init__(self, engine: Any, decode: Callable[..., str]) -> None:
         from vllm.v1.engine import FinishReason
         from vllm.v1.engine.output_processor import OutputProcessorOutput
 
-        self.fed = 0
-        """Outputs that went this way."""
+        self.outputs_fed = 0
+        """Outputs that took the direct path."""
         self._processor = engine.output_processor
-        self._rest = self._processor.process_outputs  # vLLM's own
-        self._stop = FinishReason.STOP
-        self._done = OutputProcessorOutput
+        self._vllm_process = self._processor.process_outputs  # vLLM's own
+        self._stop_reason = FinishReason.STOP
+        self._result_type = OutputProcessorOutput
         self._decode = decode
         self._processor.process_outputs = self.process
 
-    def stop(self) -> None:
-        """Leave everything to vLLM again."""
+    def detach(self) -> None:
+        """Leave all outputs to vLLM again."""
         del self._processor.process_outputs
 
     def adopt(self, request_id: str, receiver: OutputReceiver) -> bool:
-        """Whether the request that was added with this (external) id is fed from now on.
+        """Send the output of a request to ``receiver`` from now on, and return whether that works.
 
-        False if it is not known (yet), or of a kind that is vLLM's business. What its collector
-        has already goes to the receiver first.
+        Return False if vLLM does not know the request (yet), or if only vLLM can handle its kind.
+        Output that the request's collector has already is sent first.
+
+        :param request_id: the id with which the request was added
         """
         for internal in self._processor.external_req_ids.get(request_id, ()):
             state = self._processor.request_states.get(internal)
-            if state is None or not self._ours(state):
+            if state is None or not self._can_feed(state):
                 return False
             early = state.queue.output
             state.queue = tap = OutputTap(internal, receiver)
-            self._shorten(state)
+            self._shorten_prompt(state)
             if early is not None:
                 tap.put(early)
             return True
         return False
 
-    def _ours(self, state: Any) -> bool:
+    def _can_feed(self, state: Any) -> bool:
+        """Tell whether `process` can handle the request with this state."""
         if missing := [name for name in STATE if not hasattr(state, name)]:
             logger.warning("vLLM's requests have no %s", missing[0])
             return False
         plain = state.parent_req is None and not state.streaming_input
         return plain and hasattr(state.detokenizer, "decode_next") and not state.detokenizer.stop
 
-    def _shorten(self, state: Any) -> None:
-        """Have the detokeniser begin with the end of the prompt, where that is the same."""
+    def _shorten_prompt(self, state: Any) -> None:
+        """Have the detokeniser begin with the end of the prompt, if the output is the same."""
         detokenizer = state.detokenizer
         tail = (state.prompt_token_ids or [])[-TAIL:]
         if len(tail) < TAIL or not hasattr(detokenizer, "stream") or detokenizer.token_ids:
@@ -175,15 +182,15 @@ class OutputFeed:
         stats: Any = None,
         **rest: Any,
     ) -> Any:
-        """One step of the model, or a part of it: in the place of ``process_outputs``."""
+        """Process the outputs of one step of the model, in place of ``process_outputs``."""
         states = self._processor.request_states
-        others: list[Any] = []  # what is not ours
-        lost: list[str] = []  # what EngineCore is to forget
+        others: list[Any] = []  # outputs that are left to vLLM
+        to_abort: list[str] = []  # ids of requests that EngineCore has to abort
         tokens = 0
         for output in outputs:
             state = states.get(output.request_id)
             if state is None:
-                continue  # aborted meanwhile
+                continue  # the request was aborted
             tap = state.queue
             if type(tap) is not OutputTap:
                 others.append(output)
@@ -192,52 +199,56 @@ class OutputFeed:
             reason = output.finish_reason
             try:
                 if state.is_prefilling:
-                    self._first(state, output, timestamp, stats)
+                    self._on_first_output(state, output, timestamp, stats)
                 elif stats is not None:
                     tokens += len(ids)
                     state.stats.num_generation_tokens += len(ids)
                     if output.events is not None:
-                        self._events(state, output, stats)
+                        self._record_events(state, output, stats)
                 if reason is None and len(ids) == 1:
-                    tap.receiver.take(state.detokenizer.decode_next(ids[0]), ids)
+                    tap.receiver.on_output(state.detokenizer.decode_next(ids[0]), ids)
                 elif ids:
-                    spelt = ids[:-1] if reason == self._stop else ids  # not the stop token itself
+                    # The stop token itself has no text.
+                    spelt = ids[:-1] if reason == self._stop_reason else ids
                     decode = state.detokenizer.decode_next
-                    tap.receiver.take("".join([decode(id) for id in spelt]), ids)
-            except Exception as exc:  # one request's bad luck must not end the output task
-                bare = redacted(exc)
-                logger.error("an output of vLLM's could not be passed on", exc_info=bare)
+                    tap.receiver.on_output("".join([decode(id) for id in spelt]), ids)
+            except Exception as exc:  # a fault of one request must not end the output task
+                bare = wordless(exc)
+                logger.error("an output of vLLM could not be passed on", exc_info=bare)
                 if output.request_id in states:
                     self._processor._finish_request(state)
-                    lost.append(output.request_id)
-                tap.receiver.failed(exc)
+                    to_abort.append(output.request_id)
+                tap.receiver.on_failure(exc)
                 continue
-            if reason is not None and output.request_id in states:  # not aborted by who received
-                self._last(state, output, timestamp, stats)
-                tap.receiver.over(str(reason))
+            # The receiver may have aborted the request in `on_output`.
+            if reason is not None and output.request_id in states:
+                self._on_last_output(state, output, timestamp, stats)
+                tap.receiver.on_end(str(reason))
         if stats is not None:
             stats.num_generation_tokens += tokens
-        self.fed += len(outputs) - len(others)
+        self.outputs_fed += len(outputs) - len(others)
         if others:
-            done = self._rest(others, timestamp, stats, **rest)
-            done.reqs_to_abort.extend(lost)
+            done = self._vllm_process(others, timestamp, stats, **rest)
+            done.reqs_to_abort.extend(to_abort)
             return done
-        return self._done(request_outputs=[], reqs_to_abort=lost)
+        return self._result_type(request_outputs=[], reqs_to_abort=to_abort)
 
-    def _first(self, state: Any, output: Any, timestamp: float | None, stats: Any) -> None:
+    def _on_first_output(
+        self, state: Any, output: Any, timestamp: float | None, stats: Any
+    ) -> None:
         self._processor._update_stats_from_output(state, output, timestamp, stats)
         if output.prefill_stats is not None:
             state.num_cached_tokens = output.prefill_stats.num_cached_tokens
         state.is_prefilling = False
 
-    def _events(self, state: Any, output: Any, stats: Any) -> None:
+    def _record_events(self, state: Any, output: Any, stats: Any) -> None:
         stats.update_from_events(
             *(output.request_id, output.events, False),
             *(state.stats, self._processor.lora_states, state.lora_name),
         )
 
-    def _last(self, state: Any, output: Any, timestamp: float | None, stats: Any) -> None:
-        """The books of a request that ended, as vLLM closes them."""
+    def _on_last_output(self, state: Any, output: Any, timestamp: float | None, stats: Any) -> None:
+        """Remove a request that ended and update the statistics, as vLLM does."""
         processor = self._processor
         processor._finish_request(state)
         if stats is not None:

@@ -1,14 +1,14 @@
-"""What vLLM's processes owe the gateway: to leave Ctrl-C to it, and to end when it is gone.
+"""A plugin of vLLM's processes: it ignores Ctrl-C in them and ends them with the gateway.
 
 Owns: a function that vLLM calls in each of its processes, through the entry point group
-``vllm.general_plugins``. Must not know: the gateway, vLLM. It imports nothing of either, because
-it is loaded in every vLLM process of this environment.
+``vllm.general_plugins``. Must not know: the gateway, vLLM. The module imports nothing of either,
+because it is loaded in every vLLM process of this environment.
 
-A gateway killed without warning (SIGKILL, out of memory) leaves EngineCore behind: running,
-holding the GPU's memory, in the way of the next gateway (vllm#55510). This works where processes
-are spawned, as `gateway.engines.vllm.engine` has it. A forked one has inherited the mark that
-plugins are loaded, and does not load this one. ``VLLM_PLUGINS``, where it is set, has to list
-``caption_gateway_orphan``."""
+A gateway that is killed (SIGKILL, out of memory) leaves EngineCore running with the GPU's memory,
+so that the next gateway cannot start (vllm#55510). The plugin works in spawned processes, which
+`gateway.engines.vllm.engine` asks for. A forked process inherits the mark that plugins are loaded,
+and does not load this one. If ``VLLM_PLUGINS`` is set, it has to list ``caption_gateway_orphan``.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ import time
 from multiprocessing.process import BaseProcess
 
 GRACE = 5.0
-"""Seconds between the signal that asks the process to end and the end."""
+"""Seconds between SIGTERM and the forced end of the process."""
 
 
 def watch() -> None:
-    """Follow the parent process into its end. Does nothing in a process that is not a child."""
+    """Start a thread that ends this process after its parent. Do nothing without a parent."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
-    # A terminal sends Ctrl-C to its whole process group. vLLM's worker processes would end on the
-    # spot, while the gateway means to let sentences finish; it ends them itself after that.
+    # A terminal sends Ctrl-C to its whole process group. vLLM's workers would end at once, but the
+    # gateway lets running sentences finish and then ends the workers itself.
     os.setpgid(0, 0)
     threading.Thread(target=follow, args=(parent,), name="orphan", daemon=True).start()
 
@@ -39,4 +39,4 @@ def follow(parent: BaseProcess) -> None:
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)  # vLLM finishes its step and frees the device
     time.sleep(GRACE)
-    os._exit(1)  # it did not: there is nobody left to tell
+    os._exit(1)  # SIGTERM was not enough

@@ -310,7 +310,7 @@ def test_two_that_convert_at_once_agree_on_one_result(
 
 def test_the_cache_keeps_the_models_used_last(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    for n in range(model_files.KEPT + 1):
+    for n in range(model_files.CACHED_MODELS + 1):
         old = cache / f"old-{n}"
         old.mkdir(parents=True)
         os.utime(old, (n, n))

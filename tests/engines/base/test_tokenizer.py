@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
 from tokenizers import models as kinds
 
-from gateway.engines.base.tokenizer import PART, PARTS, SentencePieces, Vocabulary, sentencepiece
+from gateway.engines.base.tokenizer import (
+    CACHE_LONGEST,
+    CACHE_SIZE,
+    SentencePieces,
+    Vocabulary,
+    sentencepiece,
+)
 from gateway.engines.profiles import Control, Prompt
 from gateway.errors import EngineFault
 from tests.support import models
@@ -69,10 +75,10 @@ def test_what_was_encoded_a_moment_ago_is_not_encoded_again(
     assert vocabulary.count("Good morning") == len(ids) - 1
     assert encoded == ["Good morning"]
 
-    long = "Good morning " * PART
+    long = "Good morning " * CACHE_LONGEST
     assert vocabulary.text(long) == vocabulary.text(long)
     assert encoded.count(long) == 2
-    for number in range(PARTS):
+    for number in range(CACHE_SIZE):
         vocabulary.text(f"{number}")
     vocabulary.text("Good morning")
     assert encoded.count("Good morning") == 2

@@ -95,7 +95,7 @@ async def test_closing_the_engine_ends_its_streams_and_frees_the_model(
 async def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ctranslate2, "CLOSING", 0.0)
+    monkeypatch.setattr(ctranslate2, "CLOSE_TIMEOUT", 0.0)
     engine = make_llama(dir)
 
     await engine.start()
@@ -157,7 +157,7 @@ async def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None
 
     with pytest.raises(EngineFault, match="could not be loaded: .*/cache: File exists") as told:
         await engine.start()
-    assert f"copy to {tmp_path / 'cache'}, which --cache-dir changes" in str(told.value.hint)
+    assert f"copy to {tmp_path / 'cache'}; choose another" in str(told.value.hint)
     await engine.aclose()
 
 
@@ -187,7 +187,7 @@ def test_the_profile_is_found_by_the_name_of_the_model(make: Make, name: str, di
     ("config", "said"),
     [
         (None, "no config.json"),
-        ("{", "is of no use"),
+        ("{", "is malformed"),
         ('{"architectures": ["X"]}', "No profile fits"),
     ],
 )

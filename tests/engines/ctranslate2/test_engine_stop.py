@@ -148,7 +148,7 @@ async def test_nothing_blocks_the_event_loop_under_load(make: Make, dir: Path) -
 async def test_one_job_more_than_may_wait_is_refused(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctranslate2, "WAITING", 1)
+    monkeypatch.setattr(ctranslate2, "WAITING_LIMIT", 1)
     engine = make_llama(dir, inter_threads=1, batch=1)
 
     async with started(engine):

@@ -95,19 +95,19 @@ def test_outputs_are_fed_where_this_vllm_allows_it_and_are_the_same_either_way(
     async def work(engine: VllmEngine) -> list[str]:
         feed = inside(engine, "feed")
         assert feed is not None
-        before = feed.fed
+        before = feed.outputs_fed
         texts = [await read(engine, job) for job in jobs]
-        assert feed.fed > before
+        assert feed.outputs_fed > before
         return texts
 
     fed = subject.run(work(subject.engine))
     assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
-    assert "the long way" not in caplog.text
+    assert "from its generator" not in caplog.text
 
     monkeypatch.setattr(loaded, "unfit", lambda _: "it is not as it was")
     other = make_vllm(model)
     assert subject.run(start_and_read(other, *jobs), STARTS["vllm"]) == fed
-    assert caplog.text.count("the long way") == 1
+    assert caplog.text.count("from its generator") == 1
 
 
 @real
@@ -121,7 +121,7 @@ def test_a_feed_by_which_nothing_comes_is_given_up_at_the_start(
     monkeypatch.setattr(loaded, "Feed", Dry)
     engine = make_vllm(model)
     assert all(subject.run(start_and_read(engine, job("asked")), STARTS["vllm"]))
-    assert "the long way" in caplog.text
+    assert "from its generator" in caplog.text
 
 
 @real
@@ -439,12 +439,12 @@ def test_closing_an_engine_that_is_still_starting_leaves_no_process_behind(
 PARENT = """
 import asyncio, sys
 from gateway.engines import profiles
-from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.engine import VllmEngine, VllmOptions
 from tests.engines.reading import LONG, TEXT, job, read
 from tests.engines.vllm_factory import SETTINGS
 
 async def main():
-    await VllmEngine(sys.argv[1], profiles.load("embedded"), **SETTINGS).start()
+    await VllmEngine(sys.argv[1], profiles.load("embedded"), VllmOptions(**SETTINGS)).start()
     print("READY", flush=True)
     await asyncio.Event().wait()
 

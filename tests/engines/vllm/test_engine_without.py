@@ -14,8 +14,8 @@ import pytest
 from gateway.engines.base.engine import Health
 from gateway.engines.vllm import parent_watch
 from gateway.engines.vllm.compat import EngineStats
-from gateway.engines.vllm.engine import VllmEngine
-from gateway.engines.vllm.model import begin
+from gateway.engines.vllm.engine import VllmEngine, VllmOptions
+from gateway.engines.vllm.model import run_eagerly
 from gateway.errors import EngineFault, EngineGone
 from tests.engines.reading import job, read
 from tests.support.models import store_as_int8, tiny_llama
@@ -56,7 +56,9 @@ def test_a_model_without_a_profile_is_refused_before_anything_is_loaded(tmp_path
 
 
 def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
-    engine = VllmEngine("utter-project/EuroLLM-1.7B-Instruct", extra={"max_num_seqs": 3})
+    engine = VllmEngine(
+        "utter-project/EuroLLM-1.7B-Instruct", options=VllmOptions(extra={"max_num_seqs": 3})
+    )
     assert engine.name == "vllm:EuroLLM-1.7B-Instruct"
     assert engine.capacity == 3
     assert engine.unfinished == 0
@@ -101,11 +103,11 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
         )
 
     request = SimpleNamespace(queued_time=0.5, prefill_time=0.25, decode_time=2.0)
-    gauges = EngineStats()
-    gauges.record(scheduler(4, 10), iteration(4))
-    gauges.record(scheduler(3, 20), None)
-    gauges.record(None, iteration(3, request, request))
-    assert gauges.values == {
+    stats = EngineStats()
+    stats.record(scheduler(4, 10), iteration(4))
+    stats.record(scheduler(3, 20), None)
+    stats.record(None, iteration(3, request, request))
+    assert stats.values == {
         "running": 3,
         "waiting": 2,
         "kv_cache_usage": 0.5,
@@ -132,18 +134,18 @@ async def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_tas
 
     async def work() -> None:
         pipe = asyncio.Event()
-        rest = begin(abort(pipe))
+        rest = run_eagerly(abort(pipe))
         assert steps == ["told"]
         assert rest is not None
         pipe.set()
         await rest
         assert steps == ["told", "sent"]
-        assert begin(asyncio.sleep(0, None)) is not None
+        assert run_eagerly(asyncio.sleep(0, None)) is not None
 
         async def immediate() -> None:
             steps.append("done")
 
-        assert begin(immediate()) is None
+        assert run_eagerly(immediate()) is None
         assert steps[-1] == "done"
 
     await work()

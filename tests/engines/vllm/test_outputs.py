@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.engines.vllm.compat import SELDOM_S, ThrottledStatLogger
-from gateway.engines.vllm.outputs import TAIL, OutputFeed, unfit
+from gateway.engines.vllm.compat import REPORT_INTERVAL_S, ThrottledStatLogger
+from gateway.engines.vllm.outputs import TAIL, OutputFeed, why_unsupported
 from tests.engines.vllm_factory import require
 from tests.support.models import CONTROLS, tiny_llama
 
@@ -41,15 +41,15 @@ class Receiver:
     def ids(self) -> list[int]:
         return [id for _, ids in self.takes for id in ids]
 
-    def take(self, text: str, ids: Sequence[int]) -> None:
+    def on_output(self, text: str, ids: Sequence[int]) -> None:
         self.takes.append((text, list(ids)))
         if self._on_take is not None:
             self._on_take()
 
-    def over(self, reason: str | None) -> None:
+    def on_end(self, reason: str | None) -> None:
         self.ends.append(reason)
 
-    def failed(self, exc: Exception) -> None:
+    def on_failure(self, exc: Exception) -> None:
         self.ends.append(exc)
 
 
@@ -230,7 +230,7 @@ def test_other_requests_of_the_same_step_go_vllms_way(half: Half, tokenizer: Any
     half.step(output("foreign", [id]), output("ours", [id]))
     assert receiver.text == "G"
     assert collector.get_nowait().outputs[0].text == "G"
-    assert half.feed.fed == 1
+    assert half.feed.outputs_fed == 1
 
 
 def test_a_request_with_stop_strings_or_several_outputs_is_not_adopted(half: Half) -> None:
@@ -328,22 +328,22 @@ def test_this_vllm_can_be_fed_from_and_one_with_another_inside_cannot(tokenizer:
 
     processor = Half(tokenizer, feed=False).processor
     engine: Any = SimpleNamespace(output_processor=processor, add_request=AsyncLLM.add_request)
-    assert unfit(engine) is None
+    assert why_unsupported(engine) is None
 
     processor.stream_interval = 4
-    assert unfit(engine) == "stream_interval is set"
+    assert why_unsupported(engine) == "stream_interval is set"
     processor.stream_interval = 1
     engine.add_request = lambda request_id, prompt: None
-    assert unfit(engine) == "add_request has other arguments"
+    assert why_unsupported(engine) == "add_request has other arguments"
     engine.add_request = AsyncLLM.add_request
 
     def renamed(outputs: Any, stats: Any) -> None: ...
 
     processor.process_outputs = renamed
-    assert unfit(engine) == "process_outputs takes outputs, stats"
+    assert why_unsupported(engine) == "process_outputs takes outputs, stats"
     del processor.process_outputs
     del processor.lora_states
-    assert unfit(engine) == "its output processor has no lora_states"
+    assert why_unsupported(engine) == "its output processor has no lora_states"
 
 
 def test_vllms_output_task_calls_process_outputs_where_it_was_put(tokenizer: Any) -> None:
@@ -376,7 +376,7 @@ def test_prometheus_is_told_seldom_and_all_of_it(tokenizer: Any) -> None:
     step(2, num_prompt_tokens=7)
     step(2)
     assert len(told) == 1
-    now += SELDOM_S
+    now += REPORT_INTERVAL_S
     step(1)
     step(1)
     step(0)  # nobody may come for hours
