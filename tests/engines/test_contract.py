@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from gateway.engines.base.engine import Aborted, Engine, Health
-from gateway.engines.profiles import LEAST
+from gateway.engines.profiles import MIN_CONTINUATION
 from gateway.errors import EngineFault, EngineGone, Overloaded
 from gateway.job import Chunk, Job, Priority
 from tests.engines.conftest import Subject
@@ -171,7 +171,7 @@ def test_a_prefix_that_is_the_whole_translation_is_no_fault(subject: Subject) ->
             made = job("rest", prefix=whole, prefix_ids=ids, partial=partial)
             rest = await chunks(engine, made)
             assert all(chunk.text for chunk in rest)
-            assert sum(chunk.tokens for chunk in rest) <= LEAST
+            assert sum(chunk.tokens for chunk in rest) <= MIN_CONTINUATION
 
     try_on(subject, work)
 

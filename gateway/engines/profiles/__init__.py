@@ -1,13 +1,13 @@
-"""Model profiles: how each model is prompted, as data.
+"""Model profiles: the prompt format of each model, as data.
 
-To teach the gateway a model, write a TOML file beside this one and golden prompts
-(``tests/golden/prompts``); ``docs/design/profiles.md`` explains the keys. Owns: the names that the
-rest of the gateway uses. Must not know: anything else.
+To add a model, write a TOML file in this folder and golden prompts (``tests/golden/prompts``).
+``docs/design/profiles.md`` explains the keys. Owns: the names that the rest of the gateway uses.
+Must not know: anything else.
 """
 
 from gateway.engines.profiles.find import LAST_RESORT, UnknownProfile, load, match, names
 from gateway.engines.profiles.profile import (
-    LEAST,
+    MIN_CONTINUATION,
     ChatTurns,
     Control,
     ModelPatterns,
@@ -20,7 +20,7 @@ from gateway.engines.profiles.profile import (
 
 __all__ = [
     "LAST_RESORT",
-    "LEAST",
+    "MIN_CONTINUATION",
     "TemplateBlock",
     "Control",
     "ModelPatterns",

@@ -1,7 +1,7 @@
-"""Which profile a model has.
+"""The choice of the profile for a model.
 
-Owns: the TOML files beside this one, reading one, and knowing a model by its name or its
-configuration. Must not know: what is in a profile beside the models that it is for.
+Owns: the TOML files in this folder, reading one, and matching a model by its name or configuration.
+Must not know: the content of a profile, except for which models it is.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from gateway.text import languages
 FOLDER = resources.files("gateway.engines.profiles")
 
 LAST_RESORT = "chat"
-"""Profile of a model that no other fits, provided that it has a chat template."""
+"""Profile of a model with a chat template that no other profile fits."""
 
 
 class UnknownProfile(LookupError):
-    """No profile has this name, or none fits this model. The message says what to do."""
+    """The error that no profile has a name or fits a model. The message says what to do."""
 
 
 def load(name: str) -> Profile:
     """Return the bundled profile ``name``, or the one in a file whose name ends in ``.toml``.
 
-    Raises `UnknownProfile` if there is none, and `ValueError` if there is a mistake in it.
+    Raises `UnknownProfile` if there is none, and `ValueError` if it is malformed.
     """
     return _load(name)
 
@@ -44,33 +44,37 @@ def names() -> tuple[str, ...]:
 
 
 def match(model: str, config: Mapping[str, object] | None = None) -> Profile:
-    """Return the profile for a model, by its path or hub id and its ``config.json`` if at hand.
+    """Return the profile for a model.
 
-    In this order: ``gateway_profile`` in ``config``; the profile that knows most of the name; the
-    one that knows most of ``config``; the generic one for a model with a chat template, which is
-    any without ``config`` (a server's) or with a ``chat_template`` there.
+    The first of these decides: ``gateway_profile`` in ``config``; the profile that matches the
+    longest part of the name; the profile that matches most keys of ``config``; the generic profile
+    for models with a chat template. A model has one if ``chat_template`` is in ``config`` or if
+    there is no ``config``, because then it is on a server.
 
-    Raises `UnknownProfile` if nothing fits.
+    :param model: path or hub id
+    :param config: content of ``config.json``, if it is available
+
+    Raises `UnknownProfile` if no profile fits.
     """
     told = config or {}
-    profile, hit = _fitting(model, told, last_resort=config is None)
+    profile, hit = _find_profile(model, told, last_resort=config is None)
     if profile.languages:
         return profile
-    # A model of one pair. Its name has told which, or its configuration does.
+    # A model of one language pair, which is in its configuration or its name.
     pair = told.get("gateway_pair") or [hit.get("source"), hit.get("target")]
     if not (isinstance(pair, list) and len(pair) == 2 and all(pair)):
         raise UnknownProfile(
-            f"The model {model!r} translates one pair of languages, and it is not known which."
+            f"The model {model!r} translates one pair of languages, which its name does not say."
             ' Put "gateway_pair": ["en", "de"] into its config.json.'
         )
     source, target = (languages.normalise(str(tag)) for tag in pair)
     return msgspec.structs.replace(profile, languages=(source, target), pairs=((source, target),))
 
 
-def _fitting(
+def _find_profile(
     model: str, config: Mapping[str, object], last_resort: bool
 ) -> tuple[Profile, Mapping[str, str]]:
-    """The profile for a model, and the named groups of the expression that found it."""
+    """Return the profile for a model, and the named groups of the expression that matched."""
     if chosen := config.get("gateway_profile"):
         return load(str(chosen)), {}
     profiles = [load(name) for name in names()]
@@ -105,11 +109,14 @@ def _load(name: str) -> Profile:
     try:
         return msgspec.convert(_table(name), Profile)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as exc:
-        raise ValueError(f"The profile {name} has a mistake in it: {exc}.") from exc
+        raise ValueError(f"The profile {name} is malformed: {exc}.") from exc
 
 
 def _table(name: str) -> dict[str, Any]:
-    """Keys of a profile, over those of the one it ``extends``, ``without`` some of them."""
+    """Return the keys of a profile.
+
+    They override those of the profile it ``extends``, from which ``without`` removes some.
+    """
     if name.endswith(".toml"):
         text, stem = Path(name).read_text(encoding="utf-8"), Path(name).stem
     elif name in names():

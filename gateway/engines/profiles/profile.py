@@ -1,11 +1,11 @@
-"""What a profile says, and what engines ask of it.
+"""One model profile: its keys, its languages, and the prompts it makes.
 
 Owns: the keys of a TOML file, and turning a `Job` into a `Prompt`. Must not know: which profiles
-there are, any engine, any tokenizer, the clock.
+exist, any engine, any tokenizer, the clock.
 
-What varies least stands first in a prompt, so that an engine's prefix cache is hit: system,
-language pair, topic, glossary, context, source, assistant header, forced prefix. Never an id or a
-time.
+In a prompt the parts that vary least stand first, so that the prefix cache of an engine is used:
+system, language pair, topic, glossary, context, source, assistant header, forced prefix. A prompt
+never contains an id or a time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Job
 from gateway.text import languages
 
-LEAST = 8
-"""Tokens that may always follow a forced prefix, however long it is: enough to end a sentence."""
+MIN_CONTINUATION = 8
+"""Tokens that may always follow a forced prefix of any length: enough to end a sentence."""
 
-# Control tokens of models at large, broken up in text by every profile beside its own.
+# Control tokens of common models. Every profile escapes them in text, beside its own.
 _LOOKALIKES = (
     r"<\|[^<>|\s]{1,64}\|?>",  # <|im_start|>, and Gemma's <|turn>
     r"<[^<>|\s]{1,64}\|>",  # Gemma's <turn|>
@@ -38,7 +38,7 @@ _LOOKALIKES = (
     r"<</?SYS>>",
 )
 
-# What may stand in braces in a template, and what a part of it may depend on.
+# Names that may stand in braces in a template, and flags on which a block of it may depend.
 _FIELDS = frozenset(
     ("text", "topic", "glossary", "context", "style")
     + ("source", "source_zh", "source_code", "source_tag")
@@ -54,21 +54,21 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A rendered prompt, in three equivalent forms.
+    """A prompt in three equivalent forms.
 
-    ``parts``     control tokens and text, in order, the forced prefix last: engines that own the
-                  tokenizer encode each part by itself, so that text typed by a user can never
-                  become a control token. Empty where only the model's own chat template knows them
-    ``messages``  (role, content) for servers that apply the chat template themselves; empty where
-                  the profile is not a chat model. A forced prefix is a last ``assistant`` message
-    ``text``      ``parts`` as one string, for ``/v1/completions``. All control tokens are in it:
-                  the server is to add none (vLLM: ``add_special_tokens: false``)
+    ``parts``     control tokens and text, in order, the forced prefix last. Engines with a
+                  tokenizer encode each part by itself, so that text typed by a user never becomes a
+                  control token. Empty if only the model's own chat template knows the tokens
+    ``messages``  (role, content) for servers that apply the chat template; empty if the model is no
+                  chat model. A forced prefix is a last ``assistant`` message
+    ``text``      ``parts`` as one string, for ``/v1/completions``. It has all control tokens, so
+                  the server must not add any (vLLM: ``add_special_tokens: false``)
     ``prefix``    the forced prefix alone
-    ``start``     encoder-decoder models: what the decoder begins with, before the prefix. There
-                  ``parts`` is what the encoder gets, and holds no prefix
+    ``start``     for encoder-decoder models, the control tokens with which the decoder begins,
+                  before the prefix. For them ``parts`` is the encoder's input, without the prefix
 
-    In ``messages`` and ``text`` whatever looks like a control token is broken up
-    (`Profile.neutral`).
+    In ``messages`` and ``text`` everything that looks like a control token is escaped
+    (`Profile.escape_controls`).
     """
 
     parts: tuple[Control | str, ...]
@@ -79,7 +79,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the next token is chosen. Temperature 0 takes the likeliest, whatever ``top_p`` says."""
+    """Sampling parameters. Temperature 0 takes the likeliest token, whatever ``top_p`` is."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -97,11 +97,11 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ModelPatterns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which models a profile is for.
+    """The models that a profile is for.
 
-    ``names``   regular expressions searched in the path or hub id, whatever the case. Groups named
-                ``source`` and ``target`` tell the one pair such a model translates
-    ``config``  alternatives, each some keys of ``config.json`` with the values they must have
+    ``names``   regular expressions searched in the path or hub id, ignoring case. Groups named
+                ``source`` and ``target`` are the one language pair of such a model
+    ``config``  alternatives, each with keys of ``config.json`` and the values they must have
     """
 
     names: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class ModelPatterns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class TemplateBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A piece of a template, left out unless all flags in ``when`` hold (``!`` negates one)."""
+    """A part of a template, which is used if all flags in ``when`` hold (``!`` negates one)."""
 
     text: str
     when: tuple[str, ...] = ()
@@ -118,8 +118,8 @@ class TemplateBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ChatTurns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The model's chat template: one string for each turn, with ``{}`` for its content.
 
-    ``open`` begins the answer, and the forced prefix stands behind it. A model that thinks unless
-    it finds an empty thought finds it there.
+    ``open`` begins the answer, and the forced prefix follows it. For a model that thinks unless its
+    answer begins with an empty thought, ``open`` has that thought.
     """
 
     user: str
@@ -128,7 +128,7 @@ class ChatTurns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class _TemplateField(msgspec.Struct, frozen=True):
-    """A place in a template where something of the job is put."""
+    """A place in a template that is filled with a value of the job."""
 
     name: str
 
@@ -141,23 +141,25 @@ _Values = Mapping[str, Control | str]
 class Profile(
     msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False, forbid_unknown_fields=True
 ):
-    """How one family of models is prompted: the keys of its TOML file, and what engines ask of it.
+    """The prompt format, languages and sampling of one family of models, from its TOML file.
 
-    ``kind``        ``chat`` has turns; ``raw`` and ``ids`` have none, and no messages. An ``ids``
-                    model is to be given token ids, as no server would tokenize its text right
-    ``encoder``     an encoder-decoder model; ``start`` is what its decoder begins with
+    ``kind``        ``chat`` models have turns; ``raw`` and ``ids`` models have neither turns nor
+                    messages. An ``ids`` model needs token ids, because no server tokenises its text
+                    correctly
+    ``encoder``     whether it is an encoder-decoder model; its decoder begins with ``start``
     ``languages``   canonical tags; ``zh`` is Simplified Chinese. ``beta`` ones work less well
-    ``pairs``       ``any`` of them into any other, ``english`` on one side, or a list of pairs
-    ``codes``       the model's own code of a language, where that is not the tag
-    ``tag``         makes a control token of a code
-    ``names``       what the model calls a language, where that is not what we call it;
+    ``pairs``       ``any``: each language into each other; ``english``: English on one side; or a
+                    list of pairs
+    ``codes``       the model's own codes of languages, if they are not the tags
+    ``tag``         format of the control token of a code
+    ``names``       the model's names of languages, if they are not those of the gateway;
                     ``zh_names`` the same in Chinese, for prompts in Chinese
     ``bos``         control token at the beginning of every prompt
     ``control``     control tokens in the templates
-    ``delimiters``  strings in the templates that mark off the source as data
+    ``delimiters``  strings in the templates that delimit the source as data
     ``stop``        control tokens that end the output
-    ``attempts``    sampling of the first attempt, and of the one after a guard refused its output.
-                    They have to differ: greedy decoding would only say the same again
+    ``attempts``    sampling of the first attempt, and of the one after a guard rejected its output.
+                    They have to differ, because greedy decoding would repeat the same output
     ``server``      ``chat_template_kwargs`` for servers that apply the chat template
     ``max_input``   tokens that prompt and output may take together
     """
@@ -207,24 +209,24 @@ class Profile(
             if unknown := fields - _FIELDS:
                 raise ValueError(f"`text` has {sorted(unknown)}; it may have {sorted(_FIELDS)}")
 
-    # --- languages
+    # Languages
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """The languages it translates from."""
+        """Languages that the model translates from."""
         if isinstance(self.pairs, str):
             return self.languages
         return tuple(dict.fromkeys(source for source, _ in self.pairs))
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        """The languages it translates into."""
+        """Languages that the model translates into."""
         if isinstance(self.pairs, str):
             return self.languages
         return tuple(dict.fromkeys(target for _, target in self.pairs))
 
     def supports(self, source: str, target: str) -> bool:
-        """Whether it translates from the one into the other; see `resolve`."""
+        """Tell whether the model translates from ``source`` into ``target``, see `resolve`."""
         try:
             self.resolve(source, target)
         except ClientFault:
@@ -232,12 +234,12 @@ class Profile(
         return True
 
     def resolve(self, source: str, target: str) -> tuple[str, str]:
-        """Return the model's languages for two canonical tags: ``de-AT`` is served by ``de``.
+        """Return the model's languages for two canonical tags: ``de`` for ``de-AT``.
 
-        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``), its hint saying what
-        there is.
+        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``). Its hint lists what the
+        model has.
         """
-        one, other = _serving(source, self.sources), _serving(target, self.targets)
+        one, other = _find_language(source, self.sources), _find_language(target, self.targets)
         if isinstance(self.pairs, str):
             able = one != other and (self.pairs == "any" or "en" in (one, other))
             into = [lang for lang in self.targets if lang != one]
@@ -255,10 +257,10 @@ class Profile(
 
     def code(self, tag: str) -> str:
         """Return the model's own code of a language. Raises `ClientFault` if it has none."""
-        tag = _serving(tag, self.languages)
+        tag = _find_language(tag, self.languages)
         return self.codes.get(tag, tag)
 
-    # --- prompts
+    # Prompts
 
     def prompt(self, job: Job) -> Prompt:
         """Render ``job``. Raises `ClientFault` for a language the model does not have."""
@@ -270,21 +272,21 @@ class Profile(
             "partial": job.partial,
             "chinese": "zh" in (job.source[:2], job.target[:2]),
         }
-        known = self._known(job.source, job.target)
-        safe = known | self._said(job, self.neutral)
-        safe_prefix = self.neutral(job.prefix)
+        known = self._language_values(job.source, job.target)
+        safe = known | self._user_values(job, self.escape_controls)
+        safe_prefix = self.escape_controls(job.prefix)
         messages: list[tuple[str, str]] = []
         if self.kind == "chat":
             if self.system or (self.turns and self.turns.system):
-                messages.append(("system", _text(_filled(self._system, flags, safe))))
-            messages.append(("user", _text(_filled(self._template, flags, safe))))
+                messages.append(("system", _join(_fill(self._system, flags, safe))))
+            messages.append(("user", _join(_fill(self._template, flags, safe))))
             if job.prefix:
                 messages.append(("assistant", safe_prefix))
             if self.turns is None:
                 return Prompt(parts=(), messages=tuple(messages), prefix=job.prefix)
-        raw = known | self._said(job, self._undelimited)
-        parts = self._framed(flags, raw)
-        text = _text(self._framed(flags, safe))
+        raw = known | self._user_values(job, self._escape_delimiters)
+        parts = self._render_parts(flags, raw)
+        text = _join(self._render_parts(flags, safe))
         if job.prefix and not self.encoder:
             parts.append(job.prefix)
             text += safe_prefix
@@ -293,26 +295,26 @@ class Profile(
             messages=tuple(messages),
             text=text,
             prefix=job.prefix,
-            start=tuple(p for p in _filled(self._start, flags, known) if isinstance(p, Control)),
+            start=tuple(p for p in _fill(self._start, flags, known) if isinstance(p, Control)),
         )
 
-    def neutral(self, text: str) -> str:
+    def escape_controls(self, text: str) -> str:
         """Return ``text`` with a space inside everything that could be read as a control token.
 
-        For text on its way to a tokenizer that looks for them. ``<|im_end|>`` becomes
-        ``< |im_end|>``: a person still reads it, the tokenizer does not. Idempotent.
+        For text that goes to a tokenizer which looks for control tokens. ``<|im_end|>`` becomes
+        ``< |im_end|>``, which only people still read as the same. Idempotent.
         """
-        return self._lookalike.sub(_broken, text)
+        return self._lookalike.sub(_insert_space, text)
 
-    def _undelimited(self, text: str) -> str:
-        """``text`` that cannot end the delimiters it stands in."""
-        return self._delimiter.sub(_broken, text) if self.delimiters else text
+    def _escape_delimiters(self, text: str) -> str:
+        """Return ``text`` with a space inside every delimiter, so that it cannot end its own."""
+        return self._delimiter.sub(_insert_space, text) if self.delimiters else text
 
-    def _known(self, source: str, target: str) -> dict[str, Control | str]:
-        """What a template may say of the languages."""
+    def _language_values(self, source: str, target: str) -> dict[str, Control | str]:
+        """Return the values of template fields for the languages."""
         values: dict[str, Control | str] = {}
         for side, asked in (("source", source), ("target", target)):
-            tag = _serving(asked, self.languages)
+            tag = _find_language(asked, self.languages)
             code = self.codes.get(tag, tag)
             values[side] = self.names.get(tag) or languages.name(tag)
             values[f"{side}_zh"] = self.zh_names.get(tag, tag)
@@ -320,8 +322,8 @@ class Profile(
             values[f"{side}_tag"] = Control(self.tag.format(code))
         return values
 
-    def _said(self, job: Job, clean: Callable[[str], str]) -> dict[str, Control | str]:
-        """What people typed, each piece of it passed through ``clean``."""
+    def _user_values(self, job: Job, clean: Callable[[str], str]) -> dict[str, Control | str]:
+        """Return the values of template fields that users typed, passed through ``clean``."""
         terms = (map(clean, pair) for pair in job.glossary)
         earlier = (map(clean, pair) for pair in job.context)
         return {
@@ -332,16 +334,16 @@ class Profile(
             "context": "\n".join(self.context_line.format(*pair) for pair in earlier),
         }
 
-    def _framed(self, flags: Mapping[str, bool], values: _Values) -> list[Control | str]:
-        """Everything but the forced prefix, neighbouring texts joined.
+    def _render_parts(self, flags: Mapping[str, bool], values: _Values) -> list[Control | str]:
+        """Return the parts of a prompt without the forced prefix, with adjacent texts joined.
 
-        Joined, because tokenizers merge characters across such a seam: the ids have to be those
-        that the model's own chat template leads to.
+        Tokenizers merge characters of adjacent texts. Joined texts give the same ids as the model's
+        own chat template.
         """
         framed: list[Control | str] = [Control(self.bos)] if self.bos else []
         for piece in self._frame:
             if isinstance(piece, _TemplateField):
-                inner = _filled(getattr(self, piece.name), flags, values)
+                inner = _fill(getattr(self, piece.name), flags, values)
             else:
                 inner = iter((piece,))
             for part in inner:
@@ -351,11 +353,11 @@ class Profile(
                     framed.append(part)
         return framed
 
-    # Templates and patterns, taken apart once.
+    # Templates and patterns, parsed once
 
     @cached_property
     def _frame(self) -> tuple[_Piece, ...]:
-        """What stands around the system text and the template: the turns, where there are any."""
+        """Parts around the system text and the template: the turns, if the model has any."""
         if self.turns is None:
             return (_TemplateField("_template"),)
         system, user = self.turns.system, self.turns.user
@@ -376,7 +378,7 @@ class Profile(
         return (((), self._pieces(self.start)),)
 
     def _pieces(self, text: str) -> tuple[_Piece, ...]:
-        """``text`` cut into control tokens, fields, and what is between them."""
+        """Split ``text`` into control tokens, fields, and the text between them."""
         pieces: list[_Piece] = []
         tokens = "|".join(map(re.escape, self.control)) or r"(?!)"
         for literal, field, _, _ in Formatter().parse(text):
@@ -389,34 +391,36 @@ class Profile(
 
     @cached_property
     def _delimiter(self) -> re.Pattern[str]:
-        return _beginning(map(re.escape, self.delimiters))
+        return _pattern_of_starts(map(re.escape, self.delimiters))
 
     @cached_property
     def _lookalike(self) -> re.Pattern[str]:
         tags = {self.tag.format(self.codes.get(tag, tag)) for tag in self.languages}
-        # A tag that is a mere word (NLLB's) cannot be told from text, and goes to no text server.
+        # A tag that is a word (NLLB's) cannot be told from text. Such models get ids, not text.
         own = {tag for tag in tags if not tag[0].isalnum()}
         own |= {self.bos, *self.control, *self.delimiters, *self.stop} - {""}
-        return _beginning([*map(re.escape, sorted(own)), *_LOOKALIKES])
+        return _pattern_of_starts([*map(re.escape, sorted(own)), *_LOOKALIKES])
 
-    # --- decoding
+    # Decoding
 
     def sampling(self, job: Job) -> Sampling:
-        """Return how to sample this attempt at ``job``."""
+        """Return the sampling parameters for this attempt at ``job``."""
         return self.attempts[min(job.attempt, len(self.attempts)) - 1]
 
     def max_tokens(self, source_tokens: int, prefix_tokens: int = 0) -> int:
-        """Return the most tokens to be generated for a source of ``source_tokens``.
+        """Return the most tokens to generate for a source of ``source_tokens``.
 
-        A forced prefix of ``prefix_tokens`` is part of the output, but for `LEAST` tokens.
+        A forced prefix counts as output, except that `MIN_CONTINUATION` tokens may always follow.
+
+        :param prefix_tokens: tokens of the forced prefix
         """
         rule = self.output
         most = min(rule.cap, int(rule.factor * source_tokens) + rule.extra)
-        return max(most - prefix_tokens, min(LEAST, most))
+        return max(most - prefix_tokens, min(MIN_CONTINUATION, most))
 
 
-def _serving(tag: str, among: tuple[str, ...]) -> str:
-    """The language that serves ``tag``. Raises `ClientFault`."""
+def _find_language(tag: str, among: tuple[str, ...]) -> str:
+    """Return the language of ``among`` for ``tag``. Raises `ClientFault` if there is none."""
     found = languages.match(tag, among)
     if found is None:
         raise ClientFault(
@@ -427,21 +431,24 @@ def _serving(tag: str, among: tuple[str, ...]) -> str:
     return found
 
 
-def _filled(blocks: _Blocks, flags: Mapping[str, bool], values: _Values) -> Iterator[Control | str]:
+def _fill(blocks: _Blocks, flags: Mapping[str, bool], values: _Values) -> Iterator[Control | str]:
+    """Yield the pieces of those ``blocks`` whose flags hold, with ``values`` for their fields."""
     for when, pieces in blocks:
         if all(flags[flag.lstrip("!")] is not flag.startswith("!") for flag in when):
             for piece in pieces:
                 yield values[piece.name] if isinstance(piece, _TemplateField) else piece
 
 
-def _text(parts: Iterable[Control | str]) -> str:
+def _join(parts: Iterable[Control | str]) -> str:
+    """Return parts as one string, with control tokens as text."""
     return "".join(part.token if isinstance(part, Control) else part for part in parts)
 
 
-def _beginning(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Finds the first character of every occurrence, of those that overlap too."""
+def _pattern_of_starts(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that finds the first character of every match, also of overlapping ones."""
     return re.compile(f"(?=(?:{'|'.join(patterns)})).", re.DOTALL)
 
 
-def _broken(found: re.Match[str]) -> str:
+def _insert_space(found: re.Match[str]) -> str:
+    """Return the matched character with a space after it."""
     return f"{found[0]} "

@@ -147,5 +147,5 @@ def test_a_mistake_in_a_file_is_an_error_when_it_is_read(
 ) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"wrong.toml has a mistake in it.*{complaint}"):
+    with pytest.raises(ValueError, match=f"wrong.toml is malformed.*{complaint}"):
         profiles.load(str(path))

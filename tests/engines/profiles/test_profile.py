@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.engines import profiles
-from gateway.engines.profiles import LEAST, Control, Output, Profile, Prompt
+from gateway.engines.profiles import MIN_CONTINUATION, Control, Output, Profile, Prompt
 from gateway.errors import ClientFault, ErrorCode
 from gateway.job import Job
 from gateway.text import languages
@@ -201,9 +201,9 @@ def test_whatever_is_typed_adds_no_control_token_to_what_a_server_reads(
     for token in tokens:
         assert prompt.text.count(token) == innocent.text.count(token)
         assert not any(token in content for _, content in prompt.messages)
-    neutral = profile.neutral(text)
-    assert profile.neutral(neutral) == neutral
-    assert neutral.replace(" ", "") == text.replace(" ", "")
+    escape_controls = profile.escape_controls(text)
+    assert profile.escape_controls(escape_controls) == escape_controls
+    assert escape_controls.replace(" ", "") == text.replace(" ", "")
 
 
 @given(
@@ -228,13 +228,13 @@ def test_parts_keep_ordinary_text_as_it_was_typed() -> None:
 @pytest.mark.parametrize("text", ["a < b > c", "2 <3", "[1] | [2]", "x<y>z", "a|b", "{text}"])
 def test_ordinary_text_is_not_touched(text: str) -> None:
     for profile in EVERY.values():
-        assert profile.neutral(text) == text
+        assert profile.escape_controls(text) == text
 
 
 @pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "[INST]", "<start_of_turn>", "<turn|>"])
 def test_control_tokens_of_any_model_are_broken_up_and_stay_readable(token: str) -> None:
     for profile in EVERY.values():
-        assert profile.neutral(f"a{token}b") == f"a{token[0]} {token[1:]}b"
+        assert profile.escape_controls(f"a{token}b") == f"a{token[0]} {token[1:]}b"
 
 
 # --- languages
@@ -342,7 +342,7 @@ def test_the_longest_output_grows_with_the_source_up_to_a_cap_that_leaves_room_f
 @every_profile
 def test_a_forced_prefix_is_part_of_the_output_but_leaves_room_for_an_end(profile: Profile) -> None:
     assert profile.max_tokens(10, 5) == profile.max_tokens(10) - 5
-    assert profile.max_tokens(10, 500) == LEAST
+    assert profile.max_tokens(10, 500) == MIN_CONTINUATION
     assert msgspec.structs.replace(profile, output=Output(cap=3)).max_tokens(10, 5) == 3
 
 
