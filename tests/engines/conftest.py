@@ -1,4 +1,4 @@
-"""Every engine there is, each started once for all the tests of the contract; and models."""
+"""Fixtures: every engine, started once for all tests of the contract, and tiny models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = 30.0
 
 
 class Subject:
-    """A started engine, and the event loop it lives in: longer than one test."""
+    """A started engine and its event loop, which live longer than one test."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Engine]], start: float) -> None:
         self.make = make
@@ -38,7 +38,7 @@ class Subject:
 
     @property
     def engine(self) -> Engine:
-        """Ready for use; built anew when the last test closed it."""
+        """The engine, ready for use. It is built again if the last test closed it."""
         if self._engine is None or self._engine.health is not Health.READY:
             self.close()
             self._engine = self.stack.enter_context(self.make())
@@ -47,7 +47,7 @@ class Subject:
 
     @property
     def engine_as_it_is(self) -> Engine:
-        """Closed perhaps: for tests that close it anyway."""
+        """The engine, possibly closed, for tests that close it anyway."""
         return self._engine or self.engine
 
     def run(self, work: Coroutine[Any, Any, T], patience: float = PATIENCE) -> T:
@@ -64,7 +64,7 @@ class Subject:
 
 
 class Backwards(dict[tuple[str, str], list[str]]):
-    """A script that says each word backwards: no guard takes that for a copy of the source."""
+    """A script that spells each word backwards, which no guard takes for a copy of the source."""
 
     def get(self, key: tuple[str, str], default: Any = None) -> Any:
         words = [word[::-1] for word in key[0].split()]
@@ -142,7 +142,7 @@ def vllm(dir: Path) -> Iterator[Engine]:
 
 @contextmanager
 def vllm_asked(dir: Path) -> Iterator[Engine]:
-    """As any caller of vLLM does it, where its inside is not what the feed needs."""
+    """Give an engine that reads outputs from vLLM's generator instead of the direct path."""
     from tests.engines.vllm_factory import make_vllm, require
     from tests.support.models import tiny_llama
 
@@ -178,13 +178,13 @@ def subject(
 
 @pytest.fixture(scope="session")
 def dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where tiny models are made and converted, once for all tests."""
+    """Return the directory of tiny models, which are made and converted once for all tests."""
     return tmp_path_factory.mktemp("models")
 
 
 @pytest.fixture
 def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
-    """What every embedded engine decodes with."""
+    """Return the model that every embedded engine uses in this test."""
     puppet = Puppet()
     monkeypatch.setattr(model, "load", lambda *_: puppet)
     return puppet

@@ -15,18 +15,18 @@ from tests.support import models
 
 
 def make_llama(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
-    """The embedded model in small; ``dir`` gets the model and the cache of its conversion."""
+    """Return an engine with a tiny embedded model; ``dir`` gets the model and its cache."""
     model = models.tiny_llama(dir / "embedded")
     return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)
 
 
 def make_marian(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
-    """An OPUS-MT model in small."""
+    """Return an engine with a tiny OPUS-MT model."""
     model = models.tiny_marian(dir / "opus-mt-en-de")
     return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)
 
 
 def make_nllb(dir: Path, profile: Profile | None = None, **settings: Any) -> CTranslate2Engine:
-    """An NLLB model in small."""
+    """Return an engine with a tiny NLLB model."""
     model = models.tiny_nllb(dir / "nllb")
     return CTranslate2Engine(model, profile, cache_dir=dir / "cache", **settings)

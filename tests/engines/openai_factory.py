@@ -1,4 +1,4 @@
-"""An `OpenAIEngine` and the server it is for: for its own tests, and those of every engine."""
+"""An `OpenAIEngine` and its server, for the tests of this engine and of the contract."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACE = 0.002
 
 
 def shout(body: dict[str, Any]) -> Script:
-    """A model whose translation is the source in capitals, word by word, after a forced prefix.
+    """Return a reply whose translation is the source in capitals, word by word, after the prefix.
 
     Like a model, it goes on after any prefix, also after one that it would not have written, and
     says nothing after one that is the whole.
@@ -36,7 +36,10 @@ def shout(body: dict[str, Any]) -> Script:
 
 @contextmanager
 def make_engine(**settings: Any) -> Iterator[OpenAIEngine]:
-    """The engine is the caller's to start and close. Generic chat profile, vLLM's fields on."""
+    """Give an engine with the generic chat profile and vLLM's fields.
+
+    The caller starts and closes it.
+    """
     with Server(owner="vllm", default=shout) as server:
         yield OpenAIEngine(server.url, **settings)
 
@@ -45,7 +48,7 @@ def make_engine(**settings: Any) -> Iterator[OpenAIEngine]:
 async def serving(
     *, owner: str = "tests", server_key: str | None = None, **settings: Any
 ) -> AsyncIterator[tuple[Server, OpenAIEngine]]:
-    """Give a server and an engine started on it; afterwards nothing may be left open."""
+    """Give a server and a started engine, and check afterwards that nothing is left open."""
     with Server(owner=owner, api_key=server_key) as server:
         engine = OpenAIEngine(server.url, **{"profile": CHAT, **settings})
         await engine.start()

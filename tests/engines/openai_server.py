@@ -106,7 +106,7 @@ class Server:
         self._changed = threading.Condition()
         self._released = asyncio.Event()
         self._serving = threading.Event()
-        # The protocol is named, or asyncio leaves Nagle's algorithm on and pieces come in heaps.
+        # The protocol is named, or asyncio leaves Nagle's algorithm on, which joins pieces.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
@@ -139,18 +139,18 @@ class Server:
         self._socket.close()
         assert not self._thread.is_alive(), "the test server did not stop"
 
-    # What tests do with it
+    # Methods for tests
 
     def script(self, *scripts: Script) -> None:
-        """The next requests get these replies, in order."""
+        """Set the replies to the next requests, in order."""
         self._scripts.extend(scripts)
 
     def release(self) -> None:
-        """Let every reply that is held, and those to come, go on."""
+        """Continue every held reply, and do not hold later ones."""
         self._loop.call_soon_threadsafe(self._released.set)
 
     async def wait(self, condition: Callable[[Server], bool]) -> None:
-        """Return once ``condition`` holds. Fails the test if it does not come to it."""
+        """Return when ``condition`` holds. Fail the test if it never does."""
 
         def watch() -> bool:
             with self._changed:
@@ -158,7 +158,7 @@ class Server:
 
         assert await asyncio.to_thread(watch), "what the server had to see never happened"
 
-    # What it answers
+    # Responses
 
     def _run(self) -> None:
         async def serve() -> None:
@@ -200,7 +200,7 @@ class Server:
         return Reply(self, script, received)
 
     async def work(self, script: Script, received: Received, receive: Receive, send: Send) -> None:
-        """Reply until the end or until the client goes, whichever comes first."""
+        """Send the reply, until its end or until the client leaves."""
 
         def begin() -> None:
             self.received.append(received)
@@ -264,7 +264,7 @@ class Server:
 
 
 class Prompt(uvicorn.Server):
-    """Stops at once, where uvicorn takes up to 0.2 s: there are a hundred tests."""
+    """A server that stops at once. Uvicorn takes up to 0.2 s, and there are a hundred tests."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -285,7 +285,7 @@ class Prompt(uvicorn.Server):
 
 
 class Reply(Response):
-    """Lets `GatewayServer.work` write the response."""
+    """A response that `Server.work` writes."""
 
     def __init__(self, server: Server, script: Script, received: Received) -> None:
         super().__init__()
@@ -298,7 +298,7 @@ class Reply(Response):
 
 
 class Cut(Exception):
-    """Raised inside the application: uvicorn closes the connection in the middle of the reply."""
+    """An error raised inside the application, after which uvicorn cuts the connection."""
 
 
 async def disconnect(receive: Receive) -> None:
@@ -312,7 +312,7 @@ def choice(piece: str, chat: bool) -> dict[str, Any]:
 
 
 def event(body: Any) -> bytes:
-    """One event, its text unescaped: a character may take several bytes."""
+    """Return one event with its text unescaped, so that a character may take several bytes."""
     return b"data: " + dump(body) + b"\n\n"
 
 

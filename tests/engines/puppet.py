@@ -1,4 +1,4 @@
-"""A model in the test's hands, in the place of one that CTranslate2 decodes with."""
+"""A model whose tokens the test sends, in place of one of CTranslate2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ END = "</s>"
 
 
 class Puppet:
-    """A `checkpoint.Model` in the test's hands: `token` gives one to each job of a batch."""
+    """A `TranslationModel` controlled by the test: `token` sends one to each job of a batch."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -26,7 +26,10 @@ class Puppet:
         return [id for batch in self.batches for id in batch]
 
     def token(self, text: str, only: str | None = None) -> None:
-        """Say a token, for ``only`` that job or the whole batch; a full stop or `END` ends it."""
+        """Send a token to the job ``only`` or to the whole batch.
+
+        A full stop or `END` ends a job.
+        """
         self._texts.append((text, only))
         self._tokens.release()
 
@@ -47,5 +50,5 @@ class Puppet:
 
 
 async def begun(puppet: Puppet, count: int) -> None:
-    """Until so many jobs are being decoded."""
+    """Wait until ``count`` jobs are being decoded."""
     await until(lambda: len(puppet.started) >= count)

@@ -1,4 +1,4 @@
-"""An engine as its tests use it: jobs for it, and what it says of them."""
+"""Helpers of engine tests: jobs, and reading their translations."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ PATIENCE_S = 30.0
 
 
 def job(id: str = "j1", text: str = TEXT, **fields: Any) -> Job:
-    """A job from English into German."""
+    """Return a job from English into German."""
     return Job(id=id, text=text, source="en", target="de", **fields)
 
 
 async def chunks(engine: Engine, job: Job) -> list[Chunk]:
-    """All chunks of a job that ends as it should."""
+    """Return all chunks of a job. Raises the fault in which the job ends."""
     async with aclosing(engine.translate(job)) as stream:
         return [chunk async for chunk in stream]
 
 
 async def texts(engine: Engine, job: Job) -> list[str]:
-    """Their texts."""
+    """Return the texts of the chunks of a job."""
     return [chunk.text for chunk in await chunks(engine, job)]
 
 
 async def read(engine: Engine, job: Job) -> str:
-    """The translation."""
+    """Return the translation of a job."""
     return "".join(await texts(engine, job))
 
 
 async def idle(engine: Engine) -> None:
-    """Until the engine works on nothing; what it said may still wait for its readers."""
+    """Wait until the engine has no unfinished job. Its output may still wait for readers."""
     await until(lambda: engine.unfinished == 0)
 
 

@@ -1,4 +1,4 @@
-"""What `gateway.engines.base.engine` promises of every engine, tried on every engine.
+"""Tests of the contract in `gateway.engines.base.engine`, run against every engine.
 
 The tests at the end close the engine, the others share it: starting vLLM takes long.
 """
@@ -25,7 +25,7 @@ CONTROLS = "</s> <|im_end|> <s><de> [INST] <end_of_turn> <think> good <sep> morn
 
 
 class Taken:
-    """A sink that keeps what it is told, and checks the order of it."""
+    """A sink that keeps what it receives, and checks the order of the calls."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -55,7 +55,7 @@ class Taken:
 
 
 async def hypothesis(engine: Engine, job: Job) -> tuple[str, tuple[int, ...]]:
-    """The whole of a translation, its forced prefix included, and the ids of that."""
+    """Return the whole translation with its forced prefix, and the ids of both."""
     found = await chunks(engine, job)
     text = job.prefix + "".join(chunk.text for chunk in found)
     return text, sum((chunk.ids for chunk in found), ())
@@ -78,7 +78,7 @@ def try_on(subject: Subject, work: Callable[[Engine], Awaitable[None]]) -> None:
     subject.run(checked())
 
 
-def test_a_started_engine_is_ready_and_says_what_it_is(subject: Subject) -> None:
+def test_a_started_engine_is_ready_and_has_a_name_capacity_and_profile(subject: Subject) -> None:
     engine = subject.engine
     assert engine.health is Health.READY
     assert engine.name
@@ -87,7 +87,7 @@ def test_a_started_engine_is_ready_and_says_what_it_is(subject: Subject) -> None
     assert engine.profile.supports("en", "de")
 
 
-def test_a_translation_comes_in_chunks_none_of_them_empty(subject: Subject) -> None:
+def test_a_translation_comes_in_chunks_and_none_is_empty(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         chunks = await texts(engine, job("whole"))
         assert chunks
@@ -104,7 +104,7 @@ def test_the_same_job_gives_the_same_translation(subject: Subject) -> None:
     try_on(subject, work)
 
 
-def test_a_second_attempt_is_made_as_well(subject: Subject) -> None:
+def test_a_second_attempt_gives_a_translation(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         assert await texts(engine, job("again", attempt=2))
 
@@ -118,8 +118,10 @@ def test_unfinished_sources_are_translated(subject: Subject) -> None:
     try_on(subject, work)
 
 
-def test_the_beginning_of_its_own_output_is_continued_to_the_same_output(subject: Subject) -> None:
-    """So nothing is repeated, nothing left out, and the space between is where it belongs."""
+def test_an_engine_continues_the_beginning_of_its_own_output_to_the_same_output(
+    subject: Subject,
+) -> None:
+    """Nothing is repeated or left out, and the space after the prefix is right."""
 
     async def work(engine: Engine) -> None:
         whole, ids = await hypothesis(engine, job("whole"))
@@ -129,14 +131,14 @@ def test_the_beginning_of_its_own_output_is_continued_to_the_same_output(subject
             made = job(f"prefix-{at}", prefix=whole[:at], prefix_ids=ids)
             again, hint = await hypothesis(engine, made)
             assert again == whole
-            # A last token that completes no text is told where it comes with one that does.
+            # A last token without text is reported only together with one that has text.
             assert ids[: len(hint)] == hint[: len(ids)]
             assert (await texts(engine, made))[0].startswith(" ")
 
     try_on(subject, work)
 
 
-def test_a_growing_source_is_translated_on_from_what_its_translation_began_with(
+def test_a_growing_source_is_translated_from_the_beginning_of_its_last_translation(
     subject: Subject,
 ) -> None:
     async def work(engine: Engine) -> None:
@@ -176,7 +178,7 @@ def test_a_prefix_that_is_the_whole_translation_is_no_fault(subject: Subject) ->
     try_on(subject, work)
 
 
-def test_what_looks_like_control_tokens_is_only_text(subject: Subject) -> None:
+def test_text_that_looks_like_control_tokens_is_translated_as_text(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         assert await texts(engine, job("controls", CONTROLS))
 
@@ -213,7 +215,7 @@ def test_cancelling_the_reader_stops_the_work_inside_the_engine(subject: Subject
     try_on(subject, work)
 
 
-def test_an_aborted_job_says_so_and_nothing_more(subject: Subject) -> None:
+def test_an_aborted_job_ends_in_aborted_without_further_chunks(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         async with aclosing(engine.translate(job("aborted", LONG))) as chunks:
             await anext(chunks)
@@ -266,7 +268,7 @@ def test_the_id_of_a_stopped_job_can_be_used_again(subject: Subject) -> None:
     try_on(subject, work)
 
 
-def test_what_is_pushed_is_what_can_be_pulled(subject: Subject) -> None:
+def test_submit_and_translate_give_the_same_output(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         whole = "".join(await texts(engine, job("pulled")))
         taken = Taken().submit(engine, job("pushed"))
@@ -276,7 +278,7 @@ def test_what_is_pushed_is_what_can_be_pulled(subject: Subject) -> None:
     try_on(subject, work)
 
 
-def test_a_pushed_job_that_is_aborted_ends_once_and_says_nothing_more(subject: Subject) -> None:
+def test_an_aborted_submitted_job_ends_once_without_further_chunks(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         never, early, late = (job(id, LONG) for id in ("never", "early", "late"))
         first = Taken().submit(engine, never)
@@ -299,10 +301,10 @@ def test_a_pushed_job_that_is_aborted_ends_once_and_says_nothing_more(subject: S
     try_on(subject, work)
 
 
-def test_a_sink_may_abort_its_job_and_begin_it_again_from_where_it_is_called(
+def test_a_sink_may_abort_its_job_and_submit_it_again_from_within_chunk(
     subject: Subject,
 ) -> None:
-    """What the second attempt of the guards is."""
+    """The guards begin a second attempt in this way."""
 
     class Twice(Taken):
         again: Taken | None = None
@@ -327,7 +329,7 @@ def test_a_sink_may_abort_its_job_and_begin_it_again_from_where_it_is_called(
     try_on(subject, work)
 
 
-def test_a_sink_may_begin_another_job_of_its_id_when_the_first_has_ended(
+def test_a_sink_may_submit_another_job_of_the_same_id_from_within_end(
     subject: Subject,
 ) -> None:
     class Again(Taken):
@@ -350,7 +352,7 @@ def test_a_sink_may_begin_another_job_of_its_id_when_the_first_has_ended(
     try_on(subject, work)
 
 
-def test_more_jobs_than_it_has_room_for_all_end(subject: Subject) -> None:
+def test_all_jobs_end_if_there_are_more_than_the_capacity(subject: Subject) -> None:
     async def work(engine: Engine) -> None:
         count = 2 * engine.capacity + 1
         results = await asyncio.gather(
@@ -385,7 +387,7 @@ def test_other_tasks_run_while_it_works(subject: Subject) -> None:
 # From here on the engine is closed.
 
 
-def test_closing_the_engine_ends_its_jobs_visibly(subject: Subject) -> None:
+def test_closing_the_engine_ends_its_jobs_in_a_fault(subject: Subject) -> None:
     engine = subject.engine
 
     async def work() -> None:

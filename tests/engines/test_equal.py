@@ -1,5 +1,7 @@
-"""The embedded model says the same on a CPU and in vLLM, which computes otherwise: int8 there,
-floating point and a float16 copy of the weights here."""
+"""A test that the embedded model gives the same captions in CTranslate2 and in vLLM.
+
+CTranslate2 computes with int8, vLLM with floating point and a float16 copy of the weights.
+"""
 
 from __future__ import annotations
 

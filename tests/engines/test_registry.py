@@ -28,7 +28,7 @@ from tests.support.models import tiny_llama
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A directory that says it is a model of one pair; nothing here loads it."""
+    """Return a directory that looks like a model of one language pair and is never loaded."""
     path = tmp_path / "models" / "opus-mt-en-de"
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"model_type": "marian"}))
@@ -53,7 +53,7 @@ def test_the_engine_is_supervised_inside_then_guarded_and_given_pieces(model: Pa
     close(engine)
 
 
-def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> None:
+def test_guards_can_be_switched_off_and_count_into_the_given_mapping(model: Path) -> None:
     bare = build(Settings(model=str(model), guards=False))
     assert isinstance(bare, PiecewiseEngine)
     assert isinstance(bare.engine, Supervisor)
@@ -66,11 +66,11 @@ def test_guards_can_be_left_out_and_count_where_they_are_told(model: Path) -> No
     close(engine)
 
 
-def test_what_is_scripted_is_not_guarded() -> None:
+def test_the_scripted_engine_is_not_guarded() -> None:
     assert isinstance(build(Settings(engine="scripted")), Supervisor)
 
 
-def test_a_fallback_is_an_engine_of_its_own_beside_the_one_that_was_chosen(model: Path) -> None:
+def test_a_fallback_engine_is_built_beside_the_chosen_one(model: Path) -> None:
     engine = build(Settings(model=str(model), fallback="scripted", hang_s=7))
     assert isinstance(engine, FallbackEngine)
     assert isinstance(engine.primary, PiecewiseEngine)
@@ -91,7 +91,7 @@ def test_the_embedded_model_can_take_over_from_a_server() -> None:
     close(engine)
 
 
-def test_an_engine_is_no_fallback_for_itself() -> None:
+def test_an_engine_cannot_be_its_own_fallback() -> None:
     with pytest.raises(EngineFault, match="same as the engine.*--fallback-model"):
         build(Settings(engine="scripted", fallback="scripted"))
 
@@ -110,7 +110,7 @@ async def test_a_scripted_engine_has_its_settings() -> None:
     assert await test() == "[de] good morning"
 
 
-def test_a_ctranslate2_engine_decodes_together_what_it_is_told(model: Path) -> None:
+def test_a_ctranslate2_engine_has_the_batch_size_of_its_settings(model: Path) -> None:
     engine = build(Settings(model=str(model), inter_threads=3, batch=5))
     assert engine.capacity == 15
     close(engine)
@@ -125,7 +125,7 @@ def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "vllm"])
-def test_the_embedded_model_is_the_default_where_it_is_there(
+def test_an_installed_embedded_model_is_the_default(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_vllm: None
 ) -> None:
     model = tiny_llama(tmp_path / "model")
@@ -139,7 +139,7 @@ def test_the_embedded_model_is_the_default_where_it_is_there(
     close(built)
 
 
-def test_without_an_embedded_model_it_is_said_what_to_do(
+def test_without_an_embedded_model_the_fault_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "EMBEDDED", tmp_path)
@@ -153,7 +153,7 @@ def test_a_profile_can_be_named(model: Path) -> None:
     close(engine)
 
 
-def test_a_model_server_is_supervised_as_every_engine_is_and_asked_again_sooner() -> None:
+def test_a_model_server_is_supervised_and_retried_sooner_than_other_engines() -> None:
     url = "http://127.0.0.1:1/v1"
     settings = Settings(engine="openai", openai_url=url, model="qwen3", max_num_seqs=5, hang_s=7)
     engine = build(settings)
@@ -180,7 +180,7 @@ def test_a_vllm_engine_is_built_from_a_directory_or_a_hub_id(model: Path, with_v
         assert (engine.name, engine.capacity) == ("vllm:opus-mt-en-de", 5)
 
 
-def test_arguments_for_vllm_go_over_those_of_the_gateway(model: Path, with_vllm: None) -> None:
+def test_arguments_for_vllm_override_those_of_the_gateway(model: Path, with_vllm: None) -> None:
     engine = build(Settings(engine="vllm", model=str(model), vllm={"max_num_seqs": 2}))
     assert engine.capacity == 2
 
@@ -197,27 +197,27 @@ def test_arguments_for_vllm_go_over_those_of_the_gateway(model: Path, with_vllm:
         ({"engine": "scripted", "profile": "/nowhere/own.toml"}, "No such file"),
     ],
 )
-def test_what_is_missing_is_told_in_a_sentence(
+def test_a_missing_model_or_package_is_named_in_the_fault(
     settings: dict[str, Any], says: str, with_vllm: None
 ) -> None:
     with pytest.raises(EngineFault, match=says):
         build(Settings(**settings))
 
 
-def test_a_model_that_cannot_be_read_is_said_by_its_file(tmp_path: Path) -> None:
+def test_a_model_file_that_cannot_be_read_is_named_in_the_fault(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
     says = f"^{tmp_path}/config.json cannot be read: Is a directory. Check --model"
     with pytest.raises(EngineFault, match=says):
         build(Settings(model=str(tmp_path)))
 
 
-def test_a_model_that_no_profile_fits_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_model_without_a_profile_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(EngineFault, match="--profile"):
         build(Settings(model=str(tmp_path)))
 
 
-def test_vllm_that_is_not_installed_is_told_with_the_command_that_installs_it(
+def test_a_missing_vllm_is_reported_with_the_command_that_installs_it(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)

@@ -1,4 +1,4 @@
-"""What the scripted engine does on purpose; what it does as any engine is in `test_contract`."""
+"""Tests of the scripted engine beyond the contract, which `test_contract` tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_translation_is_the_tagged_source_word_by_word() -> None:
         assert await read(engine, job()) == ["[de]", " good", " morning"]
 
 
-async def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
+async def test_a_script_gives_other_pieces_and_empty_ones_are_left_out() -> None:
     engine = ScriptedEngine({("good morning", "de"): ["Guten", "", " Morgen"]})
 
     async with started(engine):
@@ -41,7 +41,7 @@ async def test_a_script_says_other_pieces_and_leaves_out_empty_ones() -> None:
         assert await read(engine, job(target="fr")) == ["[fr]", " good", " morning"]
 
 
-async def test_a_forced_prefix_is_not_repeated_and_gone_on_from_whatever_it_says() -> None:
+async def test_any_forced_prefix_is_continued_and_not_repeated() -> None:
     engine = ScriptedEngine()
 
     async with started(engine):
@@ -76,7 +76,7 @@ async def test_a_held_job_goes_on_one_chunk_for_each_step() -> None:
         assert engine.unfinished == 0
 
 
-async def test_release_lets_everything_go() -> None:
+async def test_release_sends_the_chunks_of_all_held_jobs() -> None:
     engine = ScriptedEngine()
 
     async with started(engine):
@@ -103,7 +103,7 @@ async def test_abort_ends_a_held_job_in_the_same_turn() -> None:
         assert list(engine.aborted) == ["j1"]
 
 
-async def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
+async def test_abort_ends_a_job_that_waits_for_its_timer() -> None:
     engine = ScriptedEngine(delay=3600)
 
     async with started(engine):
@@ -114,7 +114,7 @@ async def test_abort_wakes_a_job_that_waits_for_the_clock() -> None:
             await reading
 
 
-async def test_abort_also_stops_a_job_whose_reader_has_the_chunk_in_hand() -> None:
+async def test_abort_stops_a_job_while_its_reader_handles_a_chunk() -> None:
     engine = ScriptedEngine()
 
     async with started(engine):
@@ -145,7 +145,7 @@ async def test_an_aborted_job_does_not_take_its_id_from_a_new_one() -> None:
         assert engine.unfinished == 0
 
 
-async def test_a_cancelled_held_job_leaves_the_gate() -> None:
+async def test_a_cancelled_job_is_no_longer_held() -> None:
     engine = ScriptedEngine()
 
     async with started(engine):
@@ -166,7 +166,7 @@ async def test_a_cancelled_held_job_leaves_the_gate() -> None:
         assert list(engine.started) == ["j1", "j2"]
 
 
-async def test_a_fault_ends_a_job_where_it_was_told_to() -> None:
+async def test_a_fault_ends_a_job_at_the_given_chunk() -> None:
     engine = ScriptedEngine(fault=failing(EngineFault("Out of memory."), at=1))
 
     async with started(engine):
@@ -195,7 +195,7 @@ async def test_death_ends_every_job_and_refuses_new_ones() -> None:
             await read(engine, job())
 
 
-async def test_a_pace_is_kept_by_the_clock() -> None:
+async def test_chunks_come_at_the_given_pace() -> None:
     engine = ScriptedEngine(delay=0.001, pace=0.001)
 
     async with started(engine):
@@ -205,13 +205,13 @@ async def test_a_pace_is_kept_by_the_clock() -> None:
         assert loop.time() - start >= 0.0025, "the loop's clock may not run fast"
 
 
-def test_its_memory_of_jobs_is_bounded() -> None:
+def test_the_history_of_job_ids_is_bounded() -> None:
     engine = ScriptedEngine(capacity=2)
     assert engine.capacity == 2
     assert engine.started.maxlen == engine.aborted.maxlen == ID_HISTORY_LIMIT
 
 
-async def test_a_share_of_the_jobs_fails_and_every_tenth_of_these_ends_the_engine() -> None:
+async def test_a_share_of_the_jobs_fails_and_one_failure_in_ten_ends_the_engine() -> None:
     engine = ScriptedEngine(faults=0.5)
     seen: list[bool] = []
 

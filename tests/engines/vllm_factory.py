@@ -1,8 +1,8 @@
 """An unstarted `VllmEngine` that starts fast on a CPU, for this engine's tests and others.
 
-Most of a start is one interpreter after the other importing torch and vLLM. vLLM spawns its
-processes, as the gateway has it in production; here they are forked from this one, which has
-imported everything already. The orphan watch works in spawned processes only: its test says so.
+In most of a start, several interpreters import torch and vLLM one after the other. In production
+vLLM spawns its processes. Here they are forked from this one, which has imported everything
+already. The plugin `parent_watch` works in spawned processes only, so its test spawns them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 
 class Forking(VllmEngine):
     def _load(self) -> None:
-        with warnings.catch_warnings():  # those of vLLM and torch are not ours to heed
+        with warnings.catch_warnings():  # warnings of vLLM and torch do not concern these tests
             warnings.simplefilter("ignore")
             super()._load()
 
@@ -50,7 +50,7 @@ class Forking(VllmEngine):
 
 
 def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) -> VllmEngine:
-    """``model_dir`` with the embedded profile by default. The caller starts and closes it.
+    """Return an engine for ``model_dir``, by default with the embedded profile.
 
     vLLM's kernels for CPUs know no attention heads smaller than 32: ``tiny_llama(dir, head=32)``.
     """
@@ -61,6 +61,6 @@ def make_vllm(model_dir: Path, profile: Profile | None = None, **settings: Any) 
 
 
 def require() -> None:
-    """Skip where vLLM is not installed."""
+    """Skip the test if vLLM is not installed."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vLLM is not installed here; `make test-vllm` installs and tests it.")

@@ -1,4 +1,4 @@
-"""Engines that come and go, on a clock that only the test moves."""
+"""Engines that die and fail on request, and a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.errors import EngineFault
 
 
 class Time:
-    """Sleepers wait until the test says how far the clock goes."""
+    """A clock that only the test moves, and sleeps that end by it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -29,7 +29,7 @@ class Time:
         await waiter
 
     async def pass_(self, seconds: float) -> None:
-        """Move the clock, and let everything happen that now can."""
+        """Move the clock, and run all tasks that can now run."""
         self.now += seconds
         due = [entry for entry in self.sleepers if entry[0] <= self.now]
         self.sleepers = [entry for entry in self.sleepers if entry[0] > self.now]
@@ -46,7 +46,7 @@ async def settle() -> None:
 
 
 class Broken(ScriptedEngine):
-    """Cannot be started."""
+    """An engine whose start fails."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Broken(ScriptedEngine):
 
 
 class Loading(ScriptedEngine):
-    """Starts when it is told to."""
+    """An engine whose start waits until `loaded` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Loading(ScriptedEngine):
 
 
 class Workshop:
-    """Hands out engines in the given order, then plain ones, and keeps what it handed out."""
+    """A factory that builds the given engines in order, then plain ones, and keeps them."""
 
     def __init__(self, *engines: ScriptedEngine | Exception) -> None:
         self.engines = list(engines)
@@ -84,5 +84,5 @@ class Workshop:
 
 
 def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:
-    """Without chance: the waits are as long as they can be."""
+    """Return a supervisor whose random waits are as long as possible."""
     return Supervisor(build, insist=insist, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0)

@@ -112,7 +112,7 @@ class LoadedModel:
 
     @property
     def dead(self) -> bool:
-        """Whether EngineCore has died."""
+        """True after the death of EngineCore."""
         return bool(self.engine.errored)
 
     @property

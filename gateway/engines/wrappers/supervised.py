@@ -171,7 +171,7 @@ class Supervisor(PushEngine):
 
     @property
     def failing(self) -> bool:
-        """Whether `FAILURES` jobs in a row have failed, over long enough a time."""
+        """True if `FAILURES` jobs in a row have failed, over a long enough time."""
         return self._failures >= FAILURES and self._failure_span >= self.hang * FAILING_SHARE
 
     async def start(self) -> None:

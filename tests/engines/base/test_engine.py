@@ -1,4 +1,4 @@
-"""What makes one way of asking an engine out of the other."""
+"""Tests of the base classes that derive `translate` from `submit` and `submit` from `translate`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB = Job(id="j", text="good morning", source="en", target="de")
 
 
 class Kept:
-    """A sink that keeps what it is told."""
+    """A sink that keeps the chunks and ends it receives."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -40,7 +40,7 @@ class Kept:
 
 
 class ByHand(PushEngine):
-    """Leaves it to the test to push."""
+    """A `PushEngine` whose output the test sends to the sinks."""
 
     def __init__(self) -> None:
         self.sinks: dict[str, Sink] = {}
@@ -54,7 +54,7 @@ class ByHand(PushEngine):
 
 
 class Generated(PullEngine):
-    """Is what its generator is."""
+    """A `PullEngine` around a given generator function."""
 
     def __init__(self, make: Callable[[Job], AsyncGenerator[Chunk]]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Generated(PullEngine):
         return self.make(job)
 
 
-async def test_a_reader_who_is_late_gets_longer_chunks_and_loses_nothing() -> None:
+async def test_a_slow_reader_gets_merged_chunks_and_loses_nothing() -> None:
     reader = SinkReader()
     for n in range(READER_LIMIT * 3):
         reader.chunk(Chunk(f"{n} ", ids=(n,)))
@@ -78,7 +78,7 @@ async def test_a_reader_who_is_late_gets_longer_chunks_and_loses_nothing() -> No
     assert sum((chunk.ids for chunk in chunks), ()) == tuple(range(READER_LIMIT * 3))
 
 
-async def test_a_fault_comes_after_what_was_said_before_it_and_an_abort_at_once() -> None:
+async def test_a_fault_is_raised_after_the_chunks_before_it_and_an_abort_at_once() -> None:
     for fault, said in ((EngineGone("It died."), ["a", "b"]), (Aborted("j"), [])):
         reader = SinkReader()
         reader.chunk(Chunk("a"))
@@ -91,7 +91,7 @@ async def test_a_fault_comes_after_what_was_said_before_it_and_an_abort_at_once(
         assert read == said
 
 
-async def test_leaving_a_pushed_job_before_its_end_aborts_it_and_afterwards_does_not() -> None:
+async def test_closing_the_generator_of_a_push_engine_aborts_an_unfinished_job_only() -> None:
     engine = ByHand()
     for whole in (False, True):
         async with aclosing(engine.translate(JOB)) as chunks:
@@ -105,7 +105,7 @@ async def test_leaving_a_pushed_job_before_its_end_aborts_it_and_afterwards_does
         assert engine.aborted == ["j"]
 
 
-async def test_a_job_that_is_refused_ends_after_the_call_that_began_it() -> None:
+async def test_a_refused_job_ends_after_submit_has_returned() -> None:
     kept = Kept()
     refuse(kept, EngineGone("It is closed."))
     assert kept.ends == []
@@ -130,7 +130,7 @@ async def test_a_fault_of_the_engines_own_code_ends_the_job_and_is_logged(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_closing_a_pulled_engine_ends_its_jobs_and_leaves_no_task() -> None:
+async def test_closing_a_pull_engine_ends_its_jobs_and_leaves_no_task() -> None:
     closed = asyncio.Event()
 
     async def endless(job: Job) -> AsyncGenerator[Chunk]:
@@ -152,7 +152,7 @@ async def test_closing_a_pulled_engine_ends_its_jobs_and_leaves_no_task() -> Non
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_aborted_pulled_job_ends_before_the_abort_returns_and_its_generator_soon() -> None:
+async def test_abort_of_a_pull_engine_ends_the_job_at_once_and_closes_its_generator() -> None:
     closed = asyncio.Event()
 
     async def endless(job: Job) -> AsyncGenerator[Chunk]:

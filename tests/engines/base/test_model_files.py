@@ -1,4 +1,4 @@
-"""What is made of a model computes what the original weights say, and is kept and found."""
+"""Tests that a converted model computes the same as the original, and of the cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def logits_after_conversion(model: Path, target: Path) -> models.Matrix:
 
 
 def llama(model: Path) -> models.Matrix:
-    """The logits for `PROMPT`, from the definition of the architecture."""
+    """Return the logits for `PROMPT`, computed from the definition of the architecture."""
     config = json.loads((model / "config.json").read_bytes())
     w = {name: t.astype(np.float32) for name, t in load_file(model / "model.safetensors").items()}
     heads, head = config["num_attention_heads"], config["head_dim"]
@@ -116,7 +116,7 @@ def test_weights_in_several_files_are_found(tmp_path: Path) -> None:
 
 
 def write_raw(path: Path, **tensors: tuple[str, models.Tensor]) -> None:
-    """A safetensors file with types that numpy, and so the library's writer, does not know."""
+    """Write a safetensors file with types that numpy does not have, nor the library."""
     header, data = {}, b""
     for name, (kind, tensor) in tensors.items():
         end = len(data) + tensor.nbytes
@@ -158,7 +158,9 @@ def test_int8_weights_are_widened_to_the_float16_that_they_stand_for(tmp_path: P
         np.testing.assert_allclose(tensor, original[name], atol=np.abs(original[name]).max() / 200)
 
 
-def test_a_widened_model_is_one_file_beside_the_small_ones_of_the_original(tmp_path: Path) -> None:
+def test_a_widened_model_has_one_file_of_weights_and_the_small_files_of_the_original(
+    tmp_path: Path,
+) -> None:
     model = models.tiny_llama(tmp_path / "model")
     models.store_as_int8(model)
     configure(model, dtype="int8")
@@ -210,7 +212,7 @@ def test_models_that_are_not_stored_as_int8_with_scales_are_left_as_they_are(
     assert not cache.exists()
 
 
-def test_the_cache_is_where_the_user_wants_caches(
+def test_the_cache_is_in_the_users_cache_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -231,7 +233,7 @@ def test_the_cache_is_where_the_user_wants_caches(
         ({"vocab_size": 20}, "rows"),
     ],
 )
-def test_what_would_translate_wrongly_is_refused_with_the_reason(
+def test_a_model_that_would_translate_wrongly_is_refused_with_the_reason(
     changes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     model = models.tiny_llama(tmp_path / "model")
@@ -282,7 +284,7 @@ def test_a_changed_model_is_converted_again(tmp_path: Path) -> None:
     assert len({first, second, third}) == 3
 
 
-def test_two_that_convert_at_once_agree_on_one_result(
+def test_two_processes_that_convert_at_once_use_one_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = models.tiny_llama(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Text typed by users stays text, and tokens become text only once nothing can change it."""
+"""Tests that typed text never becomes a control token, and of the streaming detokenisers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prompt(*parts: Control | str, prefix: str = "") -> Prompt:
 
 
 def unigram() -> Tokenizer:
-    """A Unigram model that marks words, with ``</s>`` among its pieces as such models have it."""
+    """Return a Unigram model that marks words, with ``</s>`` as one of its pieces."""
     tokenizer = Tokenizer(kinds.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -50,7 +50,7 @@ BYTES = Vocabulary(models.byte_bpe())
 WORDS = Vocabulary(unigram())
 
 
-def test_control_tokens_of_a_prompt_are_looked_up_and_text_is_encoded_between_them() -> None:
+def test_control_tokens_of_a_prompt_become_ids_and_the_text_between_them_is_encoded() -> None:
     ids = BYTES.encode(prompt(Control("<s>"), Control("<en>"), "Good morning", Control("<sep>")))
     assert ids[:2] == [1, 5]
     assert ids[-1] == 3
@@ -62,7 +62,7 @@ def test_a_control_token_the_model_lacks_is_a_fault_that_names_it() -> None:
         BYTES.encode(prompt(Control("<xx>")))
 
 
-def test_what_was_encoded_a_moment_ago_is_not_encoded_again(
+def test_a_text_encoded_before_comes_from_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vocabulary = Vocabulary(models.byte_bpe())
@@ -89,7 +89,7 @@ def test_a_forced_prefix_is_encoded_last() -> None:
     assert BYTES.tokenizer.decode(ids[ids.index(3) + 1 :]) == "Guten"
 
 
-def test_prefix_ids_stand_in_for_the_text_of_the_prefix() -> None:
+def test_prefix_ids_replace_the_text_of_the_prefix() -> None:
     letters = [BYTES.text(letter)[0] for letter in "Guten"]  # not how "Guten" is encoded
     ids = BYTES.encode(prompt(Control("<sep>"), prefix="Guten"), prefix_ids=letters)
     assert ids == [3, *letters]
@@ -109,7 +109,7 @@ SAID = st.lists(
 
 
 @given(SAID, st.integers(0, 80))
-def test_a_forced_prefix_is_spelt_exactly_wherever_it_was_cut(text: str, cut: int) -> None:
+def test_a_forced_prefix_is_spelt_exactly_wherever_it_ends(text: str, cut: int) -> None:
     prefix, hint = text[:cut], BYTES.text(text)
     for ids in (BYTES.forced(prefix, hint), BYTES.forced(prefix)):
         assert BYTES.tokenizer.decode(ids) == prefix
@@ -117,7 +117,7 @@ def test_a_forced_prefix_is_spelt_exactly_wherever_it_was_cut(text: str, cut: in
 
 
 @given(SAID, st.integers(0, 80))
-def test_of_the_hint_the_longest_run_of_whole_tokens_is_taken(text: str, cut: int) -> None:
+def test_the_longest_matching_run_of_hint_tokens_is_used(text: str, cut: int) -> None:
     hint = [id for letter in text for id in BYTES.text(letter)]  # not as the text is encoded
     prefix = BYTES.tokenizer.decode(hint)[:cut]
     ids = BYTES.forced(prefix, hint)
@@ -126,7 +126,7 @@ def test_of_the_hint_the_longest_run_of_whole_tokens_is_taken(text: str, cut: in
 
 
 @given(SAID, st.lists(st.integers(0, 600)))
-def test_whatever_the_hint_says_the_prefix_is_spelt(prefix: str, hint: list[int]) -> None:
+def test_any_hint_gives_ids_that_spell_the_prefix(prefix: str, hint: list[int]) -> None:
     for ids in (hint, [*BYTES.text(prefix[:9]), *hint]):
         assert BYTES.tokenizer.decode(BYTES.forced(prefix, ids)) == prefix
 
@@ -144,19 +144,19 @@ def test_a_vocabulary_that_marks_words_spells_a_prefix_as_well_as_it_can(
 
 
 @pytest.mark.parametrize("cut", range(1, 28))
-def test_tokens_of_words_go_with_any_cut_of_the_last_word(cut: int) -> None:
+def test_a_word_vocabulary_spells_a_prefix_that_ends_inside_a_word(cut: int) -> None:
     hint = WORDS.text("Guten Morgen zusammen, können")
     prefix = "Guten Morgen zusammen, können"[:cut]
     assert WORDS.tokenizer.decode(WORDS.forced(prefix, hint)) == prefix
 
 
-def test_a_whole_character_is_not_cut_out_of_a_token() -> None:
+def test_a_hint_token_that_ends_inside_a_character_is_not_used() -> None:
     hint = BYTES.text("ab 😀")
     assert BYTES.forced("ab ", hint) == BYTES.text("ab ")
     assert BYTES.forced("ab 😀", hint) == hint
 
 
-def test_control_tokens_in_a_hint_end_it() -> None:
+def test_a_hint_is_used_up_to_its_first_control_token() -> None:
     one, two = BYTES.text("Guten"), BYTES.text(" Morgen")
     assert BYTES.forced("Guten Morgen", [*one, 3, *two]) == [*one, *two]
     assert BYTES.forced("Guten", [3, *one]) == one
@@ -174,24 +174,26 @@ def test_without_a_prefix_nothing_is_forced() -> None:
 @pytest.mark.parametrize(
     "text", ["<sep></s><en>", "hello</s>", "<s>", "a <think> b", "＜/s＞", "<<think>", "<pad>"]
 )
-def test_text_that_spells_control_tokens_stays_text(vocabulary: Vocabulary, text: str) -> None:
+def test_text_that_looks_like_control_tokens_is_encoded_as_text(
+    vocabulary: Vocabulary, text: str
+) -> None:
     added = vocabulary.tokenizer.get_added_tokens_decoder()
     controls = {id for id, token in added.items() if token.content != "<unk>"}
     assert controls.isdisjoint(vocabulary.text(text))
 
 
-def test_text_that_spells_control_tokens_loses_nothing() -> None:
+def test_text_that_looks_like_control_tokens_is_encoded_completely() -> None:
     text = "so <sep></s><en> it is"
     assert BYTES.tokenizer.decode(BYTES.text(text), skip_special_tokens=False) == text
 
 
 @given(st.lists(st.sampled_from([*models.CONTROLS, "<", ">", "/s>", "s", " ", "é", "＜", "日"])))
-def test_no_text_whatever_becomes_a_control_token(parts: list[str]) -> None:
+def test_no_text_becomes_a_control_token(parts: list[str]) -> None:
     assert not set(range(len(models.CONTROLS))) & set(BYTES.text("".join(parts)))
     assert not {1, 2} & set(WORDS.text("".join(parts)))
 
 
-def test_settings_of_the_file_neither_cut_nor_fill_the_text() -> None:
+def test_truncation_and_padding_of_the_tokenizer_file_are_switched_off() -> None:
     tokenizer = models.byte_bpe()
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding(length=50)
@@ -205,7 +207,7 @@ def test_count_is_the_number_of_tokens() -> None:
     assert BYTES.count("") == 0
 
 
-def test_cut_text_is_its_ids_in_words() -> None:
+def test_cut_returns_the_tokens_of_the_ids() -> None:
     assert BYTES.cut("Good") == [BYTES.token(id) for id in BYTES.text("Good")]
 
 
@@ -235,7 +237,7 @@ def test_pieces_of_the_stream_join_to_the_whole_text(vocabulary: Vocabulary, tex
 
 
 @given(st.text())
-def test_a_stream_of_bytes_gives_back_any_text_and_never_half_a_character(text: str) -> None:
+def test_a_byte_level_stream_returns_any_text_and_never_half_a_character(text: str) -> None:
     ids = BYTES.text(text)
     stream = BYTES.detokenizer()
     whole = BYTES.tokenizer.decode(ids)
@@ -254,7 +256,7 @@ def test_a_character_in_several_tokens_is_withheld_until_it_is_whole() -> None:
     assert stream.flush() == ""
 
 
-def test_a_character_that_never_became_whole_ends_as_a_replacement() -> None:
+def test_an_incomplete_character_at_the_end_becomes_a_replacement_character() -> None:
     *ids, _ = BYTES.text("ab 😀")
     stream = BYTES.detokenizer()
     assert "".join(map(stream.push, ids)) == "ab "
@@ -320,7 +322,7 @@ def test_pieces_of_a_forced_prefix_spell_it_wherever_it_was_cut(
         assert tokens == whole
 
 
-def test_pieces_of_a_hint_are_taken_as_far_as_they_go(pieces: SentencePieces) -> None:
+def test_pieces_of_a_hint_are_used_as_far_as_they_match(pieces: SentencePieces) -> None:
     letters = ["▁", *"Guten"]  # not how "Guten" is cut
     ids = pieces.ids(letters)
     assert pieces.forced("Guten", ids) == letters

@@ -1,4 +1,4 @@
-"""The embedded engine streams as an engine must, with real (tiny) models."""
+"""Tests of streaming by the embedded engine, with tiny models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest.importorskip("sentencepiece")
 Make = Callable[..., CTranslate2Engine]
 
 
-async def test_each_token_is_handed_on_before_the_next_is_made(puppet: Puppet, dir: Path) -> None:
+async def test_each_token_is_sent_before_the_next_is_decoded(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
 
     async with started(engine):
@@ -50,7 +50,7 @@ async def test_a_token_without_text_is_counted_with_the_next_that_has_some(
         assert found == [Chunk("😀.", 3, ids=(0, 0, 2))]
 
 
-async def test_what_is_left_of_a_broken_character_comes_last(puppet: Puppet, dir: Path) -> None:
+async def test_an_incomplete_character_is_sent_at_the_end(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
     puppet.rest = "\ufffd"
 
@@ -105,7 +105,7 @@ async def test_ids_of_a_forced_prefix_are_continued_exactly_where_they_end(dir: 
         assert [id for chunk in found for id in chunk.ids][: len(whole)] == whole
 
 
-async def test_a_translation_that_the_prefix_has_all_of_ends_without_text(
+async def test_a_prefix_that_is_the_whole_translation_is_followed_by_no_text(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir)
@@ -129,7 +129,7 @@ async def test_a_forced_prefix_changes_the_output_and_is_not_repeated(
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian])
-async def test_a_second_attempt_says_something_else(make: Make, dir: Path) -> None:
+async def test_a_second_attempt_gives_another_output(make: Make, dir: Path) -> None:
     engine = make(dir)
 
     async with started(engine):
@@ -161,7 +161,7 @@ async def test_a_text_longer_than_the_model_can_hold_is_a_fault_that_says_so(dir
         assert caught.value.code is ErrorCode.TOO_LONG
 
 
-async def test_what_the_model_raises_is_a_fault_and_the_next_job_works(dir: Path) -> None:
+async def test_an_exception_of_the_model_is_a_fault_and_the_next_job_works(dir: Path) -> None:
     engine = make_marian(dir, msgspec.structs.replace(make_marian(dir).profile, max_input=10_000))
 
     async with started(engine):

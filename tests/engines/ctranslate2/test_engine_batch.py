@@ -1,4 +1,4 @@
-"""The embedded engine decodes jobs together that may be, and each gets what is its own."""
+"""Tests of batches: which jobs the embedded engine decodes together, and their outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[..., CTranslate2Engine]
 
 
 async def queued(engine: CTranslate2Engine, *jobs: Job) -> list[asyncio.Task[str]]:
-    """Readers of ``jobs``, all of which the engine has now been given."""
+    """Return tasks that read ``jobs``, after all of these were submitted."""
     tasks = [asyncio.create_task(read(engine, job)) for job in jobs]
     count = engine.unfinished + len(jobs)
     await until(lambda: engine.unfinished == count)
@@ -36,7 +36,7 @@ async def queued(engine: CTranslate2Engine, *jobs: Job) -> list[asyncio.Task[str
 async def batched(
     puppet: Puppet, dir: Path, *jobs: Job, profile: Profile | None = None, batch: int = 16
 ) -> list[str]:
-    """The batches in which one thread decodes ``jobs``, which wait while it has another."""
+    """Return the batches in which one thread decodes ``jobs`` that waited for an earlier job."""
     engine = make_llama(dir, profile, inter_threads=1, batch=batch)
 
     async with started(engine):
@@ -55,12 +55,12 @@ async def test_jobs_that_come_while_a_job_is_decoded_are_decoded_together(
     assert await batched(puppet, dir, job("a"), job("b"), job("c")) == ["a b c"]
 
 
-async def test_a_batch_has_no_more_jobs_than_it_may(puppet: Puppet, dir: Path) -> None:
+async def test_a_batch_has_no_more_jobs_than_its_limit(puppet: Puppet, dir: Path) -> None:
     jobs = [job(id) for id in "abcde"]
     assert await batched(puppet, dir, *jobs, batch=2) == ["a b", "c d", "e"]
 
 
-async def test_finals_are_decoded_before_partials_and_not_slowed_down_by_them(
+async def test_finals_are_decoded_before_partials_and_in_other_batches(
     puppet: Puppet, dir: Path
 ) -> None:
     early = (job("a", priority=Priority.BACKFILL), job("b", priority=Priority.PARTIAL))
@@ -73,7 +73,7 @@ async def test_a_second_attempt_is_decoded_alone(puppet: Puppet, dir: Path) -> N
     assert await batched(puppet, dir, *jobs) == ["a d", "b", "c"]
 
 
-async def test_where_the_profile_penalises_repetition_every_job_is_decoded_alone(
+async def test_with_a_repetition_penalty_every_job_is_decoded_alone(
     puppet: Puppet, dir: Path
 ) -> None:
     profile = msgspec.structs.replace(
@@ -93,8 +93,8 @@ async def test_a_forced_prefix_counts_as_text_of_its_job(puppet: Puppet, dir: Pa
     assert await batched(puppet, dir, a, b, c, d) == ["a c", "b d"]
 
 
-async def test_jobs_of_one_length_share_a_batch_before_others_do(puppet: Puppet, dir: Path) -> None:
-    """Some partials of an utterance in several languages: each has a forced prefix of its own."""
+async def test_jobs_of_similar_length_share_a_batch_first(puppet: Puppet, dir: Path) -> None:
+    """Partials of one utterance in several languages have different forced prefixes."""
     prefixes = {"a": "", "b": TEXT, "c": "Ja", "d": TEXT[1:], "e": "Nein"}
     engine = make_llama(dir, inter_threads=2)
 
@@ -107,7 +107,7 @@ async def test_jobs_of_one_length_share_a_batch_before_others_do(puppet: Puppet,
         assert sorted(map(sorted, puppet.batches)) == [["a", "c", "e"], ["b", "d"]]
 
 
-async def test_a_lone_job_waits_for_no_other(puppet: Puppet, dir: Path) -> None:
+async def test_a_single_job_does_not_wait_for_others(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir, inter_threads=2)
 
     async with started(engine):
@@ -121,7 +121,7 @@ async def test_a_lone_job_waits_for_no_other(puppet: Puppet, dir: Path) -> None:
         assert puppet.batches == [["a"], ["b"]]
 
 
-async def test_jobs_that_come_in_one_turn_are_shared_by_the_threads(
+async def test_jobs_submitted_in_one_turn_are_shared_by_the_threads(
     puppet: Puppet, dir: Path
 ) -> None:
     engine = make_llama(dir, inter_threads=2)
@@ -166,7 +166,7 @@ async def test_an_aborted_job_does_not_disturb_the_others_of_its_batch(
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-async def test_jobs_of_a_crowd_get_what_they_would_get_alone(make: Make, dir: Path) -> None:
+async def test_many_jobs_at_once_get_the_same_output_as_alone(make: Make, dir: Path) -> None:
     # In int8 the random weights of a tiny model have near ties, which rounding decides.
     engine = make(dir, inter_threads=1, compute_type="float32")
     jobs = [job(str(n), TEXT[: 8 + 3 * n]) for n in range(10)]

@@ -1,4 +1,4 @@
-"""The embedded engine from before its start to after its end, and what it cannot start with."""
+"""Tests of start, close and failure of the embedded engine."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_closing_the_engine_ends_its_streams_and_frees_the_model(
     assert alive() is None
 
 
-async def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
+async def test_close_does_not_wait_for_ever_for_a_decode_that_hangs(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ctranslate2, "CLOSE_TIMEOUT", 0.0)
@@ -108,7 +108,7 @@ async def test_close_does_not_wait_for_ever_for_a_decode_that_is_stuck(
     assert "not waiting" in caplog.text
 
 
-def test_a_decode_that_outlives_its_event_loop_stops(puppet: Puppet, dir: Path) -> None:
+def test_a_decode_stops_when_its_event_loop_is_closed(puppet: Puppet, dir: Path) -> None:
     engine = make_llama(dir)
 
     async def leave() -> None:
@@ -161,7 +161,7 @@ async def test_a_cache_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None
     await engine.aclose()
 
 
-async def test_a_full_disk_at_the_first_start_is_told_with_the_directory_of_the_cache(
+async def test_a_full_disk_at_the_first_start_is_a_fault_that_names_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object) -> None:
@@ -191,7 +191,7 @@ def test_the_profile_is_found_by_the_name_of_the_model(make: Make, name: str, di
         ('{"architectures": ["X"]}', "No profile fits"),
     ],
 )
-def test_a_model_nobody_knows_is_a_fault_that_says_what_to_do(
+def test_an_unknown_model_is_a_fault_that_says_what_to_do(
     config: str | None, said: str, tmp_path: Path
 ) -> None:
     if config is not None:
@@ -233,7 +233,7 @@ asyncio.run(main())
 
 
 def test_a_process_that_ends_without_closing_its_engine_does_not_crash(dir: Path) -> None:
-    """CTranslate2 alone crashes the interpreter that ends while it decodes."""
+    """CTranslate2 by itself crashes an interpreter that ends during a decode."""
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", EXIT, str(dir)], cwd=root, check=False)
     assert done.returncode == 7
@@ -258,7 +258,7 @@ async def test_a_real_model_translates(tmp_path: Path) -> None:
         (RuntimeError("No position encodings are defined"), False),
     ],
 )
-async def test_an_engine_without_memory_is_dead_and_one_with_a_bad_job_is_not(
+async def test_an_engine_is_dead_after_a_memory_error_but_not_after_a_bad_job(
     dir: Path, error: Exception, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make_llama(dir)

@@ -1,4 +1,4 @@
-"""The embedded engine stops what is aborted or left, and blocks nothing."""
+"""Tests that the embedded engine stops aborted and abandoned jobs, and never blocks the loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Make = Callable[..., CTranslate2Engine]
 
 
 @pytest.mark.parametrize("make", [make_llama, make_marian, make_nllb])
-async def test_abort_ends_the_stream_visibly_and_the_decode_at_its_next_token(
+async def test_abort_ends_the_stream_in_a_fault_and_the_decode_at_its_next_token(
     make: Make, dir: Path
 ) -> None:
     engine = make(dir)
@@ -125,7 +125,7 @@ async def test_the_event_loop_goes_on_while_more_jobs_come_than_there_are_thread
     engine = make_llama(dir, inter_threads=2)
 
     async with started(engine):
-        # Were the loop to wait for a thread, it would never come to let the decodes go on.
+        # If the loop waited for a thread, it could never let the decodes go on.
         tasks = [asyncio.create_task(read(engine, job(str(n)))) for n in range(20)]
         await until(lambda: engine.unfinished == 20)
         for _ in tasks:
@@ -145,7 +145,7 @@ async def test_nothing_blocks_the_event_loop_under_load(make: Make, dir: Path) -
         assert engine.unfinished == 0
 
 
-async def test_one_job_more_than_may_wait_is_refused(
+async def test_a_job_beyond_the_waiting_limit_is_refused(
     puppet: Puppet, dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ctranslate2, "WAITING_LIMIT", 1)

@@ -1,4 +1,4 @@
-"""Every known layout of a model directory loads; of any other it is said what was missing."""
+"""Tests of the known layouts of model directories, and of faults for all others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load(path: Path, cache: Path) -> checkpoint.TranslationModel:
 
 
 class Reader:
-    """A `checkpoint.Sink` that keeps what it is told."""
+    """A `DecodeSink` that keeps what it receives."""
 
     def __init__(self, job: Job = JOB, stop_after: int = -1) -> None:
         self.job = job
@@ -68,7 +68,7 @@ class Reader:
         self.others = [len(reader.texts) for reader in self._batch if not reader.ends]
 
     def sees(self, batch: list[Reader]) -> None:
-        """At its end, it notes in ``others`` how far those are that have not ended."""
+        """A sink that notes at its end how far the other sinks of the batch are."""
         self._batch = batch
 
 
@@ -79,7 +79,7 @@ def output(model: checkpoint.TranslationModel, profile: Profile, stop_after: int
 def outputs(
     model: checkpoint.TranslationModel, profile: Profile, readers: list[Reader]
 ) -> list[list[str]]:
-    """What came of a batch."""
+    """Decode a batch, and return its sinks."""
     model.decode(readers, profile)
     assert all(reader.ends == 1 for reader in readers)
     return [reader.texts for reader in readers]
@@ -102,7 +102,7 @@ def converted_llama(dir: Path) -> Path:
     ],
     ids=["llama", "converted", "marian", "nllb"],
 )
-def test_a_known_layout_loads_decodes_and_stops_when_told(
+def test_a_model_of_a_known_layout_loads_decodes_and_stops_on_request(
     build: Callable[[Path], Path], profile: Profile, dir: Path
 ) -> None:
     model = load(build(dir), dir / "cache")
@@ -129,7 +129,7 @@ JOBS.append(msgspec.structs.replace(JOB, text=TEXTS[0], prefix="Ja"))
 
 
 @KINDS
-def test_in_a_batch_each_job_gets_what_it_gets_alone(
+def test_each_job_of_a_batch_gets_the_same_output_as_alone(
     build: Callable[[Path], Path], profile: Profile, dir: Path
 ) -> None:
     model = load(build(dir), dir / "cache")
@@ -180,7 +180,7 @@ def test_each_job_of_a_batch_has_a_length_limit_of_its_own_and_ends_there_at_onc
     assert short.others[0] < len(long.texts)
 
 
-def test_a_job_that_the_model_cannot_be_given_is_not_in_the_way_of_its_batch(dir: Path) -> None:
+def test_a_job_that_the_model_cannot_translate_does_not_affect_its_batch(dir: Path) -> None:
     model = load(models.tiny_llama(dir / "llama"), dir / "cache")
     endless = Reader(msgspec.structs.replace(JOB, text=TEXTS[0] * 100))
     other = Reader()
@@ -201,7 +201,7 @@ def test_a_model_converted_beforehand_gives_the_same_output(dir: Path) -> None:
 
 @pytest.mark.parametrize("adds_end", [True, False])
 @pytest.mark.parametrize("said", ["{text}", "{text}</s>"])
-def test_the_source_ends_once_whoever_adds_the_end(
+def test_the_source_has_one_end_token_for_every_converter(
     adds_end: bool, said: str, dir: Path, tmp_path: Path
 ) -> None:
     expected = output(load(models.tiny_marian(dir / "marian"), dir), MARIAN)
@@ -222,7 +222,7 @@ def test_an_encoder_decoder_may_have_a_tokenizer_json_instead(dir: Path, tmp_pat
     assert len(output(load(model, dir), NLLB)) > 3
 
 
-def test_a_vocabulary_as_text_is_read_too(dir: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_in_a_text_file_is_read(dir: Path, tmp_path: Path) -> None:
     expected = output(load(models.tiny_nllb(dir / "nllb"), dir), NLLB)
     model = damaged(dir / "nllb", tmp_path / "nllb")
     tokens = json.loads((model / "shared_vocabulary.json").read_bytes())
@@ -272,7 +272,7 @@ def test_a_model_that_does_not_translate_is_a_fault_that_names_its_kind(tmp_path
     assert "OPUS-MT" in (caught.value.hint or "")
 
 
-def test_without_the_package_it_is_said_how_to_install_it(
+def test_without_the_package_the_fault_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)

@@ -1,5 +1,4 @@
-"""What `gateway.engines.guards.phrases` must be for the rules of `gateway.engines.guards.stream` to
-find it."""
+"""Tests that the data in `gateway.engines.guards.phrases` has the form that the rules need."""
 
 from __future__ import annotations
 
@@ -24,24 +23,24 @@ from gateway.engines.guards.words import WORD
 
 
 @pytest.mark.parametrize("word", sorted(AROUND))
-def test_a_word_around_translations_is_one_word_in_lower_case(word: str) -> None:
+def test_words_of_preambles_are_single_lower_case_words(word: str) -> None:
     assert WORD.fullmatch(word)
     assert word == word.casefold()
 
 
-def test_every_script_is_known_by_names_that_unicode_has() -> None:
+def test_every_script_has_names_that_unicode_has() -> None:
     found = {unicodedata.name(chr(code), "").split(" ")[0] for code in range(0x10000)}
     assert {name for names in LETTERS.values() for name in names} <= found
     assert DENSE_LETTERS <= KNOWN
 
 
-def test_languages_stand_without_script_or_region() -> None:
+def test_languages_have_no_script_or_region() -> None:
     tags = {tag for family in NEAR for tag in family} | set(REFUSING)
     assert all(tag.isalpha() and tag.islower() and len(tag) in (2, 3) for tag in tags)
 
 
 @pytest.mark.parametrize("phrases", [REFUSALS, ASSISTANTS])
-def test_whatever_a_pattern_of_phrases_finds_has_one_of_their_signs(phrases: Phrases) -> None:
+def test_every_match_of_a_pattern_has_one_of_its_signs(phrases: Phrases) -> None:
     @given(st.from_regex(phrases.pattern), st.data())
     def check(text: str, data: st.DataObject) -> None:
         dotless, dotted = text.replace("i", "\u0131"), text.replace("i", "\u0130")

@@ -1,4 +1,4 @@
-"""Output that goes on behind a forced beginning: what the guards make of the two together."""
+"""Tests of the guards for outputs that continue a forced prefix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.errors import Rejected
 from tests.engines.guards.test_stream import ORDERS, STRIPPED, TALK, read, watch
 
 
-def test_a_continuation_brings_its_own_space() -> None:
+def test_a_continuation_has_its_own_space() -> None:
     follower = watch("en", "de", "good morning everybody", prefix="Guten")
     assert read(follower, [" Mor", "gen", " zusammen "]) == " Morgen zusammen"
 
@@ -36,7 +36,7 @@ def test_a_continuation_brings_its_own_space() -> None:
         ("おはようございます", "。みなさん", "。みなさん"),
     ],
 )
-def test_a_restarted_prefix_is_said_once(prefix: str, output: str, rest: str, cut: int) -> None:
+def test_a_restarted_prefix_is_shown_once(prefix: str, output: str, rest: str, cut: int) -> None:
     pieces = [output[at : at + cut] for at in range(0, len(output), cut)]
     target = "ja" if prefix[0] > "z" else "de"
     follower = watch("en", target, "good morning everybody", prefix=prefix)
@@ -48,7 +48,7 @@ def test_a_restarted_prefix_is_said_once(prefix: str, output: str, rest: str, cu
     ("target", "prefix", "rest"),
     [("de", "Tschüss tschüss tschüss", " tschüss tschüss"), ("zh", "再见再见再见", "再见再见")],
 )
-def test_what_the_source_repeats_is_no_restart(target: str, prefix: str, rest: str) -> None:
+def test_a_repetition_in_the_source_is_no_restart(target: str, prefix: str, rest: str) -> None:
     follower = watch("en", target, "Bye bye bye bye bye", prefix=prefix)
     assert read(follower, [rest]) == rest
     follower = watch("en", target, "Bye everybody and all", prefix=prefix)
@@ -67,7 +67,7 @@ def test_thinking_before_a_continuation_does_not_take_its_space() -> None:
     ("guard", "target", "output"),
     [row[:3] for row in STRIPPED if row[0] is not Guard.THINKING],
 )
-def test_nothing_that_may_stand_before_a_translation_is_left_out_of_a_continuation(
+def test_quotes_and_preambles_are_not_stripped_from_a_continuation(
     guard: Guard, target: str, output: str, cut: int
 ) -> None:
     prefix, rest = ("本文", output) if target in ("ja", "zh") else ("Hallo", f" {output}")
@@ -80,7 +80,7 @@ def test_nothing_that_may_stand_before_a_translation_is_left_out_of_a_continuati
 
 @pytest.mark.parametrize("cut", [1, 3, 1000], ids=["by character", "by three", "whole"])
 @pytest.mark.parametrize(("source", "target", "text", "good"), ORDERS + TALK)
-def test_a_good_translation_passes_unchanged_behind_any_forced_beginning_of_it(
+def test_a_good_translation_passes_unchanged_after_any_forced_prefix_of_it(
     source: str, target: str, text: str, good: str, cut: int
 ) -> None:
     for at in range(1, len(good) + 1):
@@ -94,7 +94,7 @@ def test_a_good_translation_passes_unchanged_behind_any_forced_beginning_of_it(
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_a_forced_prefix_needs_no_more_words(partial: bool) -> None:
+def test_a_forced_prefix_may_be_the_whole_translation(partial: bool) -> None:
     follower = watch("en", "de", "Good morning!", prefix="Guten Morgen!", partial=partial)
     assert read(follower, []) == ""
     follower = watch("en", "de", "Good morning!", prefix="Guten Morgen!", partial=partial)
@@ -121,7 +121,7 @@ def test_a_continuation_is_judged_with_its_prefix(
     assert read(alone, [output.strip()]) == output.strip()
 
 
-def test_a_continuation_too_short_for_its_source_is_not_with_its_prefix() -> None:
+def test_a_short_continuation_is_judged_by_its_length_with_the_prefix() -> None:
     text = "This is what we have been talking about for a long time."
     with pytest.raises(Rejected) as caught:
         read(watch("en", "de", text), ["Zeit."])
@@ -130,11 +130,11 @@ def test_a_continuation_too_short_for_its_source_is_not_with_its_prefix() -> Non
     assert read(watch("en", "de", text, prefix=prefix), [" Zeit."]) == " Zeit."
 
 
-def test_a_loop_in_the_prefix_alone_is_not_rejected_any_more() -> None:
+def test_a_loop_in_the_prefix_alone_is_not_rejected() -> None:
     prefix = "sehr " * 8 + "gut"
     assert read(watch("en", "de", "Let us go there.", prefix=prefix), [" so"]) == " so"
 
 
-def test_a_prefix_has_its_lines_too() -> None:
+def test_lines_of_the_prefix_count() -> None:
     follower = watch("en", "de", "one\ntwo", prefix="Eins\n")
     assert read(follower, ["Zwei", "\nDrei"]) == "Zwei"

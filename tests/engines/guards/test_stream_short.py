@@ -1,4 +1,4 @@
-"""The short way of the guards, for pieces that are nearly always what an engine says."""
+"""Tests of the fast path of the guards, which gives the same result as the full check."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.engines.guards.final import Guard
-from gateway.engines.guards.phrases import RUDE
 from gateway.engines.guards.stream import OutputGuard
-from gateway.engines.guards.words import LEXICONS, WordCache
 from gateway.errors import Rejected
 from gateway.job import Job
 
@@ -60,7 +58,7 @@ PIECES = (
 
 
 class Plodder(OutputGuard):
-    """Looks at everything, as if nothing was ever easy."""
+    """A guard without the fast path."""
 
     @property
     def _fast_path(self) -> bool:
@@ -72,7 +70,7 @@ class Plodder(OutputGuard):
 
 
 def fate(watch: OutputGuard, pieces: Iterable[str]) -> tuple[list[str], object]:
-    """What is shown at each step, and how it ends."""
+    """Return the text shown for each piece, and the state at the end."""
     shown: list[str] = []
     try:
         shown.extend(watch.feed(piece) for piece in pieces)
@@ -91,14 +89,14 @@ def fate(watch: OutputGuard, pieces: Iterable[str]) -> tuple[list[str], object]:
     st.sampled_from(["", "Der ", "Der Ta", "Fi"]),
     st.sampled_from(["de", "fi", "zh"]),
 )
-def test_the_short_way_finds_what_the_long_one_does(
+def test_the_fast_path_gives_the_same_result_as_the_full_check(
     pieces: list[str], text: str, partial: bool, prefix: str, target: str
 ) -> None:
     job = Job(id="1", text=text, source="en", target=target, partial=partial, prefix=prefix)
     assert fate(OutputGuard(job), pieces) == fate(Plodder(job), pieces)
 
 
-def test_whole_sentences_take_the_short_way_word_for_word() -> None:
+def test_whole_sentences_take_the_fast_path_at_every_word() -> None:
     good = "Wir sehen uns die Zahlen noch einmal an, und legen dann, gemeinsam: alles fest.".split()
     text = "We will look at the figures again and then, together, decide it all."
     follower = OutputGuard(Job(id="1", text=text, source="en", target="de"))
@@ -110,16 +108,8 @@ def test_whole_sentences_take_the_short_way_word_for_word() -> None:
     assert looks == [good[0]]
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["a new word", "a word met before"])
 @pytest.mark.parametrize("last", [" beisammen", " beisammen."])
-def test_an_output_that_is_far_too_long_is_rejected_on_the_fast_path_too(
-    last: str, known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(LEXICONS, "de", WordCache(RUDE["de"]))
-    if known:
-        earlier = OutputGuard(Job(id="0", text="We all meet here today.", source="en", target="de"))
-        for piece in ("Wir", " sind", last):
-            earlier.feed(piece)
+def test_the_fast_path_rejects_an_output_that_is_far_too_long(last: str) -> None:
     follower = OutputGuard(Job(id="1", text="Hi.", source="en", target="de"))
     for piece in ("Guten", " Morgen", " liebe", " Freunde"):
         assert follower.feed(piece) == piece

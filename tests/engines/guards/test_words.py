@@ -1,4 +1,4 @@
-"""Words, what they weigh, how often they are said in a row, and which are remembered."""
+"""Tests of the weight of text, of repetitions, and of the word caches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_dense_character_weighs_as_much_as_two_and_a_half_others() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.data())
-def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject) -> None:
+def test_repetitions_of_the_last_phrase_are_counted(tokens: list[str], data: st.DataObject) -> None:
     runs = RepeatCounter()
     for at, token in enumerate(tokens):
         if token not in runs.seen and data.draw(st.booleans()):
@@ -40,7 +40,7 @@ def test_runs_are_what_the_last_words_say(tokens: list[str], data: st.DataObject
         assert runs.add(token) == best
 
 
-def test_a_lexicon_is_bounded() -> None:
+def test_a_word_cache_is_bounded() -> None:
     lexicon = WordCache(None)
     lexicon.learn("end.")
     for n in range(1, WORD_CACHE_SIZE):
@@ -57,7 +57,7 @@ def test_a_lexicon_is_bounded() -> None:
     assert [lexicon.learn(none) for none in (",", " ", "\u4e2d", "a b", "")] == [""] * 5
 
 
-def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
+def test_a_word_is_cached_with_the_sign_that_ends_it() -> None:
     lexicon = WordCache(RUDE["de"])
     said = (
         "Tag,",
@@ -85,6 +85,6 @@ def test_a_word_with_the_sign_that_ends_it_is_remembered_as_that_word() -> None:
         )
     )
 )
-def test_a_text_is_crude_where_one_of_its_words_is(words: list[str]) -> None:
+def test_a_text_is_crude_if_one_of_its_words_is(words: list[str]) -> None:
     text = " ".join(words)
     assert has_crude_sign(text) is (CRUDE.search(text) is not None)

@@ -1,4 +1,4 @@
-"""The wire of OpenAI-compatible servers, as data. Over real HTTP: ``test_openai.py``."""
+"""Tests of requests and event streams as data. Tests over real HTTP are in ``test_engine.py``."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def body(profile: Profile, job: Job, *, vllm: bool = False) -> dict[str, Any]:
     return request_body(job, profile, chat=profile.kind == "chat", vllm=vllm)[0]
 
 
-def test_other_servers_add_the_first_token_themselves_and_stop_where_told() -> None:
+def test_other_servers_get_no_bos_token_and_get_stop_strings() -> None:
     sent = body(RAW, job())
     assert sent["prompt"] == RAW.prompt(job()).text.removeprefix("<s>")
     assert list(sent["stop"]) == ["</s>"]
 
 
-def test_vllm_gets_the_whole_prompt_as_text_and_no_stop_strings_to_look_for() -> None:
+def test_vllm_gets_the_whole_prompt_as_text_without_stop_strings() -> None:
     sent = body(RAW, job(), vllm=True)
     assert sent["prompt"] == RAW.prompt(job()).text
     assert sent["add_special_tokens"] is False
@@ -64,19 +64,19 @@ VLLM_FIELDS = {
 }
 
 
-def test_other_servers_get_none_of_the_fields_only_vllm_has() -> None:
+def test_other_servers_get_no_fields_of_vllm() -> None:
     sent = body(CHAT, job(prefix="Guten", priority=Priority.PARTIAL))
     assert not VLLM_FIELDS & sent.keys()
 
 
-def test_vllm_gets_its_fields_also_where_they_change_nothing() -> None:
+def test_vllm_gets_its_fields_even_if_they_are_neutral() -> None:
     sent = body(CHAT, job(priority=Priority.PARTIAL), vllm=True)
     assert sent["priority"] == 1
     assert sent["top_k"] == 0
     assert sent["repetition_penalty"] == 1.0
 
 
-def test_thinking_is_switched_off_where_the_profile_knows_how() -> None:
+def test_thinking_is_switched_off_if_the_profile_has_an_option_for_it() -> None:
     sent = body(load("qwen3"), job(), vllm=True)
     assert sent["chat_template_kwargs"] == {"enable_thinking": False}
 
@@ -92,7 +92,7 @@ def test_a_prompt_sent_as_text_ends_with_the_forced_prefix() -> None:
     assert body(RAW, job(prefix="Guten"))["prompt"].endswith("Guten")
 
 
-def test_other_servers_do_not_get_the_prefix_of_a_chat_and_will_repeat_it() -> None:
+def test_other_chat_servers_do_not_get_the_prefix_and_repeat_it() -> None:
     sent, repeats = request_body(job(prefix="Guten"), CHAT, chat=True, vllm=False)
     assert [message["role"] for message in sent["messages"]][-1] == "user"
     assert repeats == "Guten"
@@ -114,7 +114,7 @@ def feed(*chunks: bytes) -> list[bytes]:
     return [data for chunk in chunks for data in stream.feed(chunk)]
 
 
-def test_line_ends_may_be_mixed_and_cut_anywhere() -> None:
+def test_line_ends_may_be_mixed_and_split_anywhere() -> None:
     assert feed(b"data: a\r", b"\n", b"\n") == [b"a"]
     assert feed(b"data: a\r", b"", b"\n\r", b"\n") == [b"a"]
 
@@ -126,7 +126,7 @@ def test_line_ends_may_be_mixed_and_cut_anywhere() -> None:
     st.sampled_from(["\n", "\r\n", "\r"]),
     st.lists(st.integers(min_value=0, max_value=200), max_size=8),
 )
-def test_events_are_the_same_however_their_bytes_are_cut(
+def test_events_do_not_depend_on_where_their_bytes_are_split(
     texts: list[str], end: str, cuts: list[int]
 ) -> None:
     sent = "".join(f": note{end}event: x{end}data: {text}{end}{end}" for text in texts).encode()
@@ -144,7 +144,7 @@ def test_a_line_separator_of_unicode_ends_no_line() -> None:
     assert feed(b"data: " + text + b"\n\n") == [text]
 
 
-def test_a_byte_order_mark_does_not_cost_the_first_event() -> None:
+def test_a_byte_order_mark_before_the_first_event_is_ignored() -> None:
     assert feed(b"\xef\xbb\xbfdata: a\n\n") == [b"a"]
 
 
@@ -170,7 +170,7 @@ def test_an_event_without_end_is_refused(piece: bytes) -> None:
         (ErrorBody(), 500),
     ],
 )
-def test_an_error_has_a_status_where_its_code_is_a_number(
+def test_the_status_of_an_error_is_its_code_if_that_is_a_number(
     error: ErrorBody | str, status: int
 ) -> None:
     assert error_status(error) == status
@@ -180,7 +180,7 @@ def test_an_error_has_a_status_where_its_code_is_a_number(
 
 
 @given(st.text(), st.lists(st.integers(min_value=0, max_value=30), max_size=4))
-def test_the_prefix_is_taken_off_however_the_output_is_cut(rest: str, cuts: list[int]) -> None:
+def test_the_prefix_is_removed_wherever_the_output_is_split(rest: str, cuts: list[int]) -> None:
     output = " Guten Morgen" + rest
     places = [0, *sorted(cuts), len(output)]
     restart = ForcedPrefixFilter("Guten Morgen")

@@ -1,6 +1,7 @@
-"""The OpenAI-compatible engine against a real HTTP server (``openai_server.py``).
+"""Tests of streaming by the OpenAI engine, with a real HTTP server (``openai_server.py``).
 
-Against a real vLLM, llama.cpp or Ollama: set GATEWAY_TEST_OPENAI_URL, see docs/design/openai.md.
+To test with a real vLLM, llama.cpp or Ollama set GATEWAY_TEST_OPENAI_URL, as
+docs/design/openai.md describes.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ async def test_the_pieces_of_the_stream_are_the_translation(profile: Any) -> Non
         assert await read(engine, job()) == "Guten Morgen!"
 
 
-async def test_a_character_cut_between_two_writes_arrives_whole() -> None:
+async def test_a_character_split_between_two_writes_arrives_complete() -> None:
     async with serving() as (server, engine):
         sent = event({"choices": [{"delta": {"content": "Grüße, 日本 👋"}}]})
         server.script(Script(pieces=[sent[n : n + 1] for n in range(len(sent))]))
@@ -60,7 +61,7 @@ async def test_roles_reasoning_and_empty_deltas_make_no_chunk() -> None:
             assert [chunk.text async for chunk in chunks] == ["Hallo"]
 
 
-async def test_tokens_are_counted_where_the_server_tells() -> None:
+async def test_tokens_are_counted_if_the_server_reports_them() -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=["a", "", "b"], usage=True), Script())
         async with aclosing(engine.translate(job())) as chunks:
@@ -69,7 +70,7 @@ async def test_tokens_are_counted_where_the_server_tells() -> None:
             assert sum([chunk.tokens async for chunk in chunks]) == 0
 
 
-async def test_a_caller_who_is_late_gets_one_longer_chunk() -> None:
+async def test_a_slow_caller_gets_one_longer_chunk() -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=["a", "b", "c"], hold=1))
         async with aclosing(engine.translate(job())) as chunks:
@@ -85,7 +86,7 @@ async def test_the_length_limit_is_a_normal_end() -> None:
         assert await read(engine, job()) == "Guten Morgen!"
 
 
-async def test_a_stream_that_stays_open_after_the_end_of_the_text_does_not_hold_it_up() -> None:
+async def test_a_stream_that_stays_open_after_the_text_does_not_delay_its_end() -> None:
     async with serving() as (server, engine):
         end = event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
         server.script(Script(pieces=["Hallo", end, "never"], hold=2))
@@ -172,7 +173,7 @@ async def test_every_other_end_is_a_fault_that_says_why(
         assert await read(engine, job()) == "Guten Morgen!"
 
 
-async def test_what_came_before_a_fault_is_delivered_first() -> None:
+async def test_text_before_a_fault_is_delivered_first() -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=["Gut", "en"], cut=1))
         async with aclosing(engine.translate(job())) as chunks:
@@ -181,7 +182,7 @@ async def test_what_came_before_a_fault_is_delivered_first() -> None:
                 await anext(chunks)
 
 
-async def test_a_server_that_falls_silent_is_left_after_the_read_timeout() -> None:
+async def test_a_silent_server_is_left_after_the_read_timeout() -> None:
     async with serving(read_timeout=0.1) as (server, engine):
         server.script(Script(hold=1))
         with pytest.raises(EngineGone, match=r"sent nothing for 0\.1 s"):

@@ -1,5 +1,7 @@
-"""A model server that hangs, fails, is full or is gone, and comes back: over real HTTP, on a clock
-that only the test moves."""
+"""Tests with a model server that hangs, fails, is full or is gone, and comes back.
+
+They use real HTTP and a clock that only the test moves.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def job(id: str = "j1") -> Job:
 
 
 class Second(ScriptedEngine):
-    """Has words of its own."""
+    """An engine with an output that differs from the server's."""
 
     def __init__(self) -> None:
         super().__init__({("good morning", "de"): ["Guten", " Tag"]})
@@ -61,7 +63,7 @@ def supervised(server: Server, time: Time) -> Supervisor:
 
 
 async def text(engine: Engine, job: Job) -> str:
-    """What is shown of a job in the end."""
+    """Return the text of a job after all resets."""
     shown = ""
     for chunk in await reading.chunks(engine, job):
         shown = chunk.text if chunk.reset else shown + chunk.text
@@ -72,7 +74,7 @@ Work = Callable[[Server, Time, FallbackEngine, list[str | None]], Awaitable[None
 
 
 async def with_fallback(work: Work) -> None:
-    """Run ``work`` with a server, an engine on it with a fallback, and what is told of it."""
+    """Run ``work`` with a server, an engine with a fallback, and its reported substitutes."""
 
     time, told = Time(), []
     with Server() as server:
@@ -91,7 +93,7 @@ async def with_fallback(work: Work) -> None:
 
 
 async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
-    """Let the server be well again, and the engine find it."""
+    """Have the server work again, and wait until the engine uses it."""
     server.default = lambda body: Script()
     for _ in range(3):
         if engine.primary.health is not Health.READY:
@@ -103,11 +105,11 @@ async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
 
 
 def probes(server: Server) -> int:
-    """How many probes came."""
+    """Return the number of probes that the server received."""
     return sum(PROBE in received.body["messages"][-1]["content"] for received in server.received)
 
 
-async def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_takes_over() -> None:
+async def test_the_fallback_takes_over_after_a_server_hangs_for_hang_s() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -137,7 +139,7 @@ async def test_a_server_that_hangs_is_given_up_after_hang_s_and_the_fallback_tak
     await with_fallback(work)
 
 
-async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too() -> None:
+async def test_a_server_that_stops_in_the_middle_of_its_texts_hangs() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -155,7 +157,7 @@ async def test_a_server_that_falls_silent_in_the_middle_of_its_texts_hangs_too()
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500, 502, 503])
-async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and_no_job_fails(
+async def test_the_fallback_takes_over_from_a_server_that_answers_only_with_errors(
     status: int,
 ) -> None:
     async def work(
@@ -186,7 +188,7 @@ async def test_a_server_that_answers_with_an_error_to_everything_is_given_up_and
     await with_fallback(work)
 
 
-async def test_a_server_that_is_gone_is_found_again() -> None:
+async def test_a_restarted_server_is_used_again() -> None:
     time = Time()
     with Server() as server:
         engine = supervised(server, time)
@@ -207,7 +209,7 @@ async def test_a_server_that_is_gone_is_found_again() -> None:
         await engine.aclose()
 
 
-async def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() -> None:
+async def test_refused_texts_fail_and_the_server_stays_in_use() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:
@@ -223,7 +225,7 @@ async def test_texts_that_the_server_refuses_fail_alone_and_it_stays_in_use() ->
     await with_fallback(work)
 
 
-async def test_a_server_that_is_full_for_a_moment_stays_in_use() -> None:
+async def test_a_server_that_is_full_for_a_short_time_stays_in_use() -> None:
     async def work(
         server: Server, time: Time, engine: FallbackEngine, told: list[str | None]
     ) -> None:

@@ -1,4 +1,4 @@
-"""What the OpenAI-compatible engine learns of its server at the start, and asks of it then."""
+"""Tests of the start of the OpenAI engine, and of its requests for each kind of server."""
 
 from __future__ import annotations
 
@@ -69,21 +69,21 @@ async def test_a_start_that_fails_says_what_to_do(
     assert settings.get("api_key") is None or settings["api_key"] not in str(caught.value)
 
 
-async def test_without_a_name_the_only_model_is_taken_and_chooses_the_profile() -> None:
+async def test_without_a_model_name_the_only_model_is_used_and_decides_the_profile() -> None:
     engine = await start({}, models=["ByteDance-Seed/Seed-X-PPO-7B"])
     assert engine.name == "openai:ByteDance-Seed/Seed-X-PPO-7B"
     assert engine.profile.name == RAW.name
 
 
-async def test_a_model_no_profile_knows_is_prompted_as_a_chat_model() -> None:
+async def test_a_model_without_a_profile_is_prompted_as_a_chat_model() -> None:
     assert (await start({}, models=["my-own-model"])).profile.name == CHAT.name
 
 
-async def test_the_name_ollama_shortens_is_found() -> None:
+async def test_a_model_name_without_the_tag_of_ollama_is_found() -> None:
     assert (await start({"model": "qwen3"}, models=["qwen3:latest", "b"])).name == "openai:qwen3"
 
 
-async def test_a_server_without_a_list_is_believed_to_have_the_model_that_is_named() -> None:
+async def test_a_server_without_a_list_of_models_is_used_with_the_given_name() -> None:
     engine = await start({"model": "a"}, listing=PlainTextResponse("", 404))
     assert engine.name == "openai:a"
 
@@ -99,9 +99,7 @@ async def test_a_server_without_a_list_is_believed_to_have_the_model_that_is_nam
         ("http://joe:pw@127.0.0.1:9", "http://127.0.0.1:9/v1"),
     ],
 )
-async def test_the_url_may_end_in_v1_or_not_and_a_login_in_it_is_not_repeated(
-    url: str, says: str
-) -> None:
+async def test_the_url_may_lack_v1_and_its_password_is_not_shown(url: str, says: str) -> None:
     with pytest.raises(EngineGone, match=rf"answers at {says} \("):
         await start({"url": url})
 
@@ -110,7 +108,7 @@ async def test_the_url_may_end_in_v1_or_not_and_a_login_in_it_is_not_repeated(
 
 
 async def sent(profile: Any, task: Job, **options: Any) -> dict[str, Any]:
-    """The body that arrives at the server for ``task``."""
+    """Return the body that arrives at the server for ``task``."""
     body: dict[str, Any] = {}
 
     async with serving(profile=profile, **options) as (server, engine):
@@ -137,18 +135,20 @@ async def test_a_raw_profile_sends_its_prompt_as_text() -> None:
 
 
 @pytest.mark.parametrize("options", [{"owner": "vllm"}, {"vllm_extras": True}])
-async def test_vllm_gets_its_fields_when_known_by_its_list_or_told(options: dict[str, Any]) -> None:
+async def test_vllm_gets_its_fields_if_its_list_or_the_settings_name_it(
+    options: dict[str, Any],
+) -> None:
     assert "top_k" in await sent(CHAT, job(), **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"owner": "vllm", "vllm_extras": False}])
-async def test_other_servers_do_not_get_them_nor_vllm_when_told_not_to(
+async def test_other_servers_get_no_fields_of_vllm_nor_does_vllm_if_switched_off(
     options: dict[str, Any],
 ) -> None:
     assert "top_k" not in await sent(CHAT, job(), **options)
 
 
-async def test_other_servers_start_anew_and_the_prefix_is_taken_off_their_output() -> None:
+async def test_the_prefix_is_removed_from_the_output_of_other_servers() -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=["Gut", "en Mor", "gen!"]))
         assert await read(engine, job(prefix="Guten")) == " Morgen!"
@@ -156,7 +156,7 @@ async def test_other_servers_start_anew_and_the_prefix_is_taken_off_their_output
 
 
 @pytest.mark.parametrize("pieces", [["Schönen", " Tag!"], ["Gut"]])
-async def test_an_output_that_does_not_keep_the_prefix_is_a_fault(pieces: list[str]) -> None:
+async def test_an_output_without_the_prefix_is_a_fault(pieces: list[str]) -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=pieces))
         with pytest.raises(EngineFault, match="changed the text"):

@@ -1,4 +1,4 @@
-"""The OpenAI-compatible engine ends requests that nobody waits for."""
+"""Tests that the OpenAI engine ends the requests of aborted and abandoned jobs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() 
         assert server.received[-1].gone
 
 
-async def test_nothing_follows_an_abort_not_even_what_has_arrived() -> None:
+async def test_no_chunk_follows_an_abort_even_if_it_has_arrived() -> None:
     async with serving() as (server, engine):
         server.script(Script(pieces=["a", "b"], hold=1))
         async with aclosing(engine.translate(job())) as chunks:
@@ -111,7 +111,7 @@ async def test_a_job_can_be_aborted_before_the_server_begins_to_answer() -> None
 
 
 async def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None:
-    """There are no more than five; a leak takes one for ever."""
+    """There are only five connections, and a leak takes one of them for ever."""
 
     async with serving(capacity=1) as (server, engine):
         server.default = lambda body: Script(hold=1)
@@ -121,7 +121,7 @@ async def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None
             ]
             for _ in range(turns):
                 await asyncio.sleep(0)
-            for _ in range(3):  # again and again, as cascading shutdowns do
+            for _ in range(3):  # several times, as cascading shutdowns do
                 for task in tasks:
                     task.cancel()
                 await asyncio.sleep(0)

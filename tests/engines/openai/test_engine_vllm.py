@@ -1,4 +1,4 @@
-"""The `openai` engine against a real vLLM server: what is promised of servers holds for it."""
+"""Tests of the OpenAI engine with a real vLLM server."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def counted(url: str, *names: str) -> float:
-    """The sum of the server's own metrics of these names."""
+    """Return the sum of the server's metrics of these names."""
     with urllib.request.urlopen(url + "/metrics", timeout=5) as answer:
         text = answer.read().decode()
     pattern = rf"^vllm:(?:{'|'.join(names)}){{[^}}]*}} (\S+)$"
@@ -92,7 +92,7 @@ async def test_a_translation_streams_token_by_token_and_repeats(server: str) -> 
 
 
 @pytest.mark.parametrize("way", ["abort", "close", "cancel"])
-async def test_leaving_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
+async def test_closing_a_stream_ends_the_work_in_the_server(server: str, way: str) -> None:
     engine = OpenAIEngine(server, profile=profiles.load("embedded"))
     await engine.start()
 

@@ -1,4 +1,4 @@
-"""Which profile a model has, and what a file has to say to be one."""
+"""Tests of the choice of a profile, and of profile files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from gateway.job import Job
         ("", "chat"),
     ],
 )
-def test_a_model_is_known_by_its_path_or_hub_id(model: str, name: str) -> None:
+def test_a_profile_is_found_by_path_or_hub_id(model: str, name: str) -> None:
     assert profiles.match(model).name == name
 
 
@@ -67,7 +67,7 @@ EMBEDDED = PILOT | {"vocab_size": 16384, "hidden_size": 512, "num_hidden_layers"
         (PILOT | {"gateway_profile": "seed-x"}, "seed-x"),
     ],
 )
-def test_a_model_under_another_name_is_known_by_its_configuration(
+def test_a_profile_is_found_by_the_configuration_of_a_renamed_model(
     config: dict[str, object], name: str
 ) -> None:
     assert profiles.match("/srv/model", config).name == name
@@ -81,7 +81,7 @@ def test_a_model_under_another_name_is_known_by_its_configuration(
         ("/srv/model", {"model_type": "marian", "gateway_pair": ["en", "pt_BR"]}, ("en", "pt-BR")),
     ],
 )
-def test_a_model_of_one_pair_has_the_languages_of_its_name_or_configuration(
+def test_a_model_of_one_pair_gets_its_languages_from_name_or_configuration(
     model: str, config: dict[str, object] | None, pair: tuple[str, str]
 ) -> None:
     profile = profiles.match(model, config)
@@ -97,7 +97,7 @@ def test_a_model_of_an_unknown_pair_is_refused_with_what_to_do(pair: object) -> 
         profiles.match("/srv/model", config)
 
 
-def test_a_model_that_no_profile_fits_is_refused_with_what_to_do() -> None:
+def test_a_model_without_a_profile_is_refused_with_what_to_do() -> None:
     with pytest.raises(UnknownProfile, match=r"Name one with --profile.*There are chat, embedded,"):
         profiles.match("/srv/model", {"model_type": "llama"})
 
@@ -105,11 +105,11 @@ def test_a_model_that_no_profile_fits_is_refused_with_what_to_do() -> None:
 # --- the files
 
 
-def test_a_profile_is_read_once() -> None:
+def test_a_profile_file_is_read_once() -> None:
     assert profiles.load("eurollm") is profiles.load("eurollm")
 
 
-def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+def test_an_unknown_profile_name_is_refused_with_the_known_names() -> None:
     with pytest.raises(UnknownProfile, match=r"no profile 'gpt'.*eurollm"):
         profiles.load("gpt")
 

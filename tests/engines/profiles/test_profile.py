@@ -1,4 +1,4 @@
-"""What a profile promises, and the prompts of every one to the letter.
+"""Tests of every profile: languages, limits, and its prompts compared with golden files.
 
 The golden files show control tokens in ⟦⟧, a forced prefix behind ▏, and for chat models the
 messages that a server is sent instead. Each was compared by a person with what the model's card
@@ -30,7 +30,7 @@ JOB = Job(id="u1", text="Let's start at 10:30.", source="en", target="de")
 
 
 def job(text: str = JOB.text, **changes: object) -> Job:
-    """`JOB` with some changes."""
+    """Return `JOB` with some changes."""
     return msgspec.structs.replace(JOB, text=text, **changes)
 
 
@@ -62,7 +62,7 @@ every_profile = pytest.mark.parametrize("profile", EVERY.values(), ids=EVERY.key
 
 
 def golden(profile: Profile) -> str:
-    """What the golden file of ``profile`` has to say."""
+    """Return the expected content of the golden file of ``profile``."""
     pages = []
     for title, one in JOBS.items():
         if profile.supports(one.source, one.target):
@@ -72,7 +72,7 @@ def golden(profile: Profile) -> str:
 
 
 def shown(prompt: Prompt, encoder: bool) -> list[tuple[str, ...]]:
-    """The forms of ``prompt``, each as a heading (if any) and a text."""
+    """Return the forms of ``prompt``, each as a heading (if any) and a text."""
     prefix = f"▏{prompt.prefix}" if prompt.prefix else ""
     forms: list[tuple[str, ...]] = []
     if encoder:
@@ -90,7 +90,7 @@ def marked(parts: tuple[Control | str, ...]) -> str:
 
 
 @every_profile
-def test_the_prompts_are_those_of_the_golden_file(profile: Profile) -> None:
+def test_prompts_equal_the_golden_file(profile: Profile) -> None:
     assert golden(profile) == (GOLDEN / f"{profile.name}.txt").read_text(encoding="utf-8")
 
 
@@ -110,7 +110,7 @@ def test_a_forced_prefix_is_the_last_part_and_the_last_message(profile: Profile)
 
 
 @every_profile
-def test_prompts_differ_from_where_the_source_begins_so_that_the_engine_can_cache(
+def test_prompts_are_equal_up_to_the_source_so_that_the_engine_can_cache_them(
     profile: Profile,
 ) -> None:
     for one in (JOB, JOBS["glossary and context"]):
@@ -134,10 +134,10 @@ about_something = pytest.mark.parametrize("about", [{}, ABOUT], ids=["alone", "a
 
 @every_profile
 @about_something
-def test_a_grown_source_leaves_its_prompt_as_it_was_up_to_its_old_end(
+def test_the_prompt_of_a_grown_source_is_unchanged_up_to_the_old_end(
     profile: Profile, about: dict[str, object]
 ) -> None:
-    """The forced prefix, which grows as well, stands behind the source."""
+    """The forced prefix grows as well, and follows the source."""
     old, new = (
         whole(profile.prompt(job(text, partial=True, prefix=prefix, **about)))
         for text, prefix in (("We will start", "Wir"), ("We will start at ten", "Wir werden"))
@@ -146,7 +146,7 @@ def test_a_grown_source_leaves_its_prompt_as_it_was_up_to_its_old_end(
 
 
 @every_profile
-def test_what_was_said_before_stays_in_its_place_when_the_sentence_ends_or_the_next_begins(
+def test_context_keeps_its_place_when_a_sentence_ends_or_the_next_begins(
     profile: Profile,
 ) -> None:
     one = job("We will start", partial=True, prefix="Wir", **ABOUT)
@@ -162,7 +162,7 @@ def test_what_was_said_before_stays_in_its_place_when_the_sentence_ends_or_the_n
 
 
 @every_profile
-def test_the_topic_of_a_meeting_stands_before_all_that_changes_in_it(profile: Profile) -> None:
+def test_the_topic_of_a_meeting_precedes_everything_that_changes(profile: Profile) -> None:
     prompt = whole(profile.prompt(job("A.", **ABOUT)))
     rest = {"stand-up", "Is Ana here?", "A."}
     if profile.name.startswith("hy-mt2"):
@@ -173,7 +173,7 @@ def test_the_topic_of_a_meeting_stands_before_all_that_changes_in_it(profile: Pr
 
 
 def shared(one: str, other: str) -> int:
-    """Length of the beginning that two prompts have in common."""
+    """Return the length of the common beginning of two prompts."""
     return len(os.path.commonprefix([one, other]))
 
 
@@ -189,7 +189,7 @@ fragments = st.sampled_from(
 @given(
     text=st.lists(fragments, max_size=8).map("".join), profile=st.sampled_from([*EVERY.values()])
 )
-def test_whatever_is_typed_adds_no_control_token_to_what_a_server_reads(
+def test_typed_text_adds_no_control_token_to_the_text_for_a_server(
     text: str, profile: Profile
 ) -> None:
     pair = ((text, text),)
@@ -210,7 +210,7 @@ def test_whatever_is_typed_adds_no_control_token_to_what_a_server_reads(
     text=st.lists(fragments, max_size=8).map("".join),
     profile=st.sampled_from([profile for profile in EVERY.values() if profile.delimiters]),
 )
-def test_the_source_cannot_leave_the_delimiters_it_stands_in(text: str, profile: Profile) -> None:
+def test_the_source_cannot_end_its_delimiters(text: str, profile: Profile) -> None:
     pair = ((text, text),)
     prompt = profile.prompt(job(text, topic=text, glossary=pair, context=pair))
     turns = [content for role, content in prompt.messages if role == "user"]
@@ -226,13 +226,13 @@ def test_parts_keep_ordinary_text_as_it_was_typed() -> None:
 
 
 @pytest.mark.parametrize("text", ["a < b > c", "2 <3", "[1] | [2]", "x<y>z", "a|b", "{text}"])
-def test_ordinary_text_is_not_touched(text: str) -> None:
+def test_ordinary_text_is_not_escaped(text: str) -> None:
     for profile in EVERY.values():
         assert profile.escape_controls(text) == text
 
 
 @pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "[INST]", "<start_of_turn>", "<turn|>"])
-def test_control_tokens_of_any_model_are_broken_up_and_stay_readable(token: str) -> None:
+def test_control_tokens_of_any_model_are_escaped_and_stay_readable(token: str) -> None:
     for profile in EVERY.values():
         assert profile.escape_controls(f"a{token}b") == f"a{token[0]} {token[1:]}b"
 
@@ -260,11 +260,11 @@ def test_languages_are_canonical_tags_with_a_name_and_an_endonym(profile: Profil
         ("translategemma", "zh-Hant", "zh-TW"),
     ],
 )
-def test_a_language_has_the_code_the_model_knows_it_by(name: str, tag: str, code: str) -> None:
+def test_a_language_has_the_code_of_the_model(name: str, tag: str, code: str) -> None:
     assert EVERY[name].code(tag) == code
 
 
-def test_a_language_the_model_lacks_is_a_fault_that_lists_those_it_has() -> None:
+def test_a_language_that_the_model_lacks_is_a_fault_that_lists_its_languages() -> None:
     for ask in (EVERY["embedded"].code, lambda tag: EVERY["embedded"].resolve("en", tag)):
         with pytest.raises(ClientFault) as caught:
             ask("zh-Hant")
@@ -272,7 +272,7 @@ def test_a_language_the_model_lacks_is_a_fault_that_lists_those_it_has() -> None
         assert caught.value.hint == "It has en, de, fr, es, ja, zh."
 
 
-def test_a_pair_is_resolved_to_the_languages_that_serve_it() -> None:
+def test_a_pair_is_resolved_to_languages_of_the_model() -> None:
     assert EVERY["embedded"].resolve("en-GB", "de-AT") == ("en", "de")
     assert EVERY["eurollm"].resolve("pt-BR", "zh-CN") == ("pt", "zh")
     assert EVERY["opus-mt"].resolve("en", "de") == ("en", "de")
@@ -296,7 +296,7 @@ def test_a_pair_is_resolved_to_the_languages_that_serve_it() -> None:
         ),
     ],
 )
-def test_a_pair_the_model_lacks_is_a_fault_that_lists_what_it_has_from_there(
+def test_a_pair_that_the_model_lacks_is_a_fault_that_lists_its_targets(
     profile: Profile, source: str, target: str, hint: str
 ) -> None:
     assert not profile.supports(source, target)
@@ -331,7 +331,7 @@ def test_a_second_attempt_samples_differently_and_not_greedily(profile: Profile)
 
 
 @every_profile
-def test_the_longest_output_grows_with_the_source_up_to_a_cap_that_leaves_room_for_it(
+def test_the_output_limit_grows_with_the_source_up_to_a_cap(
     profile: Profile,
 ) -> None:
     assert profile.max_tokens(0) == profile.output.extra > 0
@@ -340,7 +340,7 @@ def test_the_longest_output_grows_with_the_source_up_to_a_cap_that_leaves_room_f
 
 
 @every_profile
-def test_a_forced_prefix_is_part_of_the_output_but_leaves_room_for_an_end(profile: Profile) -> None:
+def test_a_forced_prefix_counts_as_output_but_leaves_room_for_an_end(profile: Profile) -> None:
     assert profile.max_tokens(10, 5) == profile.max_tokens(10) - 5
     assert profile.max_tokens(10, 500) == MIN_CONTINUATION
     assert msgspec.structs.replace(profile, output=Output(cap=3)).max_tokens(10, 5) == 3

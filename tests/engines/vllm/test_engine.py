@@ -1,6 +1,6 @@
-"""What is particular to vLLM; what it shares with every engine is in ``test_contract.py``.
+"""Tests of the vLLM engine beyond the contract, which ``test_contract.py`` tests.
 
-Those marked ``vllm`` run it for real, on the CPU. Each that ends with a dead or closed engine costs
+Tests marked ``vllm`` run a real vLLM on the CPU. Each that ends with a dead or closed engine costs
 another start, so they come last.
 """
 
@@ -45,7 +45,7 @@ def real(test: Any) -> Any:
 
 
 async def start_and_read(engine: VllmEngine, *jobs: Job) -> list[str]:
-    """An engine's whole life."""
+    """Start an engine, read ``jobs`` and close it; return the translations."""
     try:
         await engine.start()
         return [await read(engine, job) for job in jobs]
@@ -54,7 +54,7 @@ async def start_and_read(engine: VllmEngine, *jobs: Job) -> list[str]:
 
 
 class Templated(Profile, frozen=True, kw_only=True):
-    """Has chat messages only, as the generic profile has: the source, and the forced prefix."""
+    """A profile with chat messages only: the source and the forced prefix."""
 
     def prompt(self, job: Job) -> Prompt:
         prefix = (("assistant", job.prefix),) if job.prefix else ()
@@ -87,7 +87,7 @@ def try_on(subject: Subject, work: Callable[[Any], Awaitable[None]]) -> None:
 
 
 @real
-def test_outputs_are_fed_where_this_vllm_allows_it_and_are_the_same_either_way(
+def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
     subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs = (job("free"), job("long", LONG), job("forced", prefix="Guten"))
@@ -111,7 +111,7 @@ def test_outputs_are_fed_where_this_vllm_allows_it_and_are_the_same_either_way(
 
 
 @real
-def test_a_feed_by_which_nothing_comes_is_given_up_at_the_start(
+def test_a_direct_path_without_outputs_is_abandoned_at_the_start(
     subject: Subject, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Dry(OutputFeed):
@@ -153,7 +153,7 @@ def test_an_aborted_job_leaves_the_scheduler_as_well(subject: Subject) -> None:
 
 
 @real
-def test_a_job_cancelled_at_any_moment_leaves_nothing_behind(subject: Subject) -> None:
+def test_a_job_cancelled_at_any_moment_leaves_no_request_or_task(subject: Subject) -> None:
     async def work(engine: VllmEngine) -> None:
         for turns in range(8):
             reading = asyncio.create_task(read(engine, job(f"cancelled-{turns}", LONG)))
@@ -234,7 +234,7 @@ def test_a_growing_sentence_is_found_in_the_cache_up_to_its_old_end(
 
 
 @real
-def test_what_vllm_refuses_fails_that_job_alone(
+def test_a_request_that_vllm_refuses_fails_only_its_job(
     subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work(engine: VllmEngine) -> None:
@@ -264,7 +264,7 @@ def test_more_jobs_than_admitted_are_refused_until_one_ends(subject: Subject) ->
 
 
 @real
-def test_vllm_being_full_is_overload_too(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_vllm_is_an_overload(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(engine: VllmEngine) -> None:
         limits = inside(engine).scheduler_config
         monkeypatch.setattr(limits, "max_num_queued_reqs", 1)  # vLLM 0.32 and later
@@ -277,7 +277,7 @@ def test_vllm_being_full_is_overload_too(subject: Subject, monkeypatch: pytest.M
 
 
 @real
-def test_a_job_that_vllm_gives_up_by_itself_is_a_fault_and_no_short_translation(
+def test_a_job_that_vllm_gives_up_ends_in_a_fault(
     subject: Subject,
 ) -> None:
     async def work(engine: VllmEngine) -> None:
@@ -305,7 +305,7 @@ def test_a_model_without_a_tokenizer_file_is_read_with_the_tokenizer_vllm_has(
 
 
 @real
-def test_a_profile_that_leaves_the_prompt_to_the_model_gets_the_models_chat_template(
+def test_a_profile_without_turns_uses_the_chat_template_of_the_model(
     subject: Subject, model: Path, tmp_path: Path
 ) -> None:
     """The template here writes what the embedded profile does, so the output is the same."""
@@ -341,13 +341,13 @@ def test_an_argument_that_this_vllm_does_not_have_is_named(subject: Subject, mod
 
 
 def inside(engine: VllmEngine, name: str = "engine") -> Any:
-    """vLLM's own engine object, or what feeds from it."""
+    """Return vLLM's engine object, or another attribute of the loaded model."""
     assert engine._loaded is not None
     return getattr(engine._loaded, name)
 
 
 def processes(engine: VllmEngine) -> list[Any]:
-    """EngineCore, which does the work, and the processes under it."""
+    """Return EngineCore and its child processes."""
     import psutil
 
     (core,) = inside(engine).engine_core.resources.engine_manager.processes
@@ -368,7 +368,7 @@ def test_a_death_is_noticed_while_there_are_no_jobs(subject: Subject) -> None:
 
 
 @real
-def test_a_death_ends_the_jobs_in_flight_visibly_and_a_new_engine_can_follow(
+def test_a_death_ends_running_jobs_in_a_fault_and_a_new_engine_can_start(
     subject: Subject,
 ) -> None:
     async def work(engine: VllmEngine) -> None:
@@ -389,7 +389,7 @@ def test_a_death_ends_the_jobs_in_flight_visibly_and_a_new_engine_can_follow(
 
 
 @real
-def test_engine_core_finishes_what_is_running_when_it_is_told_to_end(subject: Subject) -> None:
+def test_engine_core_finishes_running_requests_when_it_is_told_to_end(subject: Subject) -> None:
     async def work(engine: VllmEngine) -> None:
         whole = await read(engine, job("undisturbed", LONG))
         async with aclosing(engine.translate(job("running", LONG))) as chunks:
@@ -453,10 +453,10 @@ asyncio.run(main())
 
 
 @real
-def test_engine_processes_are_deaf_to_ctrl_c_and_end_when_their_gateway_is_killed(
+def test_engine_processes_ignore_ctrl_c_and_end_when_the_gateway_is_killed(
     model: Path,
 ) -> None:
-    """Spawned, as they are in production, and with the plugin found as it is there."""
+    """The processes are spawned and load the plugin, as in production."""
     import psutil
 
     parent = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What there is of the vLLM engine before vLLM is loaded, or where it is not installed."""
+"""Tests of the vLLM engine that need no vLLM."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_model_without_a_profile_is_refused_before_anything_is_loaded(tmp_path
         VllmEngine(tmp_path)
 
 
-def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
+def test_name_and_capacity_are_known_before_the_model_is_loaded() -> None:
     engine = VllmEngine(
         "utter-project/EuroLLM-1.7B-Instruct", options=VllmOptions(extra={"max_num_seqs": 3})
     )
@@ -66,7 +66,7 @@ def test_its_name_and_capacity_are_known_before_it_is_loaded() -> None:
 
 
 class Asked:
-    """In the place of `VllmApi`: what vLLM would be asked for."""
+    """A replacement of `VllmApi` that returns the arguments it gets."""
 
     def configure(self, options: Any, max_model_len: int) -> Any:
         return options
@@ -123,7 +123,7 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
     }
 
 
-async def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_task() -> None:
+async def test_a_coroutine_runs_at_once_until_it_waits_and_then_in_a_task() -> None:
     steps: list[str] = []
 
     async def abort(pipe: asyncio.Event) -> None:
@@ -151,7 +151,7 @@ async def test_what_is_begun_runs_at_once_as_far_as_it_can_and_the_rest_in_a_tas
     await work()
 
 
-def test_a_process_that_is_nobodys_child_has_no_parent_to_follow() -> None:
+def test_a_process_without_a_parent_is_not_watched() -> None:
     before = set(multiprocessing.active_children())
     parent_watch.watch()
     assert set(multiprocessing.active_children()) == before

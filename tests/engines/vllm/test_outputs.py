@@ -1,6 +1,6 @@
-"""vLLM's outputs on the short way, against vLLM's own way: its real output processor is in both.
+"""Tests of the direct path of outputs, compared with vLLM's own path and its real processor.
 
-No model and no EngineCore: what EngineCore would say is written here.
+There is no model and no EngineCore: the tests write the messages of EngineCore.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
 class Receiver:
-    """Writes down what it is given."""
+    """An `OutputReceiver` that keeps what it receives."""
 
     def __init__(self, on_take: Callable[[], None] | None = None) -> None:
         self.takes: list[tuple[str, list[int]]] = []
@@ -54,7 +54,7 @@ class Receiver:
 
 
 class Half:
-    """vLLM's front half: an output processor, requests that it knows, and outputs for them."""
+    """The front half of vLLM: an output processor with requests, and outputs for them."""
 
     def __init__(self, tokenizer: Any, feed: bool = True) -> None:
         from vllm.v1.engine.output_processor import OutputProcessor
@@ -65,7 +65,7 @@ class Half:
             del self.processor.process_outputs
 
     def add(self, name: str, prompt: list[int], **params: Any) -> Any:
-        """Begin a request; its collector."""
+        """Add a request, and return its collector."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine import EngineCoreRequest
@@ -105,7 +105,7 @@ def output(name: str, ids: list[int], reason: str | None = None, **fields: Any) 
 
 
 def began(name: str, ids: list[int], *times: float) -> Any:
-    """The first output of a request: when it was queued and scheduled, and what was computed."""
+    """Return fields of a first output: times of queueing and scheduling, prefill statistics."""
     from vllm.v1.engine import EngineCoreEvent, EngineCoreEventType
     from vllm.v1.metrics.stats import PrefillStats
 
@@ -117,9 +117,9 @@ def began(name: str, ids: list[int], *times: float) -> Any:
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Byte-level, so that characters fall apart into several tokens."""
+    """Return a byte-level tokenizer, in which a character may be several tokens."""
     require()
-    with warnings.catch_warnings():  # those of vLLM and torch are not ours to heed
+    with warnings.catch_warnings():  # warnings of vLLM and torch do not concern these tests
         warnings.simplefilter("ignore")
         import_module("vllm.v1.engine.async_llm")
         from vllm.tokenizers import get_tokenizer
@@ -135,7 +135,7 @@ def half(tokenizer: Any) -> Half:
 def own_way(
     tokenizer: Any, prompt: list[int], steps: list[list[int]], reason: str
 ) -> tuple[str, list[int], str]:
-    """Text, ids and end of a request as vLLM itself tells them to `AsyncLLM.generate`."""
+    """Return text, ids and end of a request as `AsyncLLM.generate` gets them."""
     half = Half(tokenizer, feed=False)
     collector = half.add("job", prompt)
     text, ids = "", []
@@ -159,7 +159,7 @@ ends = st.sampled_from(["stop", "length"])
 
 @given(prompts, outputs, ends)
 @settings(max_examples=300)
-def test_text_ids_and_end_are_those_of_vllms_own_way(
+def test_text_ids_and_end_are_those_of_vllms_own_path(
     tokenizer: Any, prompt: list[int], steps: list[list[int]], reason: str
 ) -> None:
     half = Half(tokenizer)
@@ -182,15 +182,15 @@ def test_text_arrives_in_the_step_that_brings_it(half: Half, tokenizer: Any) -> 
     assert receiver.text == "Guten Morgen"
 
 
-def test_several_ids_of_one_step_are_handed_over_at_once(half: Half, tokenizer: Any) -> None:
+def test_several_ids_of_one_step_are_passed_on_together(half: Half, tokenizer: Any) -> None:
     ids = tokenizer.encode("Guten Morgen", add_special_tokens=False)
     receiver = half.adopt("job", [1, 2, 3])
     half.step(output("job", ids))
     assert receiver.takes == [("Guten Morgen", ids)]
 
 
-def test_of_a_prompt_only_the_end_is_decoded(tokenizer: Any) -> None:
-    """Unless nothing is to be seen there, or half a character ends it."""
+def test_only_the_end_of_a_prompt_is_decoded(tokenizer: Any) -> None:
+    """The whole prompt is decoded if its end has no text or ends inside a character."""
     decoded: list[list[int]] = []
 
     def decode(ids: list[int], **options: Any) -> str:
@@ -215,7 +215,7 @@ def test_of_a_prompt_only_the_end_is_decoded(tokenizer: Any) -> None:
     assert kept == {"text": False, "controls": True, "half": True}
 
 
-def test_the_stop_token_counts_and_is_not_spelt(half: Half, tokenizer: Any) -> None:
+def test_the_stop_token_is_counted_and_has_no_text(half: Half, tokenizer: Any) -> None:
     ids = tokenizer.encode("Guten Morgen", add_special_tokens=False)
     receiver = half.adopt("job", [1, 2, 3])
     half.step(output("job", [*ids, 7], "stop"))
@@ -223,7 +223,7 @@ def test_the_stop_token_counts_and_is_not_spelt(half: Half, tokenizer: Any) -> N
     assert receiver.ends == ["stop"]
 
 
-def test_other_requests_of_the_same_step_go_vllms_way(half: Half, tokenizer: Any) -> None:
+def test_other_requests_of_the_same_step_are_left_to_vllm(half: Half, tokenizer: Any) -> None:
     (id,) = tokenizer.encode("G", add_special_tokens=False)
     receiver = half.adopt("ours", [1, 2, 3])
     collector = half.add("foreign", [1, 2, 3])
@@ -241,7 +241,7 @@ def test_a_request_with_stop_strings_or_several_outputs_is_not_adopted(half: Hal
     assert not half.feed.adopt("unknown", Receiver())
 
 
-def test_what_came_before_a_request_was_adopted_is_not_lost(half: Half, tokenizer: Any) -> None:
+def test_output_before_a_request_was_adopted_is_not_lost(half: Half, tokenizer: Any) -> None:
     one, two = tokenizer.encode("GM", add_special_tokens=False)
     half.add("job", [1, 2, 3])
     half.step(output("job", [one]))
@@ -252,7 +252,7 @@ def test_what_came_before_a_request_was_adopted_is_not_lost(half: Half, tokenize
     assert receiver.ends == ["length"]
 
 
-def test_a_request_may_be_aborted_by_whoever_receives_its_text(half: Half) -> None:
+def test_a_receiver_may_abort_its_request(half: Half) -> None:
     receiver = Receiver(lambda: half.processor.abort_requests(["job"], internal=False) and None)
     half.adopt("job", [1, 2, 3], receiver)
     done = half.step(output("job", [300], "length"))
@@ -290,7 +290,7 @@ def test_an_output_that_cannot_be_passed_on_ends_its_request_alone(
     assert half.step(output("bad", [301]), output("good", [301])).reqs_to_abort == []
 
 
-def test_vllms_statistics_of_a_request_are_as_on_its_own_way(tokenizer: Any) -> None:
+def test_vllms_statistics_of_a_request_are_those_of_its_own_path(tokenizer: Any) -> None:
     from vllm.v1.engine import EngineCoreEvent, EngineCoreEventType
     from vllm.v1.metrics.stats import IterationStats
 
@@ -323,7 +323,7 @@ def test_vllms_statistics_of_a_request_are_as_on_its_own_way(tokenizer: Any) -> 
     assert finished.decode_time == 3.0
 
 
-def test_this_vllm_can_be_fed_from_and_one_with_another_inside_cannot(tokenizer: Any) -> None:
+def test_this_vllm_is_supported_and_one_with_other_internals_is_not(tokenizer: Any) -> None:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     processor = Half(tokenizer, feed=False).processor
@@ -346,15 +346,15 @@ def test_this_vllm_can_be_fed_from_and_one_with_another_inside_cannot(tokenizer:
     assert why_unsupported(engine) == "its output processor has no lora_states"
 
 
-def test_vllms_output_task_calls_process_outputs_where_it_was_put(tokenizer: Any) -> None:
-    """As an attribute of the object, at the time of each call."""
+def test_vllms_output_task_calls_the_replaced_process_outputs(tokenizer: Any) -> None:
+    """The task reads the attribute of the object at each call."""
     from vllm.v1.engine.async_llm import AsyncLLM
 
     assert "output_processor.process_outputs(" in inspect.getsource(AsyncLLM._run_output_handler)
     assert asyncio.iscoroutinefunction(AsyncLLM.add_request)
 
 
-def test_prometheus_is_told_seldom_and_all_of_it(tokenizer: Any) -> None:
+def test_prometheus_gets_the_sum_of_all_steps_at_intervals(tokenizer: Any) -> None:
     from vllm.v1.metrics.stats import FinishedRequestStats, IterationStats, SchedulerStats
 
     now = 10.0
@@ -379,7 +379,7 @@ def test_prometheus_is_told_seldom_and_all_of_it(tokenizer: Any) -> None:
     now += REPORT_INTERVAL_S
     step(1)
     step(1)
-    step(0)  # nobody may come for hours
+    step(0)  # there may be no further step for hours
     assert [scheduler.num_running_reqs for scheduler, _ in told] == [2, 1, 0]
     assert [scheduler.prefix_cache_stats.queries for scheduler, _ in told] == [10, 30, 20]
     assert [scheduler.prefix_cache_stats.hits for scheduler, _ in told] == [4, 12, 8]

@@ -1,4 +1,4 @@
-"""Two engines as one: who does the work, and what becomes of a job that was lost."""
+"""Tests of the fallback: which engine translates, and how failed jobs are repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(id: str = "j1", target: str = "de", **fields: Any) -> Job:
 
 
 class Second(ScriptedEngine):
-    """Says everything in its own words, and has two languages."""
+    """An engine with two languages and an output that differs from the primary's."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__({("good morning", "de"): ["Guten", " Tag"]}, languages=("en", "de"))
@@ -44,7 +44,7 @@ async def text(engine: FallbackEngine, job: Job) -> str:
     return shown
 
 
-async def test_the_first_does_the_work_while_it_can() -> None:
+async def test_the_primary_translates_while_it_is_ready() -> None:
     engine = FallbackEngine(ScriptedEngine(capacity=3), Second())
     await engine.start()
     await settle()
@@ -55,7 +55,7 @@ async def test_the_first_does_the_work_while_it_can() -> None:
     await engine.aclose()
 
 
-async def test_the_second_is_there_while_the_first_still_loads_and_hands_over_then() -> None:
+async def test_the_secondary_translates_until_the_primary_is_loaded() -> None:
     first, told = Loading(), []
     engine = FallbackEngine(first, Second())
     engine.changed = lambda: told.append(engine.substitute)
@@ -71,7 +71,7 @@ async def test_the_second_is_there_while_the_first_still_loads_and_hands_over_th
     await engine.aclose()
 
 
-async def test_a_first_that_cannot_be_started_is_tried_again_for_ever() -> None:
+async def test_a_primary_that_cannot_be_started_is_retried_for_ever() -> None:
     time, first = Time(), Broken()
     engine = FallbackEngine(first, Second(), sleep=time.sleep, chance=lambda: 1.0)
     await engine.start()
@@ -86,7 +86,7 @@ async def test_a_first_that_cannot_be_started_is_tried_again_for_ever() -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_a_job_that_is_lost_with_the_first_is_done_by_the_second() -> None:
+async def test_a_job_of_a_dying_primary_is_repeated_by_the_secondary() -> None:
     first = ScriptedEngine()
     engine = FallbackEngine(first, Second())
     await engine.start()
@@ -105,7 +105,7 @@ async def test_a_job_that_is_lost_with_the_first_is_done_by_the_second() -> None
     await engine.aclose()
 
 
-async def test_what_was_shown_is_taken_back_though_the_second_has_nothing_to_say() -> None:
+async def test_output_of_the_primary_is_voided_even_if_the_secondary_has_none() -> None:
     first = ScriptedEngine(fault=failing(EngineGone("It died."), at=1))
     second = Second()
     second.script = {("good morning", "de"): []}
@@ -116,9 +116,7 @@ async def test_what_was_shown_is_taken_back_though_the_second_has_nothing_to_say
     await engine.aclose()
 
 
-async def test_what_was_committed_is_forced_on_the_second_too_but_not_the_ids_of_the_first() -> (
-    None
-):
+async def test_the_secondary_gets_the_forced_prefix_without_the_ids_of_the_primary() -> None:
     second = Second()
     engine = FallbackEngine(Loading(), second)
     await engine.start()
@@ -127,7 +125,7 @@ async def test_what_was_committed_is_forced_on_the_second_too_but_not_the_ids_of
     await engine.aclose()
 
 
-async def test_languages_are_those_of_the_second_and_what_it_lacks_fails_in_a_sentence() -> None:
+async def test_a_job_in_a_language_that_the_secondary_lacks_ends_in_a_fault() -> None:
     second = Second()
     engine = FallbackEngine(Loading(), second)
     await engine.start()
@@ -138,7 +136,7 @@ async def test_languages_are_those_of_the_second_and_what_it_lacks_fails_in_a_se
     await engine.aclose()
 
 
-async def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() -> None:
+async def test_a_job_that_the_secondary_cannot_translate_ends_in_the_fault_of_the_primary() -> None:
     fault = failing(EngineGone("It died."), times=2)
     engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
     await engine.start()
@@ -151,7 +149,7 @@ async def test_a_lost_job_that_the_second_cannot_do_fails_as_the_first_failed() 
     await engine.aclose()
 
 
-async def test_a_job_that_the_first_refuses_for_its_text_is_not_done_again() -> None:
+async def test_a_job_that_the_primary_refuses_for_its_text_is_not_repeated() -> None:
     fault = failing(JobFault("Such a text is refused."))
     engine = FallbackEngine(ScriptedEngine(fault=fault), Second())
     await engine.start()
@@ -165,7 +163,7 @@ async def test_a_job_that_the_first_refuses_for_its_text_is_not_done_again() -> 
     "fault", [EngineFault("It is broken."), EngineGone("It died."), Overloaded("It is full.")]
 )
 @pytest.mark.parametrize("at", [0, 1])
-async def test_a_job_at_which_the_first_fails_is_done_by_the_second_without_doubled_text(
+async def test_a_job_that_fails_on_the_primary_is_repeated_without_doubled_text(
     fault: EngineFault, at: int
 ) -> None:
     engine = FallbackEngine(ScriptedEngine(fault=failing(fault, at=at)), Second())
@@ -178,7 +176,7 @@ async def test_a_job_at_which_the_first_fails_is_done_by_the_second_without_doub
     await engine.aclose()
 
 
-async def test_a_job_at_which_both_fail_fails_once() -> None:
+async def test_a_job_that_fails_on_both_engines_ends_once() -> None:
     second = Second()
     second.fault = failing(EngineFault("The second is broken, too."))
     first = ScriptedEngine(fault=failing(EngineFault("It is broken.")))
@@ -190,7 +188,7 @@ async def test_a_job_at_which_both_fail_fails_once() -> None:
     await engine.aclose()
 
 
-async def test_a_job_that_went_over_is_aborted_where_it_is_now() -> None:
+async def test_abort_reaches_a_job_that_the_secondary_took_over() -> None:
     first, second = ScriptedEngine(), Second()
     engine = FallbackEngine(first, second)
     await engine.start()
@@ -209,7 +207,7 @@ async def test_a_job_that_went_over_is_aborted_where_it_is_now() -> None:
     await engine.aclose()
 
 
-async def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_job() -> None:
+async def test_a_supervised_primary_reports_its_death_and_return_without_a_job() -> None:
     time = Time()
     first = Supervisor(
         ScriptedEngine, insist=True, sleep=time.sleep, clock=time.clock, chance=lambda: 1.0
@@ -232,7 +230,7 @@ async def test_a_supervised_first_tells_of_its_death_and_its_return_before_any_j
     assert engine.primary.health is engine.secondary.health is Health.CLOSED
 
 
-async def test_it_can_be_closed_before_it_was_started() -> None:
+async def test_an_engine_can_be_closed_before_it_is_started() -> None:
     engine = FallbackEngine(ScriptedEngine(), Second())
     await engine.aclose()
     assert engine.health is Health.CLOSED

@@ -1,5 +1,7 @@
-"""The second attempt and the counting. What is rejected and why:
-``tests/engines/guards/test_stream.py``."""
+"""Tests of the second attempt and the counts.
+
+The tests of the rules are in ``tests/engines/guards/test_stream.py``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ GOOD = ["Guten", " Morgen"]
 
 
 class TwoMinds(ScriptedEngine):
-    """Says one thing at the first attempt, and another at the second."""
+    """An engine with different outputs at the first and the second attempt."""
 
     def __init__(self, *attempts: list[str]) -> None:
         super().__init__()
@@ -50,7 +52,7 @@ async def read(engine: GuardedEngine, job: Job, into: list[Chunk] | None = None)
     return seen
 
 
-async def test_a_good_output_passes_chunk_by_chunk_and_uncounted() -> None:
+async def test_a_good_output_passes_chunk_by_chunk_and_changes_no_count() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     engine = GuardedEngine(TwoMinds(GOOD), counts)
 
@@ -59,7 +61,7 @@ async def test_a_good_output_passes_chunk_by_chunk_and_uncounted() -> None:
         assert not counts
 
 
-async def test_a_rejected_output_is_voided_and_made_again() -> None:
+async def test_a_rejected_output_is_voided_and_attempted_again() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     inner = TwoMinds(LOOP, GOOD)
     engine = GuardedEngine(inner, counts)
@@ -102,7 +104,7 @@ async def test_the_second_rejection_is_raised() -> None:
         assert counts == {(Guard.LOOP, "retried"): 1, (Guard.EMPTY, "rejected"): 1}
 
 
-async def test_a_second_attempt_with_nothing_to_show_still_voids_the_first() -> None:
+async def test_a_second_attempt_without_output_still_voids_the_first() -> None:
     engine = GuardedEngine(TwoMinds(["gut ", "so", "</think>"], []), Counter())
 
     async with started(engine):
@@ -110,7 +112,7 @@ async def test_a_second_attempt_with_nothing_to_show_still_voids_the_first() -> 
         assert chunks[-1] == Chunk("", tokens=0, reset=True)
 
 
-async def test_a_cut_output_ends_the_work_and_not_the_job() -> None:
+async def test_a_cut_output_stops_the_engine_and_completes_the_job() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     inner = TwoMinds([*GOOD, "\n", "Das", " ist"])
     engine = GuardedEngine(inner, counts)
@@ -134,7 +136,7 @@ async def test_a_restarted_prefix_is_not_repeated() -> None:
 
 
 class Numbered(TwoMinds):
-    """Its tokens have ids: 10, 11, ... at the first attempt, 20, 21, ... at the second."""
+    """An engine with token ids: 10, 11, ... at the first attempt, 20, 21, ... at the second."""
 
     def submit(self, job: Job, sink: Sink) -> None:
         super().submit(job, Numbering(sink, 10 * job.attempt))
@@ -154,14 +156,14 @@ def ids(chunks: list[Chunk]) -> list[tuple[int, ...]]:
     return [chunk.ids for chunk in chunks]
 
 
-async def test_ids_come_with_the_text_that_was_held_back_for_them() -> None:
+async def test_ids_of_withheld_text_come_with_that_text() -> None:
     engine = GuardedEngine(Numbered(["Natürlich", ", ", "hier", " ", "ist Tee", " da"]), Counter())
 
     async with started(engine):
         assert ids(await read(engine, job("sure, here is tea"))) == [(10, 11, 12, 13, 14), (15,)]
 
 
-async def test_ids_begin_anew_with_a_second_attempt() -> None:
+async def test_a_second_attempt_has_only_its_own_ids() -> None:
     engine = GuardedEngine(Numbered(LOOP, GOOD), Counter())
 
     async with started(engine):
@@ -179,7 +181,7 @@ async def test_ids_begin_anew_with_a_second_attempt() -> None:
     ],
     ids=["a preamble", "what follows a token", "what follows inside of one"],
 )
-async def test_there_are_no_ids_from_where_something_was_left_out(
+async def test_there_are_no_ids_after_text_was_left_out(
     output: list[str], expected: list[tuple[int, ...]]
 ) -> None:
     engine = GuardedEngine(Numbered(output), Counter())
@@ -188,7 +190,7 @@ async def test_there_are_no_ids_from_where_something_was_left_out(
         assert ids(await read(engine, job())) == expected
 
 
-async def test_a_continuation_without_a_word_is_no_empty_translation() -> None:
+async def test_a_continuation_without_a_word_is_not_rejected_as_empty() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     engine = GuardedEngine(TwoMinds([]), counts)
 
@@ -198,7 +200,7 @@ async def test_a_continuation_without_a_word_is_no_empty_translation() -> None:
         assert not counts
 
 
-async def test_a_second_attempt_has_the_forced_prefix_too_and_voids_none_of_it() -> None:
+async def test_a_second_attempt_keeps_the_forced_prefix() -> None:
     inner = TwoMinds([" sehr"] * 12, [" Morgen"])
     engine = GuardedEngine(inner, Counter())
 
@@ -218,7 +220,7 @@ async def test_flags_come_on_the_last_chunk() -> None:
         assert counts == {(Guard.NUMBERS, "flagged"): 1}
 
 
-async def test_what_was_held_back_comes_at_the_end_with_all_its_tokens() -> None:
+async def test_withheld_text_comes_at_the_end_with_all_its_tokens() -> None:
     engine = GuardedEngine(TwoMinds(["Natürlich", ", ", "hier"]), Counter())
 
     async with started(engine):
@@ -276,10 +278,10 @@ class Leaving:
     ],
     ids=["held back until the end", "before a cut", "before a second attempt"],
 )
-async def test_abort_also_ends_a_job_from_within_what_is_shown_of_it(
+async def test_a_sink_may_abort_its_job_from_within_any_chunk(
     source: str, output: list[str], last: str
 ) -> None:
-    """Also where the engine itself has ended, and there only is something left to show."""
+    """This includes the chunk that is sent after the engine has ended the job."""
     inner = TwoMinds(output, GOOD)
     engine = GuardedEngine(inner, Counter())
 
@@ -295,7 +297,7 @@ async def test_abort_also_ends_a_job_from_within_what_is_shown_of_it(
         assert len(inner.jobs) == 1
 
 
-async def test_it_is_the_engine_it_wraps_in_everything_else() -> None:
+async def test_all_other_properties_are_those_of_the_inner_engine() -> None:
     inner = ScriptedEngine(capacity=3)
     engine = GuardedEngine(inner, Counter())
     assert (engine.name, engine.profile, engine.capacity) == ("scripted", inner.profile, 3)

@@ -1,5 +1,7 @@
-"""Long texts in pieces for a sentence model. Where a text is split_text:
-``tests/text/test_sentences.py``."""
+"""Tests of long texts in pieces.
+
+``tests/text/test_sentences.py`` tests where a text may be split.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ LONG = " ".join(f"{SENTENCE[:-1]}, part {part}." for part in PARTS)
 
 
 class SentenceModel(PullEngine, ScriptedEngine):
-    """Says each text again in capitals, in two chunks, and remembers what it was given.
+    """An engine that repeats each text in capitals, in two chunks, and keeps its jobs.
 
-    ``room`` is how many characters it takes; ``bad`` is what it rejects.
+    ``room`` is the most characters of a text; a text with ``bad`` in it is rejected.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ async def read(engine: PiecewiseEngine, job: Job) -> list[Chunk]:
 
 
 def shown(chunks: list[Chunk]) -> str:
-    """What a reader has in the end."""
+    """Return the text after all resets."""
     text = ""
     for chunk in chunks:
         text = chunk.text if chunk.reset else text + chunk.text
@@ -81,9 +83,7 @@ def texts(model: SentenceModel) -> list[str]:
     return [job.text for job in model.jobs]
 
 
-async def test_ids_of_a_text_in_one_piece_are_passed_on_and_of_others_until_the_first_is_over() -> (
-    None
-):
+async def test_token_ids_are_passed_on_for_the_first_piece_only() -> None:
     class Numbered(SentenceModel):
         async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
             async with aclosing(super().translate(job)) as chunks:
@@ -127,14 +127,14 @@ async def test_only_the_last_piece_of_a_growing_utterance_still_grows() -> None:
     assert [job.partial for job in model.jobs] == [False] * 5 + [True]
 
 
-async def test_a_text_without_marks_is_cut_at_spaces_and_none_of_it_is_lost() -> None:
+async def test_a_text_without_punctuation_is_split_at_spaces_and_nothing_is_lost() -> None:
     model = SentenceModel()
     text = "some more words " * 125
     assert shown(await read(PiecewiseEngine(model), job(text))).split() == text.upper().split()
     assert max(map(len, texts(model))) <= WHOLE_TEXT_WEIGHT
 
 
-async def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
+async def test_a_long_text_is_split_by_the_rules_of_its_language() -> None:
     model = SentenceModel()
     text = "Wir sehen uns am 13. Oktober bzw. am 3. Mai. Das gilt u. a. für Dr. Meyer. " * 5
     await read(PiecewiseEngine(model), replace(job(text), source="de"))
@@ -144,7 +144,7 @@ async def test_a_long_text_is_cut_by_the_rules_of_its_own_language() -> None:
     }
 
 
-def test_dense_scripts_are_cut_earlier() -> None:
+def test_texts_in_dense_scripts_are_split_earlier() -> None:
     assert [len(piece) for piece, _ in split_text("会" * 200, WHOLE_TEXT_WEIGHT, "zh")] == [
         80,
         80,
@@ -152,21 +152,21 @@ def test_dense_scripts_are_cut_earlier() -> None:
     ]
 
 
-async def test_a_piece_that_the_model_has_no_room_for_is_halved_until_it_fits() -> None:
+async def test_a_piece_that_is_too_long_for_the_model_is_halved_until_it_fits() -> None:
     model = SentenceModel(room=10)
     text = "ab" * 20
     assert shown(await read(PiecewiseEngine(model), job(text))).replace(" ", "") == text.upper()
     assert [len(text) for text in texts(model)] == [40, 20, 10, 10, 20, 10, 10]
 
 
-async def test_a_text_without_a_letter_is_the_same_in_every_language_and_costs_no_model() -> None:
+async def test_a_text_without_a_letter_is_its_own_translation() -> None:
     model = SentenceModel()
     for text in ("👍🏽 🎉", "?!", "12,5 + 3", "😀" * 2000):
         assert await read(PiecewiseEngine(model), job(text)) == [Chunk(text, 0)]
     assert not model.jobs
 
 
-async def test_a_text_that_does_not_fit_however_short_is_refused() -> None:
+async def test_a_text_that_is_too_long_in_any_split_is_refused() -> None:
     model = SentenceModel(room=0)
     with pytest.raises(EngineFault) as caught:
         await read(PiecewiseEngine(model), job("word " * 400))
@@ -174,7 +174,7 @@ async def test_a_text_that_does_not_fit_however_short_is_refused() -> None:
     assert len(model.jobs) < 10
 
 
-async def test_a_long_piece_that_made_no_translation_is_voided_and_made_in_halves() -> None:
+async def test_a_rejected_long_piece_is_voided_and_translated_in_halves() -> None:
     model = SentenceModel(bad="loop it, and then it loops")
     text = (
         f"{LONG} They say the words of a loop it, and then it loops no more, so they hope at least."
@@ -184,7 +184,7 @@ async def test_a_long_piece_that_made_no_translation_is_voided_and_made_in_halve
     assert sum(chunk.reset for chunk in chunks) == 1
 
 
-async def test_a_short_piece_that_made_no_translation_is_rejected() -> None:
+async def test_a_rejected_short_piece_ends_the_job() -> None:
     with pytest.raises(Rejected):
         await read(PiecewiseEngine(SentenceModel(bad="loop")), job(f"{LONG} A loop."))
 
@@ -204,7 +204,7 @@ async def test_a_second_attempt_at_a_piece_keeps_the_pieces_before_it() -> None:
     assert shown(await read(PiecewiseEngine(Twice()), job(LONG))) == LONG.upper()
 
 
-async def test_doubts_about_any_piece_stand_once_on_the_last_chunk() -> None:
+async def test_flags_of_all_pieces_are_on_the_last_chunk_once() -> None:
     model = SentenceModel(flags=[("numbers",), (), ("url",), ("numbers",)])
     chunks = await read(PiecewiseEngine(model), job(LONG))
     assert chunks[-1].flags == ("numbers", "url")
@@ -216,7 +216,9 @@ async def test_doubts_about_any_piece_stand_once_on_the_last_chunk() -> None:
     [(SentenceModel(kind="chat"), job(LONG)), (SentenceModel(), job(LONG, prefix="DIES"))],
     ids=["a model that is prompted", "a forced prefix"],
 )
-async def test_a_text_is_left_whole_for(model: SentenceModel, job: Job) -> None:
+async def test_a_text_is_not_split_with_a_prompted_model_or_a_forced_prefix(
+    model: SentenceModel, job: Job
+) -> None:
     await read(PiecewiseEngine(model), job)
     assert model.jobs == [job]
 
@@ -233,7 +235,7 @@ async def test_an_abort_between_two_pieces_is_not_lost() -> None:
     assert len(model.jobs) == 1
 
 
-async def test_what_is_passed_on_is_the_job_itself_but_for_its_text() -> None:
+async def test_pieces_have_all_fields_of_the_job_but_the_text() -> None:
     model = SentenceModel()
     given = msgspec.structs.replace(job(LONG), topic="birds", context=(("a", "b"),))
     await read(PiecewiseEngine(model), given)

@@ -1,4 +1,4 @@
-"""Deaths and rebuilds, on a clock that only the test moves."""
+"""Tests of deaths and rebuilds, on a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def job(id: str = "j1") -> Job:
     return reading.job(id, "good morning")
 
 
-async def test_it_translates_as_the_engine_does() -> None:
+async def test_a_supervised_engine_translates_as_the_inner_engine() -> None:
     engine = supervised(ScriptedEngine, Time())
     assert (engine.name, engine.capacity, engine.health) == ("scripted", 16, Health.STARTING)
     await engine.start()
@@ -45,7 +45,7 @@ async def test_it_translates_as_the_engine_does() -> None:
     await engine.aclose()
 
 
-async def test_a_first_start_that_fails_is_the_callers_to_report() -> None:
+async def test_start_raises_if_the_first_start_fails() -> None:
     engine = supervised(Broken, Time())
     with pytest.raises(EngineFault, match="There is no such model"):
         await engine.start()
@@ -53,7 +53,7 @@ async def test_a_first_start_that_fails_is_the_callers_to_report() -> None:
     await engine.aclose()
 
 
-async def test_told_to_insist_it_keeps_trying_from_the_first_start_on() -> None:
+async def test_with_insist_a_failed_first_start_is_retried() -> None:
     time = Time()
     engine = supervised(Workshop(Broken(), Broken()), time, insist=True)
     await engine.start()
@@ -65,7 +65,7 @@ async def test_told_to_insist_it_keeps_trying_from_the_first_start_on() -> None:
     await engine.aclose()
 
 
-async def test_a_death_is_noticed_by_the_poll_and_a_new_engine_built() -> None:
+async def test_a_poll_notices_a_death_and_a_new_engine_is_built() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -84,7 +84,7 @@ async def test_a_death_is_noticed_by_the_poll_and_a_new_engine_built() -> None:
     await engine.aclose()
 
 
-async def test_a_job_that_finds_the_engine_gone_makes_it_look_at_once() -> None:
+async def test_a_job_for_a_dead_engine_has_its_health_checked_at_once() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -101,7 +101,7 @@ async def test_a_job_that_finds_the_engine_gone_makes_it_look_at_once() -> None:
     await engine.aclose()
 
 
-async def test_a_job_lost_by_a_living_engine_is_no_death() -> None:
+async def test_one_failed_job_is_no_death_of_the_engine() -> None:
     time = Time()
     workshop = Workshop(ScriptedEngine(fault=failing(EngineGone("It ended the job."))))
     engine = supervised(workshop, time)
@@ -115,9 +115,9 @@ async def test_a_job_lost_by_a_living_engine_is_no_death() -> None:
     await engine.aclose()
 
 
-async def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
+async def test_running_jobs_end_in_a_fault_when_a_death_is_noticed() -> None:
     class Silent(ScriptedEngine):
-        """Dies without telling its jobs."""
+        """An engine that dies without ending its jobs."""
 
         @property
         def health(self) -> Health:
@@ -139,7 +139,7 @@ async def test_jobs_in_flight_fail_visibly_when_a_death_is_noticed() -> None:
     await engine.aclose()
 
 
-async def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() -> None:
+async def test_an_engine_whose_jobs_are_all_silent_hangs_and_is_replaced() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -147,7 +147,7 @@ async def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() ->
     workshop.built[0].hold()
     reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
     await workshop.built[0].step()
-    await time.pass_(POLL)  # it looks, and sees that something was said
+    await time.pass_(POLL)  # the check sees that there was output
     await time.pass_(HANG - 1)
     assert engine.health is Health.READY
     await time.pass_(POLL)
@@ -162,7 +162,7 @@ async def test_an_engine_whose_jobs_all_say_nothing_hangs_and_is_built_anew() ->
     await engine.aclose()
 
 
-async def test_one_job_that_says_something_is_a_sign_of_life() -> None:
+async def test_output_of_one_job_is_a_sign_of_life() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -181,7 +181,7 @@ async def test_one_job_that_says_something_is_a_sign_of_life() -> None:
     await engine.aclose()
 
 
-async def test_jobs_that_are_stopped_one_after_the_other_do_not_hide_a_hang() -> None:
+async def test_aborted_jobs_do_not_hide_a_hang() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -198,9 +198,9 @@ async def test_jobs_that_are_stopped_one_after_the_other_do_not_hide_a_hang() ->
     await engine.aclose()
 
 
-async def test_a_job_of_an_engine_that_is_gone_says_nothing_of_the_next() -> None:
+async def test_a_job_of_a_former_engine_does_not_count_for_the_next() -> None:
     class Stuck(ScriptedEngine):
-        """Its jobs do not end when it is closed."""
+        """An engine whose jobs do not end when it is closed."""
 
         async def aclose(self) -> None:
             self._health = Health.CLOSED
@@ -232,12 +232,12 @@ EVERY = 1_000
 
 
 def sick(error: Exception, times: int = EVERY) -> ScriptedEngine:
-    """An engine at which so many jobs fail."""
+    """Return an engine at which ``times`` jobs fail with ``error``."""
     return ScriptedEngine(fault=failing(error, times=times))
 
 
 async def fail(engine: Supervisor, times: int = 1) -> None:
-    """Have so many jobs fail, in no time."""
+    """Have ``times`` jobs fail while the clock stands still."""
     for _ in range(times):
         with pytest.raises(EngineFault):
             await texts(engine, job())
@@ -248,7 +248,7 @@ async def fail(engine: Supervisor, times: int = 1) -> None:
     "error",
     [EngineFault("It is broken."), EngineGone("It broke."), Overloaded("Full."), KeyError("a")],
 )
-async def test_an_engine_at_which_several_jobs_in_a_row_fail_is_dead_and_built_anew(
+async def test_an_engine_is_replaced_after_several_failed_jobs_in_a_row(
     error: Exception,
 ) -> None:
     time, workshop = Time(), Workshop(sick(error))
@@ -267,7 +267,7 @@ async def test_an_engine_at_which_several_jobs_in_a_row_fail_is_dead_and_built_a
     await engine.aclose()
 
 
-async def test_many_failures_in_one_moment_are_no_death_nor_is_the_time_after_them() -> None:
+async def test_many_failures_at_one_moment_are_no_death_even_after_a_pause() -> None:
     time = Time()
     engine = supervised(Workshop(sick(EngineFault("It is broken."))), time)
     await engine.start()
@@ -281,7 +281,7 @@ async def test_many_failures_in_one_moment_are_no_death_nor_is_the_time_after_th
     await engine.aclose()
 
 
-async def test_a_translation_between_two_failures_begins_the_count_anew() -> None:
+async def test_a_translation_between_two_failures_resets_the_count() -> None:
     time, workshop = Time(), Workshop(sick(EngineFault("It is broken."), FAILURES - 1))
     engine = supervised(workshop, time)
     await engine.start()
@@ -296,7 +296,7 @@ async def test_a_translation_between_two_failures_begins_the_count_anew() -> Non
     await engine.aclose()
 
 
-async def test_texts_that_an_engine_refuses_are_no_failures_of_it_however_many() -> None:
+async def test_refused_texts_are_no_failures_of_the_engine() -> None:
     time, workshop = Time(), Workshop(sick(JobFault("Too long.", ErrorCode.TOO_LONG)))
     engine = supervised(workshop, time)
     await engine.start()
@@ -336,7 +336,7 @@ async def test_an_engine_that_refuses_a_text_does_not_hang() -> None:
     await engine.aclose()
 
 
-async def test_jobs_that_are_stopped_from_outside_are_no_failures() -> None:
+async def test_aborted_jobs_are_no_failures_of_the_engine() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -370,13 +370,13 @@ async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() ->
     await time.pass_(BACKOFF * 2)
     assert len(workshop.built) == 3
     assert engine.health is Health.DEAD
-    await time.pass_(BACKOFF * 2)  # and no longer, as it was told
+    await time.pass_(BACKOFF * 2)  # and no longer, because of max_backoff
     assert engine.health is Health.READY
     assert engine.restarts == 1
     await engine.aclose()
 
 
-async def test_a_new_engine_that_says_nothing_for_as_long_as_a_hang_is_given_up() -> None:
+async def test_a_new_engine_that_does_not_translate_within_the_hang_limit_is_abandoned() -> None:
     time, silent = Time(), ScriptedEngine()
     silent.hold()
     engine = supervised(Workshop(ScriptedEngine(), silent), time)
@@ -394,7 +394,7 @@ async def test_a_new_engine_that_says_nothing_for_as_long_as_a_hang_is_given_up(
     await engine.aclose()
 
 
-async def test_closing_while_a_new_engine_is_tried_closes_that_too() -> None:
+async def test_closing_during_the_probe_of_a_new_engine_closes_that_engine() -> None:
     time, silent = Time(), ScriptedEngine()
     silent.hold()
     workshop = Workshop(ScriptedEngine(), silent)
@@ -410,9 +410,9 @@ async def test_closing_while_a_new_engine_is_tried_closes_that_too() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_what_was_learnt_of_a_model_is_known_while_the_next_one_is_tried() -> None:
+async def test_name_and_profile_of_the_last_engine_stay_while_the_next_one_starts() -> None:
     class Learning(ScriptedEngine):
-        """Knows its model's profile when it has started."""
+        """An engine that knows the profile of its model only after its start."""
 
         @property
         def profile(self) -> Profile:
@@ -433,14 +433,14 @@ async def test_what_was_learnt_of_a_model_is_known_while_the_next_one_is_tried()
 
 
 @pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
-def test_the_word_to_translate_is_in_languages_that_the_model_has(profile: str) -> None:
+def test_the_probe_is_in_languages_that_the_model_has(profile: str) -> None:
     known = load(profile)
     probe = probe_job(known)
     assert known.supports(probe.source, probe.target)
     assert probe.source != probe.target
 
 
-def test_a_model_without_english_is_tried_with_what_it_has() -> None:
+def test_the_probe_of_a_model_without_english_uses_its_languages() -> None:
     profile = Profile(name="pair", kind="chat", pairs=[("fr", "fr"), ("ja", "zh")])
     assert (probe_job(profile).source, probe_job(profile).target) == ("ja", "zh")
 
@@ -456,7 +456,7 @@ async def test_a_start_that_never_ends_is_given_up_and_reported(
     await engine.aclose()
 
 
-async def test_every_change_of_its_health_is_told_at_once() -> None:
+async def test_every_change_of_health_is_reported_at_once() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     seen: list[Health] = []
@@ -494,7 +494,7 @@ async def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
     await engine.aclose()
 
 
-async def test_every_try_waits_longer_until_an_engine_was_stable() -> None:
+async def test_the_backoff_grows_until_an_engine_was_stable() -> None:
     time = Time()
     workshop = Workshop(ScriptedEngine(), Broken(), Broken())
     engine = supervised(workshop, time)
@@ -524,7 +524,7 @@ def test_the_backoff_is_bounded() -> None:
     assert [backoff(tries) for tries in (0, 1, 2, 10_000)] == [1.0, 2.0, 4.0, BACKOFF_MAX]
 
 
-async def test_an_error_nobody_foresaw_is_logged_with_its_traceback_and_tried_again(
+async def test_an_unexpected_error_of_the_build_is_logged_with_its_traceback_and_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     time = Time()
@@ -544,7 +544,7 @@ async def test_an_error_nobody_foresaw_is_logged_with_its_traceback_and_tried_ag
     assert traced == [RuntimeError, OSError]
 
 
-async def test_an_engine_that_cannot_be_closed_does_not_keep_a_new_one_from_coming(
+async def test_an_engine_that_cannot_be_closed_is_replaced_all_the_same(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stuck(ScriptedEngine):
@@ -565,7 +565,7 @@ async def test_an_engine_that_cannot_be_closed_does_not_keep_a_new_one_from_comi
     assert "did not close" in caplog.text
 
 
-async def test_abort_reaches_the_engine_of_the_day() -> None:
+async def test_abort_reaches_the_current_engine() -> None:
     workshop = Workshop()
     engine = supervised(workshop, Time())
     await engine.start()
@@ -579,7 +579,7 @@ async def test_abort_reaches_the_engine_of_the_day() -> None:
     await engine.aclose()
 
 
-async def test_an_aborted_job_ends_also_where_its_engine_never_says_so() -> None:
+async def test_an_aborted_job_ends_even_if_its_engine_never_reports_it() -> None:
     class Stuck(ScriptedEngine):
         def abort(self, job_id: str) -> None:
             self.aborted.append(job_id)
@@ -595,14 +595,14 @@ async def test_an_aborted_job_ends_also_where_its_engine_never_says_so() -> None
     with pytest.raises(EngineFault):
         await reading
     assert list(stuck.aborted) == ["j1"]
-    stuck.release()  # what it still says is not heard
+    stuck.release()  # its later output is ignored
     await settle()
     await time.pass_(HANG * 3)
     assert engine.silence == 0
     await engine.aclose()
 
 
-async def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
+async def test_closing_ends_the_supervision_and_the_engine() -> None:
     time, workshop = Time(), Workshop()
     engine = supervised(workshop, time)
     await engine.start()
@@ -617,7 +617,7 @@ async def test_closing_ends_the_watch_and_the_engine_for_good() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_closing_during_a_rebuild_closes_what_is_being_built() -> None:
+async def test_closing_during_a_rebuild_closes_the_new_engine() -> None:
     time, loading = Time(), Loading()
     workshop = Workshop(ScriptedEngine(), loading)
     engine = supervised(workshop, time)
@@ -637,7 +637,7 @@ async def test_closing_before_the_start_is_allowed() -> None:
     assert engine.health is Health.CLOSED
 
 
-async def test_a_fault_in_the_watch_itself_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_of_the_supervising_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(ScriptedEngine):
         @property
         def health(self) -> Health:
