@@ -46,6 +46,7 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     if settings.fallback is None:
         return _wrapped(_supervised(settings, insist=False), settings, counts)
     other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
+    # Two copies of one engine would fail for the same reason.
     if (other.engine, other.model) == (settings.engine, settings.model):
         raise EngineFault(
             "The fallback is the same as the engine: name another one with --fallback,"
@@ -104,7 +105,7 @@ def _construct(make: Callable[[Settings, Profile | None], Engine], settings: Set
     try:
         profile = profiles.load(settings.profile) if settings.profile else None
         return make(settings, profile)
-    except OSError as exc:
+    except OSError as exc:  # a file of the model or the profile
         raise EngineFault(
             f"{exc.filename} cannot be read: {exc.strerror or exc}. Check --model, and whether this"
             " user may read it."
@@ -165,6 +166,7 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineFault("The vllm engine needs vLLM: pip install 'caption-gateway[vllm]'.")
     model = settings.model
+    # vLLM downloads a hub id itself, but a directory of the same form takes precedence.
     if model is None or not _HUB_ID.fullmatch(model) or Path(model).exists():
         model = str(_directory(model))
     options = VllmOptions(

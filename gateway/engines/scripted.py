@@ -163,6 +163,7 @@ class ScriptedEngine(PushEngine):
         script = self.script.get((job.text, job.target))
         pieces = WORD.findall(f"[{job.target}] {job.text}") if script is None else list(script)
         text = "".join(pieces)
+        # A model does not repeat the forced prefix, so the chunks begin after it.
         if job.prefix and text.startswith(job.prefix):
             pieces = WORD.findall(text[len(job.prefix) :])
         elif script is None:
@@ -223,6 +224,7 @@ class ScriptedEngine(PushEngine):
         if running.ended:
             return
         running.ended = True
+        # The id may belong to a newer job by now.
         if self._running.get(running.job.id) is running:
             del self._running[running.job.id]
         if running in self._held_jobs:
@@ -279,7 +281,7 @@ class ScriptedEngine(PushEngine):
     def _end_all(self, health: Health, message: str) -> None:
         self._health = health
         jobs = list(self._running.values())
-        self._running.clear()
+        self._running.clear()  # first, because a sink may submit a job with the same id
         for running in jobs:
             self._finish(running, EngineGone(message))
 

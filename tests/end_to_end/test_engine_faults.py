@@ -64,7 +64,7 @@ async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
     workshop = Workshop()
     first = supervised(workshop)
     engine = FallbackEngine(first, Second())
-    first.changed = engine.look
+    first.changed = engine.update_substitute
     async with running(engine) as live:
         await until(lambda: engine.substitute is None)
         yield live, workshop

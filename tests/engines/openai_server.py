@@ -28,7 +28,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 PATIENCE = 10.0
-"""Seconds `GatewayServer.wait` waits for what must happen; only a failing test takes them."""
+"""Seconds `Server.wait` waits for what must happen; only a failing test takes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class Script:
     ``pieces``     text of the deltas, one each; bytes are written as they stand, by themselves
     ``finish``     the finish_reason; None leaves it out
     ``done``       whether ``[DONE]`` follows
-    ``late``       do not even begin the response before `GatewayServer.release`
-    ``hold``       before the piece of this number, wait for `GatewayServer.release`
+    ``late``       do not even begin the response before `Server.release`
+    ``hold``       before the piece of this number, wait for `Server.release`
     ``pace``       seconds after each piece, as a model takes them; for `default` replies
     ``cut``        before the piece of this number, break the connection
     ``status``     other than 200: answer with this and ``body`` instead of a stream

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from gateway.engines.base.engine import Engine, Health
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
-from gateway.engines.wrappers.supervised import BACKOFF, FAILING_PART, FAILURES, HANG, Supervisor
+from gateway.engines.wrappers.supervised import BACKOFF, FAILING_SHARE, FAILURES, HANG, Supervisor
 from tests.engines.openai.test_engine_life import supervised
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
@@ -65,7 +65,7 @@ async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill
     with Server(default=ill) as server:
         first = supervised(server, time)
         engine = FallbackEngine(first, ScriptedEngine(), sleep=time.sleep)
-        first.changed = engine.look
+        first.changed = engine.update_substitute
         async with (
             ready(engine, first) as live,
             talk(live, "?from=en&to=de") as peer,
@@ -75,7 +75,7 @@ async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill
             # Until the failure is known, jobs go to the server.
             events: list[dict[str, Any]] = []
             for _ in range(1 if ill is hangs else FAILURES):
-                await time.pass_(HANG * FAILING_PART / 2)
+                await time.pass_(HANG * FAILING_SHARE / 2)
                 await peer.send(SAID)
                 if ill is hangs:
                     await server.wait(lambda server: server.unfinished == 1)
@@ -121,7 +121,7 @@ async def test_without_a_fallback_the_gateway_reports_that_it_is_not_ready() -> 
             await peer.until("welcome")
             for _ in range(FAILURES):
                 assert (await client.get("/readyz")).status_code == 200
-                await time.pass_(HANG * FAILING_PART / 2)
+                await time.pass_(HANG * FAILING_SHARE / 2)
                 await peer.send(SAID)
                 failed = (await peer.until("failed"))[-1]
                 assert (failed["code"], failed["retry"]) == ("engine_unavailable", True)

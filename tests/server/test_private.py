@@ -193,8 +193,8 @@ async def test_a_text_that_a_model_server_quotes_to_a_probe_is_not_logged(
             lambda: OpenAIEngine(server.url, profile=load("chat")), hang=0.01, chance=lambda: 0
         )
         await speak(failing, [said] * 3)
-        failing._failures, failing._span = 99, 99.0
-        failing._alarm.set()
+        failing._failures, failing._failure_span = 99, 99.0
+        failing._check_now.set()
         await server.wait(lambda server: len(server.received) >= 5)
         await failing.aclose()
     assert "did not translate a word: EngineFault engine_unavailable" in log.text
@@ -258,10 +258,10 @@ async def test_a_text_that_an_exception_of_vllm_quotes_is_not_logged(
     """vLLM is not needed: the test covers how the gateway handles its exceptions."""
 
     class Request:
-        name = "j1/1"
+        request_id = "j1/1"
         ended = False
 
-        def failed(self, exc: Exception) -> None:
+        def on_failure(self, exc: Exception) -> None:
             told.append(exc)
 
     async def main() -> None:
@@ -270,21 +270,21 @@ async def test_a_text_that_an_exception_of_vllm_quotes_is_not_logged(
         request: Any = Request()
         for fault in faults(said):
             loaded.profile = SimpleNamespace(prompt=raiser(fault))  # type: ignore[assignment]
-            loaded.begin(Job(id="j1", text=said, source="en", target="de"), request)
+            loaded.start_request(Job(id="j1", text=said, source="en", target="de"), request)
 
             async def fail(fault: Exception = fault) -> None:
                 raise fault.with_traceback(None)
 
-            loaded._keep(request, fail)
+            loaded._run_in_task(request, fail)
             halted = asyncio.ensure_future(fail())
             await asyncio.wait([halted, *loaded._tasks])
-            loaded._halted(halted)
+            loaded._log_abort(halted)
         await until(lambda: len(told) == 2 * len(list(faults(said))))
 
     told: list[Exception] = []
     await main()
     api = VllmApi.__new__(VllmApi)
-    api.gone, api.full = ConnectionError, (InterruptedError,)
+    api.dead_error, api.full_errors = ConnectionError, (InterruptedError,)
     for fault in told:
         found = api.fault(fault, "vllm:model")
         assert leaked(f"{found} {found.hint}", said) == set()

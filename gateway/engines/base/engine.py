@@ -203,6 +203,7 @@ class PushEngine:
             while (chunk := await reader.next()) is not None:
                 yield chunk
         finally:
+            # The caller closed the generator early, or its task was cancelled.
             if not reader.ended:
                 self.abort(job.id)
 

@@ -70,6 +70,7 @@ def widened(model: Path, cache: Path) -> Path:
     """
     config = json.loads((model / "config.json").read_bytes())
     tensors = _index(model)
+    # A quantised model of other tools has the same names, but names its method in the config.
     if "quantization_config" in config or not any(
         entry["dtype"] == "I8" and name + "_scale" in tensors
         for name, (_, _, entry) in tensors.items()

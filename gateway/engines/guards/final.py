@@ -97,6 +97,7 @@ def judge(job: Job, text: str) -> tuple[Guard, ...]:
 
     Raises `Rejected` if it is no translation.
     """
+    # A partial source may have no translation yet, so only finished ones are judged by length.
     if not job.partial:
         if has_words(job.text) and not has_words(text):
             raise rejection(Guard.EMPTY, "has no words")
@@ -138,8 +139,8 @@ def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
     known = set(plain)
     if len(known & output) <= COPY_LIKE * len(known) / 2:
         return False  # the cheap test, which accepts nearly every output
-    said = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
-    matcher = SequenceMatcher(None, plain, said, autojunk=False)
+    output_words = [token.casefold() for token in TOKEN.findall(text)[:COPY_SPAN]]
+    matcher = SequenceMatcher(None, plain, output_words, autojunk=False)
     return sum(block.size for block in matcher.get_matching_blocks()) > COPY_LIKE * len(plain)
 
 
@@ -150,6 +151,7 @@ def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
 
     :param least: weight of letters from which the text is judged
     """
+    # Most targets are in the Latin script, and their outputs have no other characters.
     code = script(target)
     wanted = LETTERS.get(code)
     if wanted is None or (wanted == _LATIN and not BEYOND_LATIN.search(text)):
@@ -191,8 +193,11 @@ def find_flags(source: str, text: str) -> tuple[Guard, ...]:
     flags = []
     numbers = NUMBER.findall(unicodedata.normalize("NFKC", without_addresses(source)))
     if numbers:
-        said = ascii_digits(text)
-        if any(len(number) >= 3 and number not in said for number in map(ascii_digits, numbers)):
+        output_digits = ascii_digits(text)
+        if any(
+            len(number) >= 3 and number not in output_digits
+            for number in map(ascii_digits, numbers)
+        ):
             flags.append(Guard.NUMBERS)
     if may_have_address(source):
         folded = text.casefold()

@@ -357,10 +357,10 @@ def preamble_length(text: str, job: Job, *, final: bool) -> int | None:
         return 0
     if COLON.search(job.text):
         telling = TRANSLATION
-    told = False
+    has_telling_word = False
     at = 0
     while at < len(text):
-        if text[at] in ":：" and told:
+        if text[at] in ":：" and has_telling_word:
             # The text after the colon is needed too: it may be the end of a bold face.
             return at + 1 if final or text[at + 1 :].strip("* \n") else None
         if match := WORD.match(text, at):
@@ -372,7 +372,7 @@ def preamble_length(text: str, job: Job, *, final: bool) -> int | None:
             if found != word:
                 return 0
             known = around
-            told = told or word in telling
+            has_telling_word = has_telling_word or word in telling
         elif text[at] in MARKS:
             at += 1
         else:

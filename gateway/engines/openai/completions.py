@@ -66,12 +66,13 @@ def request_body(
         # which every server continues.
         body["prompt"] = prompt.text if vllm else prompt.text.removeprefix(profile.bos)
         return body, ""
-    messages = [{"role": role, "content": said} for role, said in prompt.messages]
+    messages = [{"role": role, "content": content} for role, content in prompt.messages]
     repeated = ""
     if prompt.prefix and vllm:
         body["add_generation_prompt"] = False
         body["continue_final_message"] = True
     elif prompt.prefix:
+        # Other servers would answer a last assistant message instead of continuing it.
         repeated = prompt.prefix
         messages.pop()
     body["messages"] = messages

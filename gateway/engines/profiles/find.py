@@ -56,12 +56,12 @@ def match(model: str, config: Mapping[str, object] | None = None) -> Profile:
 
     Raises `UnknownProfile` if no profile fits.
     """
-    told = config or {}
-    profile, hit = _find_profile(model, told, last_resort=config is None)
+    known = config or {}
+    profile, hit = _find_profile(model, known, last_resort=config is None)
     if profile.languages:
         return profile
-    # A model of one language pair, which is in its configuration or its name.
-    pair = told.get("gateway_pair") or [hit.get("source"), hit.get("target")]
+    # The profile is for models of one language pair, which is in the configuration or the name.
+    pair = known.get("gateway_pair") or [hit.get("source"), hit.get("target")]
     if not (isinstance(pair, list) and len(pair) == 2 and all(pair)):
         raise UnknownProfile(
             f"The model {model!r} translates one pair of languages, which its name does not say."
@@ -78,6 +78,7 @@ def _find_profile(
     if chosen := config.get("gateway_profile"):
         return load(str(chosen)), {}
     profiles = [load(name) for name in names()]
+    # A name says more than a configuration, because many families share an architecture.
     for name in (model, str(config.get("_name_or_path", ""))):
         found = [
             (hit, profile)

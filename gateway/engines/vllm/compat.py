@@ -79,6 +79,7 @@ class VllmApi:
 
         :param config: of `configure`
         """
+        # With `disable_log_stats` vLLM writes no statistics to the log; its metrics are kept.
         engine = self.vllm.AsyncLLMEngine.from_vllm_config(
             config, stat_loggers=[stat_logger_factory(stats)], disable_log_stats=True
         )
@@ -103,7 +104,7 @@ class VllmApi:
             return EngineGone(f"{name} died.")
         if isinstance(exc, self.full_errors):
             return Overloaded(f"{name} is full.")
-        if isinstance(exc, ClientFault):
+        if isinstance(exc, ClientFault):  # a language that the profile does not have
             return JobFault(str(exc), exc.code, exc.hint)
         kind = type(exc.__cause__ or exc).__name__
         if isinstance(exc, ValueError):  # how vLLM refuses one request

@@ -101,6 +101,7 @@ class LoadedModel:
         except EngineFault:
             engine.shutdown()
             raise
+        # The profile's limit bounds the cache of one request, the model's own is a hard limit.
         self.token_limit = min(profile.max_input, engine.vllm_config.model_config.max_model_len)
         stop = (self.vocabulary.control(token) for token in profile.stop)
         self.stop = [id for id in stop if id is not None]
@@ -303,7 +304,7 @@ class LoadedModel:
         self._tasks.discard(rest)
         if not rest.cancelled() and (exc := rest.exception()) is not None:
             bare = wordless(exc)
-            logger.warning("vLLM could not be told to abort a request", exc_info=bare)
+            logger.warning("vLLM failed to abort a request", exc_info=bare)
 
     # Prompts
 

@@ -31,7 +31,7 @@ def watch() -> None:
     # A terminal sends Ctrl-C to its whole process group. vLLM's workers would end at once, but the
     # gateway lets running sentences finish and then ends the workers itself.
     os.setpgid(0, 0)
-    threading.Thread(target=follow, args=(parent,), name="orphan", daemon=True).start()
+    threading.Thread(target=follow, args=(parent,), name="parent watch", daemon=True).start()
 
 
 def follow(parent: BaseProcess) -> None:

@@ -132,7 +132,7 @@ class FallbackEngine(PushEngine):
             try:
                 await engine.start()
                 break
-            except EngineFault as fault:
+            except EngineFault as fault:  # an expected fault, whose message says what to do
                 logger.warning("engine %s: %s Trying again.", engine.name, fault)
             except Exception:
                 logger.exception("engine %s could not be started; trying again", engine.name)
@@ -160,6 +160,7 @@ class FallbackEngine(PushEngine):
         """
         if self._closed or self.secondary.health is not Health.READY:
             return False
+        # The secondary may lack a language that the primary has.
         adapted = self._adapt(sink.job)
         if adapted is None:
             return False
@@ -169,6 +170,7 @@ class FallbackEngine(PushEngine):
         return True
 
     def abort(self, job_id: str) -> None:
+        # The job may be with either engine, and abort of an unknown id does nothing.
         sink = self._open_sinks.get(job_id)
         self.primary.abort(job_id)
         self.secondary.abort(job_id)
@@ -210,7 +212,7 @@ class FallbackSink(SinkWrapper):
         super().__init__(open_sinks, job, sink)
         self.engine = engine
         self.has_output = self.taken_over = False
-        self.reset_pending = False  # the output so far is void, which the sink has to be told
+        self.reset_pending = False  # the next chunk has to void the output so far
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:

@@ -6,7 +6,7 @@ here, because only their caller knows whether they are still wanted.
 
 The health of every engine, also of a model server, follows from what happens to its jobs:
 
-* The engine is dead if it says so itself.
+* The engine is dead if its own health is DEAD.
 * The engine hangs if jobs run and none of them gets a chunk, or ends by itself, for `hang` seconds.
   A job that is stopped from outside tells nothing about the engine. So the silence of all jobs
   together counts, not that of one job.
