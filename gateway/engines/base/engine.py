@@ -46,7 +46,7 @@ from contextlib import aclosing
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job, merged
 
 logger = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class PullEngine:
         except EngineFault as exc:
             fault = exc
         except Exception as exc:
-            bare = wordless(exc)  # the message may quote the text, which is private
+            bare = redacted(exc)  # the message may quote the text, which is private
             logger.error("job %s failed by a fault of the engine's own code", job.id, exc_info=bare)
             fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         self._finish(job.id, pull, fault)

@@ -30,7 +30,7 @@ from gateway.engines import profiles
 from gateway.engines.base import model_files
 from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, wordless
+from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
 from gateway.job import Chunk, Job
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ class CTranslate2Engine(PushEngine):
             else:
                 fault = EngineFault(f"CTranslate2 failed ({kind}).")
             # The fault does not quote the library, whose message may contain the text.
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.error("%s: a batch of %d. %s", self.name, len(batch), fault, exc_info=bare)
         for stream in batch:
             stream.end(fault=fault)

@@ -22,7 +22,7 @@ from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi
 from gateway.engines.vllm.outputs import OutputFeed, OutputReceiver, why_unsupported
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Job
 
 logger = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ class LoadedModel:
             else:
                 self._run_in_task(request, self._start_in_thread, job, prompt, request)
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.debug("no request could be made for job %s", job.id, exc_info=bare)
             asyncio.get_running_loop().call_soon(request.on_failure, exc)
 
@@ -291,7 +291,7 @@ class LoadedModel:
             try:
                 await work(*args)
             except Exception as exc:
-                bare = wordless(exc)
+                bare = redacted(exc)
                 logger.debug("vLLM failed the request %s", request.request_id, exc_info=bare)
                 request.on_failure(exc)
 
@@ -303,7 +303,7 @@ class LoadedModel:
         """Log the exception of an abort that had to wait."""
         self._tasks.discard(rest)
         if not rest.cancelled() and (exc := rest.exception()) is not None:
-            bare = wordless(exc)
+            bare = redacted(exc)
             logger.warning("vLLM failed to abort a request", exc_info=bare)
 
     # Prompts

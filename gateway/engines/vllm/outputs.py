@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gateway.errors import wordless
+from gateway.errors import redacted
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +213,7 @@ class OutputFeed:
                     decode = state.detokenizer.decode_next
                     tap.receiver.on_output("".join([decode(id) for id in spelt]), ids)
             except Exception as exc:  # a fault of one request must not end the output task
-                bare = wordless(exc)
+                bare = redacted(exc)
                 logger.error("an output of vLLM could not be passed on", exc_info=bare)
                 if output.request_id in states:
                     self._processor._finish_request(state)

@@ -36,7 +36,7 @@ from gateway.engines.base.engine import (
     refuse,
 )
 from gateway.engines.profiles import Profile
-from gateway.errors import EngineFault, EngineGone, JobFault, wordless
+from gateway.errors import EngineFault, EngineGone, JobFault, redacted
 from gateway.job import Chunk, Job, Priority
 
 logger = logging.getLogger(__name__)
@@ -341,7 +341,7 @@ class Supervisor(PushEngine):
                 await engine.aclose()
         except Exception as exc:
             # The engine is abandoned in any case; its remains must not prevent a new one.
-            logger.error("engine %s did not close", self.name, exc_info=wordless(exc))
+            logger.error("engine %s did not close", self.name, exc_info=redacted(exc))
 
 
 class Heartbeat:
