@@ -12,7 +12,8 @@ import uvicorn
 
 from benchmarks.servers import bare
 from benchmarks.stepper import Stepper
-from gateway.server.process.serve import configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import configure
 from gateway.settings.catalogue import Settings
 
 

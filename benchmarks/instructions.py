@@ -208,7 +208,7 @@ async def scene(scenario: Scenario) -> list[tuple[int, int]]:
     from gateway.engines.base.engine import Engine
     from gateway.engines.wrappers.guarded import GuardedEngine
     from gateway.engines.wrappers.supervised import Supervisor
-    from gateway.server.process.serve import listen
+    from gateway.server.process.listener import listen
     from gateway.settings.catalogue import Settings
 
     loop = asyncio.get_running_loop()

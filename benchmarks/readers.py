@@ -28,7 +28,8 @@ from gateway.limits import Limits
 from gateway.protocol import codec
 from gateway.protocol.messages import ServerMessage
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings
 
 LANGUAGES = ("de", "fr", "es", "ja", "zh", "it", "pl", "pt")

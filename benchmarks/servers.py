@@ -37,7 +37,8 @@ from gateway.protocol import frames as framing
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Ack, Delta, Final, ServerMessage, Source, Timing
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.settings.catalogue import Settings
 

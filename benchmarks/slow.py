@@ -40,7 +40,8 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import GatewayServer, configure
 from gateway.server.uvicorn.websocket import WebSocketProtocol
 from gateway.settings.catalogue import Settings
 

@@ -22,8 +22,10 @@ from websockets.exceptions import ConnectionClosed
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode, EngineFault
 from gateway.server.app import create_app
-from gateway.server.process import serve
-from gateway.server.process.serve import GatewayServer, _serve, configure, inherited, listen
+from gateway.server.process import listener as listeners
+from gateway.server.process.listener import inherited, listen
+from gateway.server.process.serve import GatewayProcess
+from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings
 from tests.server.started import PASS, SCRIPTED, gateway
 from tests.support.talk import Talk
@@ -214,7 +216,7 @@ async def test_a_process_that_shares_its_port_is_dealt_nobody_before_its_engine_
     app = create_app(engine)
     server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
     async with asyncio.timeout(20):
-        serving = asyncio.create_task(_serve(server, engine, listener, settings))
+        serving = asyncio.create_task(GatewayProcess(server, engine, listener, settings).run())
         await server.opened.wait()
         assert ready.is_set()
         _, writer = await asyncio.open_connection(*place)
@@ -241,9 +243,9 @@ async def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(f
     async with asyncio.timeout(20):
         if fails:
             with pytest.raises(EngineFault):
-                await _serve(server, engine, listener, settings)
+                await GatewayProcess(server, engine, listener, settings).run()
         else:
-            assert await _serve(server, engine, listener, settings) == 0
+            assert await GatewayProcess(server, engine, listener, settings).run() == 0
     assert not server.opened.is_set()
     listener.close()
 
@@ -285,7 +287,7 @@ def test_what_cannot_be_served_of_what_was_passed_is_told(
     if count is not None:
         monkeypatch.setenv("LISTEN_FDS", count)
     with socket.socket() as bound:
-        monkeypatch.setattr(serve, "PASSED", os.dup(bound.fileno()))
+        monkeypatch.setattr(listeners, "SYSTEMD_FD", os.dup(bound.fileno()))
         with pytest.raises(OSError, match=complaint):
             inherited()
 

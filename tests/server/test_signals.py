@@ -14,7 +14,10 @@ import pytest
 from gateway.core.connect import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, Watch, _serve, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.serve import GatewayProcess
+from gateway.server.process.server import GatewayServer, configure
+from gateway.server.process.watchdog import Watchdog
 from gateway.settings.catalogue import Settings
 from tests.server.cluster.several import children, there, workers
 from tests.server.started import SCRIPTED, gateway
@@ -26,7 +29,7 @@ DRAIN_S = 3.0
 
 def test_a_second_signal_at_any_step_of_handling_the_first_is_harmless() -> None:
     config = configure(create_app(ScriptedEngine()), Settings())
-    watch = Watch()
+    watch = Watchdog()
     usual = sys.gettrace()
 
     def trial(when: int) -> bool:
@@ -117,7 +120,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
         monkeypatch.setattr(asyncio.Handle, "_run", step)
         try:
             with listen("127.0.0.1", 0) as listener:
-                assert await _serve(server, engine, listener, settings, store) == 0
+                assert await GatewayProcess(server, engine, listener, settings, store).run() == 0
         finally:
             monkeypatch.setattr(asyncio.Handle, "_run", original)
         assert store.told == ["open", "closed"]

@@ -19,7 +19,8 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.hub import Hub
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store

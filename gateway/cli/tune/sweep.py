@@ -32,7 +32,8 @@ from gateway.engines.registry import build
 from gateway.errors import EngineFault
 from gateway.job import Job
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings, SettingsError
 
 PLACES = (1, 2, 4, 8, 16, 32, 64)

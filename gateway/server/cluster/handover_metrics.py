@@ -1,4 +1,7 @@
-"""Prometheus metrics of connections that are handed between processes."""
+"""Prometheus metrics of connections that processes hand to each other.
+
+Owns: their names and help texts. Must not know: how connections are passed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from gateway.server.cluster.fd_passing import FdPassing
 
 
 class HandoverCollector:
-    """Counters of one process. Register it with a Prometheus registry."""
+    """A collector of the counters of one process, for a Prometheus registry."""
 
     def __init__(self, handover: FdPassing) -> None:
         self._handover = handover
@@ -26,11 +29,11 @@ class HandoverCollector:
             "Connections that wait for the process of their room.",
             value=self._handover.held,
         )
-        done = CounterMetricFamily(
+        counts = CounterMetricFamily(
             "gateway_handover",
             "Connections passed between processes, by what became of them.",
             labels=["how"],
         )
         for how in ("sent", "taken", "refused", "lost"):
-            done.add_metric([how], self._handover.done[how])
-        yield done
+            counts.add_metric([how], self._handover.counts[how])
+        yield counts

@@ -1,11 +1,11 @@
-"""The metrics of several processes as one answer.
+"""Metrics of several processes as one answer.
 
-Owns: putting texts in the Prometheus format together, each sample marked with its worker. Must not
-know: what is measured, how the texts were fetched.
+Owns: the union of texts in the Prometheus format, each sample labelled with its worker. Must not
+know: what is measured, and how the texts were fetched.
 
-Samples are marked and not added up. Whoever asks can add what can be added (``sum without
-(worker)``), a counter that starts again with its process is seen to do so, and of some gauges, such
-as the slowest reader's, a sum would mean nothing.
+Samples are labelled and not added up. A query can add what can be added (``sum without (worker)``).
+A counter that starts again with its process is recognised as such. For some gauges, such as that of
+the slowest reader, a sum would mean nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from prometheus_client.registry import Collector
 
 LABEL = "worker"
 UP = "gateway_up"
-"""1 for each worker that answered."""
+"""Metric that is 1 for each worker that answered."""
 
 
 def merged(texts: Mapping[str, str]) -> str:
-    """Return one text made of those of several workers, by the value of their label.
+    """Return the union of the metrics of several workers as text.
 
     Raises `ValueError` for a text that is not in the Prometheus format.
+
+    :param texts: text of each worker, by the value of its label
     """
     families: dict[str, Metric] = {}
     for worker, text in texts.items():
@@ -40,7 +42,7 @@ def merged(texts: Mapping[str, str]) -> str:
 
 
 class _Families(Collector):
-    """A collector of metrics that are known already."""
+    """A collector of finished metrics, as the writer of prometheus-client needs one."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -1,11 +1,12 @@
-"""Which of several processes a request belongs to.
+"""The process that a request belongs to.
 
-Owns: what of the head of a request names a room, and which process a room is pinned to. Must not
-know: processes, sockets, whether a token is good.
+Owns: what in the head of a request names a room, and which process has a room. Must not know:
+processes, sockets, whether a token is valid.
 
-A room lives in one process, and everybody who is in it has to come there. The processes agree on
-which without asking each other: each room goes to the one whose hash with its name is highest
-(rendezvous hashing). When one is gone for good only its own rooms get another.
+A room lives in one process, and everybody in it has to be connected to that one. The processes
+agree without asking each other: a room belongs to the process whose number, hashed together with
+its name, gives the highest value (rendezvous hashing; Thaler and Ravishankar 1998). If a process
+is gone for good, only its own rooms move.
 """
 
 from __future__ import annotations
@@ -16,17 +17,24 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from gateway.protocol.handshake import SOCKET_PATH, bearer_token, is_room_name, offered_token
+SOCKET = "/v1/ws"
+"""Path of the WebSocket."""
 
-_PATH = re.compile(r"/v1/rooms/([^/]+)(?:/.*)?")
+BEARER = "gw.bearer."
+"""Prefix of a sub-protocol that carries a token."""
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Room names that a client can choose. Others are refused everywhere."""
+
+_ROOM_PATH = re.compile(r"/v1/rooms/([^/]+)(?:/.*)?")
 _ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 
 
 class RoomHint(NamedTuple):
-    """What a request says of its room: the first of these that says anything counts.
+    """Parts of a request that tell its room. The first one that tells it counts.
 
-    ``room`` is its name, ``resume`` a token of somebody who was there. ``bearer`` and ``ticket``
-    are what it shows to be let in; either may be good for one room alone.
+    ``room`` is the name, ``resume`` a token of an earlier socket. ``bearer`` and ``ticket`` are the
+    request's credentials; either may be limited to one room.
     """
 
     room: str | None = None
@@ -36,27 +44,32 @@ class RoomHint(NamedTuple):
 
 
 def owner(room: str, members: Collection[int]) -> int:
-    """The member that has the room. ``members`` are numbers of processes, at least one."""
+    """Return the process that has a room.
+
+    :param members: numbers of the processes, at least one
+    """
     return max(members, key=lambda member: (_weight(room, member), member))
 
 
-def asked(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> RoomHint | None:
-    """What the head of a request says; None where any process will do.
+def room_hint(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> RoomHint | None:
+    """Return what the head of a request tells of its room; None if any process can answer.
 
-    :param target: the request target, as it stands in the request line
-    :param headers: with their names in lower case
+    :param target: request target, as it stands in the request line
+    :param headers: names are in lower case
     """
     text = _ORIGIN.sub("", target.decode("latin-1"), count=1)
     raw, _, query = text.partition("#")[0].partition("?")
     path = unquote(raw)
-    if path != SOCKET_PATH:
-        found = _PATH.fullmatch(path)
-        return RoomHint(room=found[1]) if found and is_room_name(found[1]) else None
-    # As Starlette reads it: of what is there twice the last counts.
+    if path != SOCKET:
+        found = _ROOM_PATH.fullmatch(path)
+        named = found is not None and NAME.fullmatch(found[1])
+        return RoomHint(room=found[1]) if found and named else None
+    # As Starlette reads a query: the last of several values counts.
     fields = dict(parse_qsl(query, keep_blank_values=True))
     room = fields.get("room")
     if room is not None:
-        return RoomHint(room=room) if is_room_name(room) else None
+        # Any process can refuse a wrong name.
+        return RoomHint(room=room) if NAME.fullmatch(room) else None
     return RoomHint(
         resume=fields.get("resume") or None,
         bearer=_bearer(headers),
@@ -65,16 +78,19 @@ def asked(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> RoomHint | N
 
 
 def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The token of a header, else of a sub-protocol."""
+    """Return the token of the authorization header, else of a sub-protocol."""
     offered = None
     for name, value in headers:
         text = value.decode("latin-1")
         if name == b"authorization":
-            token = bearer_token(text)
-            if token is not None:
-                return token
+            scheme, _, token = text.partition(" ")
+            if scheme.lower() == "bearer" and token.strip():
+                return token.strip()
         elif name == b"sec-websocket-protocol" and offered is None:
-            offered = offered_token(one.strip() for one in text.split(","))
+            # Browsers cannot set headers of a WebSocket, but they can name sub-protocols.
+            names = (one.strip() for one in text.split(","))
+            tokens = (one.removeprefix(BEARER) for one in names if one.startswith(BEARER))
+            offered = next(tokens, None)
     return offered
 
 

@@ -1,8 +1,10 @@
-"""A meeting on the local network: the keys of one start, and what brings people into it.
+"""A meeting on the local network: its keys, and the links that bring people into it.
 
-Owns: those keys, the address that others reach, the links and their code in a terminal. Must not
-know: what is served, and who came. The keys are in memory and in the links, which are written to
-the terminal once; behind the ``#`` no server is sent them, and no log has them.
+Owns: keys that are valid until this process stops, the address that other machines reach, the links
+and their QR code in a terminal. Must not know: what is served, and who connected.
+
+The keys exist in memory and in the links, which are written to the terminal once. They stand behind
+the ``#`` of a link, so browsers send them to no server, and no log contains them.
 """
 
 from __future__ import annotations
@@ -24,28 +26,31 @@ from gateway.auth.api_keys import ApiKey, Keyring
 from gateway.auth.permissions import Role
 from gateway.settings.catalogue import Settings, SettingsError, loopback
 
-EVERYWHERE = "0.0.0.0"
-"""All interfaces of IPv4, which is what telephones in a room have."""
-ELSEWHERE = "198.51.100.1"
-"""An address that nobody has (RFC 5737): the way there is the default route."""
-QUIET = 4
-"""Light modules around a code (ISO/IEC 18004, section 5.3.8); a terminal adds none."""
+ALL_INTERFACES = "0.0.0.0"
+"""All interfaces of IPv4, which phones in a room have."""
+UNASSIGNED = "198.51.100.1"
+"""An address that no machine has (RFC 5737). The route to it is the default route."""
+QUIET_ZONE = 4
+"""Light modules around a QR code (ISO/IEC 18004, section 5.3.8); a terminal adds none."""
 
 _CONSONANTS = "bdfghklmnprstvz"
 _VOWELS = "aeiou"
-_INK = "\x1b[38;5;231;48;5;16m"
-"""White on black, of the 240 colours that no theme changes: blocks are the light modules."""
-_LAST = "\x1b[38;5;231m"
-_PLAIN = "\x1b[0m"
+_WHITE_ON_BLACK = "\x1b[38;5;231;48;5;16m"
+"""Two of the 240 colours that no theme changes. Block characters are the light modules."""
+_WHITE = "\x1b[38;5;231m"
+_RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True, repr=False)
 class Invitation:
-    """How people come into the meeting of this start.
+    """Links and keys of one meeting.
 
-    :param base: scheme, address and port that others reach
-    :param here: the same for this machine alone; None where it listens on one address only
-    :param ring: the keys that are good; None: those of the settings are, or nobody is asked
+    It has no ``repr``, which would show the keys.
+
+    :param base: scheme, address and port that other machines reach
+    :param here: the same for this machine alone; None if the gateway listens on one address only
+    :param ring: keys made for this meeting; None if the settings name a file of keys, or if no key
+        is needed
     """
 
     base: str
@@ -55,58 +60,59 @@ class Invitation:
     moderator: str | None = None
     reader: str | None = None
 
-    def speak(self, base: str | None = None) -> str:
-        """The link of who runs the meeting. It has the readers' key too, to invite them with."""
+    def speaker_link(self, base: str | None = None) -> str:
+        """Return the moderator's link. It holds the readers' key too, to invite them with."""
         query = urlencode({"room": self.room, "role": Role.MODERATE.value})
-        shown = {"key": self.moderator, "guests": self.reader}
-        return f"{base or self.base}/?{query}{_behind(shown)}"
+        keys = {"key": self.moderator, "guests": self.reader}
+        return f"{base or self.base}/?{query}{_fragment(keys)}"
 
     @property
-    def join(self) -> str:
-        """The link of who reads."""
+    def reader_link(self) -> str:
+        """Link of people who read."""
         query = urlencode({"room": self.room})
-        return f"{self.base}/join.html?{query}{_behind({'key': self.reader})}"
+        return f"{self.base}/join.html?{query}{_fragment({'key': self.reader})}"
 
 
 def host(settings: Settings) -> str:
-    """The address to listen on."""
-    return EVERYWHERE if settings.lan and loopback(settings.host) else settings.host
+    """Return the address to listen on."""
+    return ALL_INTERFACES if settings.lan and loopback(settings.host) else settings.host
 
 
 def invite(listener: socket.socket, settings: Settings) -> Invitation:
-    """A meeting behind ``listener``. Raises `OSError` where no other machine can be reached.
+    """Return an invitation to a new meeting on ``listener``.
 
-    Keys are made unless there is a file of them, or nobody is to be asked. Raises `SettingsError`
-    where another process would have others.
+    It has new keys, unless the settings name a file of keys or need none. Raises `OSError` if no
+    other machine can reach this one, `SettingsError` if another process shares the port: it would
+    not know these keys.
     """
     scheme = "http" if settings.certfile is None else "https"
     bound, port = listener.getsockname()[:2]
-    base = f"{scheme}://{place(address(bound), port)}"
-    here = f"{scheme}://{place('127.0.0.1', port)}" if unspecified(bound) else None
-    room = invented()
+    base = f"{scheme}://{host_and_port(reachable_address(bound), port)}"
+    here = f"{scheme}://{host_and_port('127.0.0.1', port)}" if unspecified(bound) else None
+    room = new_room_name()
     if settings.keys is not None or settings.insecure:
         return Invitation(base, here, room)
     if settings.reuse_port:
         raise SettingsError(
-            "Who shares the port would not know the keys of this start: make a file of them with"
-            " `gateway key`, and name it with --keys."
+            "--lan cannot share a port: create keys with `gateway key` and pass --keys FILE."
         )
-    moderator, first = _made("meeting", Role.MODERATE)
-    reader, second = _made("readers", Role.VIEW)
+    moderator, first = _new_key("meeting", Role.MODERATE)
+    reader, second = _new_key("readers", Role.VIEW)
     ring = Keyring.read(f"{first}\n{second}")
     return Invitation(base, here, room, ring, moderator, reader)
 
 
-def address(bound: str) -> str:
-    """Where others reach who listens on ``bound``: of all interfaces, that of the default route.
+def reachable_address(bound: str) -> str:
+    """Return the address under which other machines reach a socket bound to ``bound``.
 
-    Nothing is sent: a datagram socket that is connected only looks the route up. Raises `OSError`.
+    For all interfaces, that is the address of the default route. Connecting a datagram socket looks
+    the route up and sends nothing. Raises `OSError` if there is no default route.
     """
     if not unspecified(bound):
         return bound
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((ELSEWHERE, 9))
+            probe.connect((UNASSIGNED, 9))
         except OSError as exc:
             raise OSError(
                 "This machine has no default route: join a network, or name with --host the"
@@ -116,74 +122,79 @@ def address(bound: str) -> str:
 
 
 def unspecified(bound: str) -> bool:
-    """Whether it stands for all interfaces."""
+    """Tell whether an address stands for all interfaces."""
     return ipaddress.ip_address(bound.partition("%")[0]).is_unspecified
 
 
-def place(host: str, port: int) -> str:
-    """Host and port as they stand in an address (RFC 3986, section 3.2.2)."""
+def host_and_port(host: str, port: int) -> str:
+    """Return host and port as they stand in a URL (RFC 3986, section 3.2.2)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def invented() -> str:
-    """A name for a meeting that can be said and hardly be guessed, as the page makes them."""
+def new_room_name() -> str:
+    """Return a random room name that is easy to say and hard to guess, like those of the page."""
     parts = [secrets.choice(_CONSONANTS) + secrets.choice(_VOWELS) for _ in range(4)]
     return f"{parts[0]}{parts[1]}-{parts[2]}{parts[3]}-{10 + secrets.randbelow(90)}"
 
 
 def notice(invitation: Invitation, settings: Settings, out: TextIO) -> str:
-    """What ``out`` is told: links, the readers' code where it can be shown, and what to know."""
-    lines = [f"  Speak  {invitation.speak()}", f"  Read   {invitation.join}"]
-    code = drawn(invitation.join)
+    """Return the links, advice, and the readers' QR code if ``out`` can show it."""
+    lines = [f"  Speak  {invitation.speaker_link()}", f"  Read   {invitation.reader_link}"]
+    code = qr_code(invitation.reader_link)
     if fits(code, out):
         lines.append(code)
     if settings.certfile is None:
         lines.append(
-            "  No certificate (--certfile): telephones grant no microphone, which needs https;\n"
-            "  whoever listens in on this network reads along, and has the keys."
+            "  No certificate (--certfile): phones allow the microphone only over https, and\n"
+            "  anyone on this network can read the traffic, keys included."
         )
         if invitation.here is not None:
-            lines.append(f"  To speak on this machine: {invitation.speak(invitation.here)}")
+            lines.append(f"  To speak on this machine: {invitation.speaker_link(invitation.here)}")
     if invitation.ring is not None:
-        lines.append("  The links are keys, good until the gateway stops, and not shown again.")
+        lines.append(
+            "  The links hold keys. They are shown once, and work until the gateway stops."
+        )
     elif settings.keys is not None:
         lines.append(f"  The page asks for a key of {settings.keys}.")
     else:
-        lines.append("  Nobody is asked for a key: who reaches this address may do everything.")
+        lines.append("  No key is needed: anyone who can reach this address may do everything.")
     return "\n".join(lines) + "\n"
 
 
 def fits(code: str, out: TextIO) -> bool:
-    """Whether ``out`` is a terminal that can show ``code``."""
+    """Tell whether ``out`` is a terminal that can show ``code``."""
     if not out.isatty() or os.environ.get("TERM") == "dumb":
         return False
     try:
         code.encode(out.encoding or "ascii")
     except UnicodeEncodeError:
         return False
-    last = code.rpartition("\n")[2].removeprefix(_LAST).removesuffix(_PLAIN)
+    last = code.rpartition("\n")[2].removeprefix(_WHITE).removesuffix(_RESET)
     return shutil.get_terminal_size().columns >= len(last)
 
 
-def drawn(link: str) -> str:
-    """The QR code of ``link`` for a terminal, black on white in every theme; no line at its end.
+def qr_code(link: str) -> str:
+    """Return the QR code of a link for a terminal, black on white in every theme.
 
-    Two modules a character, one above the other. Error correction L: nothing covers a screen, and
-    larger modules are read from further away.
+    Each character shows two modules, one above the other. Error correction is L: nothing covers a
+    screen, and larger modules can be read from further away. There is no newline at the end.
     """
     text = io.StringIO()
-    segno.make_qr(link, error="l").terminal(text, border=QUIET, compact=True)
+    segno.make_qr(link, error="l").terminal(text, border=QUIET_ZONE, compact=True)
     *rows, last = text.getvalue().splitlines()
-    # The last has the upper half only: it is light, and what is below is the terminal's own.
-    return "\n".join([*(f"{_INK}{row}{_PLAIN}" for row in rows), f"{_LAST}{last}{_PLAIN}"])
+    # The last row is the upper half of a character, all light. Without a background colour its
+    # lower half looks like the terminal.
+    lines = [f"{_WHITE_ON_BLACK}{row}{_RESET}" for row in rows]
+    return "\n".join([*lines, f"{_WHITE}{last}{_RESET}"])
 
 
-def _made(name: str, role: Role) -> tuple[str, str]:
+def _new_key(name: str, role: Role) -> tuple[str, str]:
+    """Return a new key and its entry for a file of keys."""
     key = ApiKey(id=secrets.token_hex(api_keys.ID_BYTES), name=name, hash="0" * 64, role=role)
     return api_keys.create_key(key, secrets.token_hex(api_keys.SECRET_BYTES))
 
 
-def _behind(shown: dict[str, str | None]) -> str:
-    """A fragment of what there is."""
-    found = {name: value for name, value in shown.items() if value is not None}
+def _fragment(values: dict[str, str | None]) -> str:
+    """Return the fragment of a URL with those values that are not None."""
+    found = {name: value for name, value in values.items() if value is not None}
     return f"#{urlencode(found)}" if found else ""

@@ -1,12 +1,12 @@
-"""The gateway inside ``vllm serve``: a ``vllm.endpoint_plugins`` plugin, from vLLM 0.32 on.
+"""The gateway inside ``vllm serve``, as a ``vllm.endpoint_plugins`` plugin for vLLM 0.32 or newer.
 
-Owns: the gateway's start and end in a process that is vLLM's, and what the API servers of one
-``vllm serve`` have in common. Must not know: vLLM's inside, connections, rooms.
+Owns: the gateway's start and end in a process of vLLM's, and what the API servers of one
+``vllm serve`` share. Must not know: vLLM's internals, connections, rooms.
 
-The gateway listens on a port of its own, with its own server on vLLM's event loop: vLLM's uvicorn
-knows nothing of rooms that are in one process, nor of slow readers. Each API server is one worker,
-see ``docs/design/cores.md``. Settings are the variables ``GATEWAY_...``; without ``GATEWAY_PORT``
-the port is the one above vLLM's.
+The gateway has its own port and its own server on vLLM's event loop: vLLM's uvicorn does not know
+that a room lives in one process, nor how to treat slow readers. Each API server is one worker, see
+``docs/design/cores.md``. Settings come from the variables ``GATEWAY_...``; without ``GATEWAY_PORT``
+the port is vLLM's plus one.
 """
 
 from __future__ import annotations
@@ -27,61 +27,69 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from starlette.applications import Starlette
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.access.authenticator import build as build_authenticator
+from gateway.server.access.authenticator import build as build_gate
 from gateway.server.app import create_app
-from gateway.server.cluster.fd_passing import FdPassing, private
+from gateway.server.cluster.fd_passing import FdPassing
+from gateway.server.cluster.socket_folder import socket_folder
 from gateway.server.cluster.worker import Worker
-from gateway.server.process.serve import GatewayServer, configure, descriptors, listen
-from gateway.server.uvicorn.websocket import without_client_mistakes
-from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
-from gateway.settings.loading import load
+from gateway.server.process.listener import descriptors, listen
+from gateway.server.process.server import GatewayServer, configure
+from gateway.server.uvicorn.websocket import quiet
+from gateway.settings import catalogue as configuration
+from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
 
 log = logging.getLogger("gateway.plugin")
 
 SPARE_S = 1.0
-"""Of vLLM's ``--shutdown-timeout``, seconds that are left for vLLM's own end."""
+"""Seconds of vLLM's ``--shutdown-timeout`` that are left for vLLM's own end."""
 LATE_S = 3.0
-"""Seconds beyond the drain after which vLLM ends without waiting for the gateway."""
+"""Seconds after the end of the drain until vLLM no longer waits for the gateway."""
 
 
 class Plugin:
-    """An `EndpointPlugin` of vLLM's, without routes on vLLM's port."""
+    """An `EndpointPlugin` of vLLM without routes on vLLM's port."""
 
     name = "caption_gateway"
     required_tasks = ("generate",)
 
     def __init__(self) -> None:
-        self.guest: PluginGateway | None = None
+        self.gateway: PluginGateway | None = None
 
     def attach_router(self, app: Any) -> None:
-        """Nothing: the gateway has a port of its own."""
+        """Add no routes: the gateway has a port of its own."""
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
-        """Begin to serve. Raises `GatewayError`, `SettingsError` and `OSError`; vLLM ends then."""
-        if engine_client is None:
+        """Begin to serve, beside vLLM's own API.
+
+        Raises `GatewayError`, `SettingsError` and `OSError`, after which vLLM ends.
+        """
+        if engine_client is None:  # a process of vLLM without an engine
             return
-        self.guest = PluginGateway(engine_client, read(args, os.environ))
-        self.guest.begin()
+        self.gateway = PluginGateway(engine_client, plugin_settings(args, os.environ))
+        self.gateway.begin()
 
 
-def read(args: Namespace, environ: Any) -> Settings:
-    """The gateway's settings beside these of vLLM's. Raises `SettingsError`."""
-    loaded = load({}, environ)
+def plugin_settings(args: Namespace, environ: Any) -> Settings:
+    """Return the gateway's settings for a process of vLLM. Raises `SettingsError`.
+
+    :param args: vLLM's own arguments
+    :param environ: variables of the environment
+    """
+    loaded = configuration.load({}, environ)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     settings = loaded.settings
     if settings.workers > 1 or settings.lan or settings.certfile is not None:
         raise SettingsError(
-            "Inside vLLM the gateway has as many processes as --api-server-count says, and neither"
-            " --lan nor --certfile."
+            "Inside vLLM, --api-server-count sets the number of processes. Leave out --workers,"
+            " --lan and --certfile."
         )
-    refuse_exposure(settings)
+    configuration.refuse_exposure(settings)
     if "port" not in loaded.origins:
         settings = msgspec.structs.replace(settings, port=args.port + 1)
     allowed = max(0.0, float(getattr(args, "shutdown_timeout", 0) or 0) - SPARE_S)
@@ -89,7 +97,7 @@ def read(args: Namespace, environ: Any) -> Settings:
 
 
 class _PluginServer(GatewayServer):
-    """One that leaves signals to vLLM."""
+    """A server that leaves signals to vLLM."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,10 +105,10 @@ class _PluginServer(GatewayServer):
 
 
 class PluginGateway:
-    """The gateway in one API server.
+    """The gateway in one API server of vLLM.
 
-    Its end is before vLLM's: ``client.shutdown`` waits for the drain first, because a signal tells
-    vLLM alone, and captions in flight need the engine.
+    It ends before vLLM does: only vLLM receives signals, and captions in flight need the engine, so
+    ``client.shutdown`` is replaced by a method that waits for the drain first.
 
     :param client: the `AsyncLLM` of this process
     """
@@ -111,19 +119,20 @@ class PluginGateway:
         parallel = client.vllm_config.parallel_config
         self._member = max(0, int(getattr(parallel, "_api_process_rank", 0)))
         self._count = max(1, int(getattr(parallel, "_api_process_count", 1)))
-        # The API servers of one `vllm serve` are children of one process.
-        self._folder = private(None if self._count == 1 else str(os.getppid()))
+        # API servers of one `vllm serve` cannot tell each other a path, but have the same parent.
+        self._folder = socket_folder(None if self._count == 1 else str(os.getppid()))
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._serving: asyncio.Task[None] | None = None
         self.server: GatewayServer | None = None
 
     def begin(self) -> None:
-        """Take the port, and serve in a task. Raises `GatewayError` and `OSError`."""
+        """Take the port, and serve in a background task. Raises `GatewayError` and `OSError`."""
         settings = self._settings
-        _speak(settings.log_level)
+        _set_up_log(settings.log_level)
         store = sqlite.build(settings)
         if settings.signing_key is None and store is None:
+            # A token of one process has to be valid in the others.
             settings = msgspec.structs.replace(settings, signing_key=shared_key(self._folder))
         guards: Counter[tuple[str, str]] = Counter()
         engine = around(self._client, settings, guards)
@@ -134,7 +143,8 @@ class PluginGateway:
             flow=settings.flow,
             guards=guards,
             store=store,
-            authenticator=build_authenticator(settings),
+            signing_key=settings.signing_key,
+            gate=build_gate(settings),
             coalesce_s=settings.coalesce_ms / 1000,
         )
         worker = Worker(FdPassing(self._folder, self._member, range(self._count)))
@@ -144,18 +154,17 @@ class PluginGateway:
         config: uvicorn.Config = configure(app, settings, most, worker.protocol(app))
         self.server = _PluginServer(config, app.state.hub, settings.drain_s, shared=True)
         end, self._client.shutdown = self._client.shutdown, self._shutdown
-        self._end: Callable[..., None] = end
+        self._end_client: Callable[..., None] = end
         self._serving = self._loop.create_task(
-            self._serve(self.server, app, worker, engine, store, listener), name="gateway"
+            self._serve(self.server, worker, engine, store, listener), name="gateway"
         )
-        self._serving.add_done_callback(self._served)
-        place = f"{settings.host}:{listener.getsockname()[1]}"
-        log.info("serving on %s, worker %d of %d", place, self._member, self._count)
+        self._serving.add_done_callback(self._serving_ended)
+        address = f"{settings.host}:{listener.getsockname()[1]}"
+        log.info("serving on %s, worker %d of %d", address, self._member, self._count)
 
     async def _serve(
         self,
         server: GatewayServer,
-        app: Starlette,
         worker: Worker,
         engine: Engine,
         store: Store | None,
@@ -163,66 +172,70 @@ class PluginGateway:
     ) -> None:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(listener.close)
-            stack.callback(worker.handover.clear)
+            stack.callback(worker.handover.remove_folder)
             stack.push_async_callback(engine.aclose)
             if store is not None:
                 await store.open()
                 stack.push_async_callback(store.close)
-            await stack.enter_async_context(worker.attend(app, server))
+            await stack.enter_async_context(worker.attached(server))
             starting = asyncio.create_task(engine.start())
-            stack.push_async_callback(_ended, starting)
+            stack.push_async_callback(_cancel, starting)
             server.after = starting
             await server.serve(sockets=[listener])
-            starting.result()  # it says why the server did not even begin
+            if starting.done():  # else a signal came first
+                starting.result()  # raises if the engine failed, so that the server never listened
 
-    def _served(self, task: asyncio.Task[None]) -> None:
+    def _serving_ended(self, task: asyncio.Task[None]) -> None:
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
-            log.critical("the gateway ended by a fault, and vLLM with it", exc_info=fault)
+            log.critical("the gateway failed, and ends vLLM with it", exc_info=fault)
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _shutdown(self, timeout: float | None = None) -> None:
-        """In the place of the client's own."""
+        """Drain the gateway, then shut the client down. It replaces the client's own method."""
         if self._serving is not None and not self._serving.done():
             if threading.get_ident() == self._thread:
-                self._serving.cancel()  # there is no loop to wait with
+                self._serving.cancel()  # waiting here would block the event loop itself
             else:
                 drained = asyncio.run_coroutine_threadsafe(self.drain(), self._loop)
                 with contextlib.suppress(TimeoutError, CancelledError):
                     drained.result(self._settings.drain_s + LATE_S)
-        self._end(timeout=timeout)
+        self._end_client(timeout=timeout)
 
     async def drain(self) -> None:
-        """End visibly: captions in flight finish within ``drain_s``."""
-        assert self.server is not None and self._serving is not None, "it was begun"
+        """Stop the server; captions in flight finish within ``drain_s``."""
+        assert self.server is not None and self._serving is not None, "`begin` was called"
         self.server.should_exit = True
         await asyncio.wait([self._serving])
 
 
-def _speak(level: str) -> None:
-    """Write the gateway's log: vLLM shows its own alone."""
-    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
-    ours = logging.getLogger("gateway")
-    ours.setLevel(level.upper())
-    if not ours.hasHandlers():
+def _set_up_log(level: str) -> None:
+    """Write the gateway's log to standard error: vLLM sets up only its own."""
+    logging.getLogger("uvicorn.error").addFilter(quiet)
+    gateway_log = logging.getLogger("gateway")
+    gateway_log.setLevel(level.upper())
+    if not gateway_log.hasHandlers():
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
-        ours.addHandler(handler)
+        gateway_log.addHandler(handler)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.wait([task])  # the event loop reports an exception that nobody has retrieved
 
 
 def shared_key(folder: Path) -> str:
-    """A key for tokens that all processes of this directory have, made by the first."""
+    """Return the signing key of all processes that use this directory.
+
+    The first process creates it.
+    """
     path, own = folder / "key", folder / f"key.{os.getpid()}"
     with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
     try:
-        os.link(own, path)  # all of it at once, or not at all
-    except FileExistsError:
+        os.link(own, path)  # atomic: no process reads half a key
+    except FileExistsError:  # another process was first
         pass
     finally:
         own.unlink()

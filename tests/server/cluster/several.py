@@ -1,4 +1,4 @@
-"""A gateway of several processes, and what is seen of them from outside."""
+"""A gateway of several processes, seen from outside."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.asyncio.client import connect
 
 from gateway.server.cluster.placement import owner
@@ -17,27 +18,27 @@ from tests.server.started import SCRIPTED, Process, gateway
 from tests.support.talk import Talk
 
 CROWD = 16
-"""Sockets of which some are accepted by either process: all by one is one case in 32,768."""
+"""Sockets of one test. That one of two workers accepts all of them happens once in 32,768 runs."""
 
 ROOMS = [next(r for n in range(99) if owner(r := f"r{n}", (0, 1)) == m) for m in (0, 1)]
-"""A room of each worker."""
+"""One room of each worker, by its number."""
 
 
 def workers(*flags: str, count: int = 2) -> contextlib.AbstractContextManager[Process]:
-    """A gateway of so many processes."""
+    """Start a gateway of ``count`` workers."""
     return gateway(*SCRIPTED, "--workers", str(count), "--scripted-pace", "0.01", *flags)
 
 
 @contextlib.asynccontextmanager
 async def talk(process: Process, query: str, **options: Any) -> AsyncIterator[Talk]:
-    """A socket."""
+    """Connect a WebSocket to a gateway."""
     url = f"ws://127.0.0.1:{process.port}/v1/ws?{query}"
     async with connect(url, max_size=None, **options) as ws:
         yield Talk(ws)
 
 
 def get(process: Process, path: str, method: str = "GET") -> str:
-    """The body of an answer over HTTP."""
+    """Return the body of a response over HTTP."""
     request = urllib.request.Request(f"http://127.0.0.1:{process.port}{path}", method=method)
     with urllib.request.urlopen(request, timeout=10) as page:
         body: bytes = page.read()
@@ -45,23 +46,34 @@ def get(process: Process, path: str, method: str = "GET") -> str:
 
 
 def metrics(process: Process) -> dict[str, float]:
-    """By name and labels, as they stand."""
-    lines = get(process, "/metrics").splitlines()
-    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    return {name: float(value) for name, _, value in pairs}
+    """Fetch the metrics of all workers, see `samples`."""
+    return samples(get(process, "/metrics"))
+
+
+def samples(text: str) -> dict[str, float]:
+    """Parse metrics into values by name and labels.
+
+    Labels are sorted: their order in the text differs between versions of prometheus-client.
+    """
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
 
 
 def children(process: Process) -> dict[int, int]:
-    """The workers' processes, by number."""
+    """Return the process ids of the workers, by number."""
     return {number: pid for number, (pid, _) in sockets(process).items()}
 
 
 def sockets(process: Process) -> dict[int, tuple[int, Path]]:
-    """The workers' processes and their sockets, by number."""
+    """Return process id and Unix socket of each worker, by number."""
     found = {}
     parent = Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}")
     for pid in (parent / "children").read_text().split():
-        with contextlib.suppress(OSError):  # it ends meanwhile
+        with contextlib.suppress(OSError):  # the process ended in the meantime
             for path in listening(Path(f"/proc/{pid}")):
                 number = re.fullmatch(r".*/gateway-\w+/(\d+)\.sock", path)
                 if number:
@@ -70,7 +82,7 @@ def sockets(process: Process) -> dict[int, tuple[int, Path]]:
 
 
 def listening(process: Path) -> list[str]:
-    """The Unix sockets of a worker, by name."""
+    """Return the paths of the Unix sockets that a worker listens on."""
     if b"gateway.server.cluster.worker" not in (process / "cmdline").read_bytes():
         return []
     files = {os.readlink(one) for one in (process / "fd").iterdir() if one.is_symlink()}
@@ -79,5 +91,5 @@ def listening(process: Path) -> list[str]:
 
 
 def there(found: dict[int, int]) -> bool:
-    """Whether any of these processes is."""
+    """Tell whether any of these processes still exists."""
     return any(os.path.exists(f"/proc/{pid}") for pid in found.values())

@@ -18,8 +18,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from gateway.server.cluster import fd_message
 from gateway.server.cluster import fd_passing as module
-from gateway.server.cluster.fd_passing import BYTES, FdPassing, private
+from gateway.server.cluster.fd_message import BYTES
+from gateway.server.cluster.fd_passing import FdPassing
+from gateway.server.cluster.socket_folder import socket_folder
 from tests.support.live import until
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -47,7 +50,9 @@ class Ends:
         self.taken: list[tuple[socket.socket, bytes]] = []
 
     def open(self) -> None:
-        self.two.open(lambda connection, data: self.taken.append((connection, data)), lambda: b"42")
+        self.two.listen(
+            lambda connection, data: self.taken.append((connection, data)), lambda: b"42"
+        )
 
     def raw(self) -> socket.socket:
         """Somebody who talks to the second one as he likes."""
@@ -96,7 +101,7 @@ def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
                 assert not made.get_inheritable() and not made.getblocking()
                 made.send(b"answer")
                 assert near.recv(100) == b"answer"
-            assert (ends.one.done["sent"], ends.two.done["taken"]) == (1, 1)
+            assert (ends.one.counts["sent"], ends.two.counts["taken"]) == (1, 1)
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
@@ -108,14 +113,14 @@ async def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_le
     async with joined(folder) as ends:
         with socket.socket(socket.AF_UNIX) as killed:
             killed.bind(str(folder / "2.sock"))
-        ends.one.clear()
+        ends.one.remove_folder()
         assert ends.one.folder.exists(), "the second one listens"
-        ends.two.shut()
+        ends.two.stop_listening()
         assert (ends.one.folder / "2.sock").is_socket()
-        ends.one.clear()
+        ends.one.remove_folder()
         assert not ends.one.folder.exists()
-        ends.two.clear()  # the other one was faster
-        assert ends.two.done["lost"] == 0
+        ends.two.remove_folder()  # the other one was faster
+        assert ends.two.counts["lost"] == 0
 
 
 async def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ async def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
         near, far = connection()
         with near, far:
             assert not ends.one.send(0, far.fileno(), b"")  # never listened
-            ends.two.shut()
+            ends.two.stop_listening()
             assert not ends.one.send(1, far.fileno(), b"")
             (tmp_path / "1.sock").touch()  # what a killed process leaves behind
             assert not ends.one.send(1, far.fileno(), b"")
@@ -152,18 +157,18 @@ async def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_i
             assert ends.one.send(1, far.fileno(), b"before")  # it lies in the backlog
             shutil.rmtree(folder)
             assert not ends.one.send(1, far.fileno(), b"")
-            ends.two._look()
+            ends.two._check_socket()
             assert ends.one.send(1, far.fileno(), b"after")
             await until(lambda: len(ends.taken) == 2)
         assert [data for _, data in ends.taken] == [b"before", b"after"]
-        assert ends.two.done["lost"] == 0
-        assert "somebody removed a worker's socket" in caplog.text
+        assert ends.two.counts["lost"] == 0
+        assert "the socket of this worker was removed" in caplog.text
         (folder / "1.sock").unlink()
         (folder / "1.sock").touch()  # something else of the same name
-        ends.two._look()
+        ends.two._check_socket()
         assert await ends.one.ask(1) == b"42"
         before = ends.two._listener
-        ends.two._look()
+        ends.two._check_socket()
         assert ends.two._listener is before, "what is there stays"
 
 
@@ -174,13 +179,13 @@ async def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries
         shutil.rmtree(folder)
         folder.touch()  # noqa: ASYNC240  # somebody else has the name
         for _ in range(module.REMIND):
-            ends.two._look()
+            ends.two._check_socket()
         assert len(caplog.records) == 1
-        ends.two._look()
+        ends.two._check_socket()
         assert len(caplog.records) == 2
         assert "the other workers cannot reach this one" in caplog.text
         folder.unlink()  # noqa: ASYNC240
-        ends.two._look()
+        ends.two._check_socket()
         assert await ends.one.ask(1) == b"42"
 
 
@@ -204,7 +209,7 @@ async def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path,
     async with joined(tmp_path) as ends:
         with ends.raw() as peer:
             peer.sendall(NONSENSE[what])
-        await until(lambda: ends.two.done["lost"] == 1)
+        await until(lambda: ends.two.counts["lost"] == 1)
         near, far = connection()
         with near, far:
             assert ends.one.send(1, far.fileno(), b"x")
@@ -230,7 +235,7 @@ async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, w
         kind = b"A" if what == "asked" else b"H"
         with ends.raw() as peer:
             peer.sendmsg([struct.pack("!cI", kind, 1), b"x"], rights(*passed))
-        await until(lambda: ends.two.done["lost"] == 1)
+        await until(lambda: ends.two.counts["lost"] == 1)
         assert not ends.taken
         for one in (near, far, listener, datagrams):
             one.close()
@@ -241,12 +246,12 @@ async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, w
 async def test_who_begins_a_message_and_goes_silent_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TAKE_S", 0.05)
+    monkeypatch.setattr(fd_message, "RECEIVE_S", 0.05)
     async with joined(tmp_path) as ends:
         near, far = connection()
         with near, far, ends.raw() as peer:
             peer.sendmsg([struct.pack("!cI", b"H", 5), b"x"], rights(far.fileno()))
-            await until(lambda: ends.two.done["lost"] == 1)
+            await until(lambda: ends.two.counts["lost"] == 1)
             assert peer.recv(1) == b""
 
 
@@ -260,7 +265,7 @@ async def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
             peer.send(b"H")
         near, far = connection()
         with near, far:
-            await until(lambda: len(ends.two._taking) == 2)
+            await until(lambda: len(ends.two._messages) == 2)
             assert ends.one.send(1, far.fileno(), b"x")  # it lies in the backlog
             silent[0].close()
             await until(lambda: len(ends.taken) == 1)
@@ -284,9 +289,9 @@ async def test_a_process_without_files_left_rests_before_it_tries_again(
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             assert not ends.taken
-            assert ends.two._full is not None, "it waits"
-            ends.two._full.cancel()
-            ends.two._listen()  # the time has come
+            assert ends.two._no_files is not None, "it waits"
+            ends.two._no_files.cancel()
+            ends.two._resume_accepting()  # the time has come
             await until(lambda: len(ends.taken) == 1)
 
 
@@ -301,18 +306,18 @@ def test_a_private_directory_is_nobody_elses(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(runtime))
-    made = private()
-    assert made != private() and made.parent == runtime
-    named = private("7")
-    assert named == private("7")
+    made = socket_folder()
+    assert made != socket_folder() and made.parent == runtime
+    named = socket_folder("7")
+    assert named == socket_folder("7")
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o700 for one in (made, named))
     named.chmod(0o755)
     with pytest.raises(OSError, match="not a directory of this user alone"):
-        private("7")
+        socket_folder("7")
     named.rmdir()
     named.symlink_to(made)
     with pytest.raises(OSError, match="not a directory of this user alone"):
-        private("7")
+        socket_folder("7")
 
 
 def test_the_directory_does_not_go_when_its_user_logs_out(
@@ -320,7 +325,7 @@ def test_the_directory_does_not_go_when_its_user_logs_out(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(runtime))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert private().parent == private("7").parent == runtime
+    assert socket_folder().parent == socket_folder("7").parent == runtime
 
 
 def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
@@ -329,7 +334,7 @@ def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    made = private()
+    made = socket_folder()
     try:
         assert len(str(made / "63.sock")) < 104
     finally:

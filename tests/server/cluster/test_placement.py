@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from gateway.protocol.handshake import is_room_name
-from gateway.server.cluster.placement import RoomHint, asked, owner
+from gateway.server.cluster.placement import NAME, RoomHint, owner, room_hint
 
 ROOMS = st.text(string.ascii_letters + string.digits + "-_~", min_size=1, max_size=20)
 MEMBERS = st.sets(st.integers(0, 63), min_size=1, max_size=8)
@@ -63,7 +62,7 @@ def test_rooms_are_spread_evenly() -> None:
     ],
 )
 def test_a_request_that_names_its_room_says_so(target: bytes, room: str) -> None:
-    assert asked(target, []) == RoomHint(room=room)
+    assert room_hint(target, []) == RoomHint(room=room)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_a_request_that_names_its_room_says_so(target: bytes, room: str) -> None
     ],
 )
 def test_a_request_for_no_room_that_can_be_named_is_served_anywhere(target: bytes) -> None:
-    assert asked(target, []) is None
+    assert room_hint(target, []) is None
 
 
 def test_a_socket_without_a_room_says_what_it_shows() -> None:
@@ -90,25 +89,25 @@ def test_a_socket_without_a_room_says_what_it_shows() -> None:
         (b"authorization", b"Bearer  key "),
         (b"sec-websocket-protocol", b"gw.v1.json, gw.bearer.other"),
     ]
-    assert asked(b"/v1/ws?resume=r&ticket=t", headers) == RoomHint(None, "r", "key", "t")
-    assert asked(b"/v1/ws", headers[2:]) == RoomHint(None, None, "other", None)
-    assert asked(b"/v1/ws", [headers[0]]) == RoomHint()
+    assert room_hint(b"/v1/ws?resume=r&ticket=t", headers) == RoomHint(None, "r", "key", "t")
+    assert room_hint(b"/v1/ws", headers[2:]) == RoomHint(None, None, "other", None)
+    assert room_hint(b"/v1/ws", [headers[0]]) == RoomHint()
 
 
 @pytest.mark.parametrize("value", [b"Basic abc", b"Bearer", b"Bearer  "])
 def test_another_kind_of_authorization_is_no_token(value: bytes) -> None:
     headers = [(b"authorization", value), (b"sec-websocket-protocol", b"gw.v1.json")]
-    assert asked(b"/v1/ws?", headers) == RoomHint()
+    assert room_hint(b"/v1/ws?", headers) == RoomHint()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["room", "to", "resume"]), st.text(max_size=5))))
 def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) -> None:
     query = str(QueryParams(pairs))
     room = QueryParams(query.encode()).get("room")
-    found = asked(b"/v1/ws?" + query.encode(), [])
+    found = room_hint(b"/v1/ws?" + query.encode(), [])
     if room is None:
         assert found is not None and found.room is None
-    elif is_room_name(room):
+    elif NAME.fullmatch(room):
         assert found == RoomHint(room=room)
     else:
         assert found is None
@@ -118,5 +117,5 @@ def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) 
 def test_whatever_is_sent_is_read_without_a_fault(
     target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> None:
-    found = asked(target, headers)
-    assert found is None or found.room is None or is_room_name(found.room)
+    found = room_hint(target, headers)
+    assert found is None or found.room is None or NAME.fullmatch(found.room)

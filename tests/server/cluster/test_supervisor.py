@@ -20,18 +20,15 @@ from websockets.asyncio.client import connect
 
 from gateway.auth import api_keys
 from gateway.server.cluster import supervisor as module
-from gateway.server.cluster.fd_passing import private
-from gateway.server.cluster.placement import owner
+from gateway.server.cluster.socket_folder import socket_folder
 from gateway.server.cluster.supervisor import WorkerSupervisor
 from gateway.server.cluster.worker import WorkerConfig
 from gateway.settings.catalogue import Settings
 from tests.engines.openai_factory import shout
 from tests.engines.openai_server import Server
+from tests.server.cluster.several import ROOMS, samples
 from tests.support.live import until
 from tests.support.talk import Talk
-
-ROOMS = [next(f"r{n}" for n in range(99) if owner(f"r{n}", (0, 1)) == m) for m in (0, 1)]
-"""A room of each worker."""
 
 
 @contextlib.asynccontextmanager
@@ -41,7 +38,7 @@ async def crew() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        folder = private()
+        folder = socket_folder()
         settings = Settings(
             engine="scripted", port=port, workers=2, signing_key="x" * 32, log_level="warning"
         )
@@ -71,17 +68,16 @@ def get(port: int, path: str) -> tuple[int, str]:
 async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_other_has_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "BACK_S", (60.0, 60.0))
+    monkeypatch.setattr(module, "RESTART_S", (60.0, 60.0))
     async with crew() as (made, port):
         made._processes[1].kill()
         await until(lambda: 1 not in made._processes)
         path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
         assert (await asyncio.to_thread(get, port, path))[0] == 503
-        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-        assert 'gateway_up{worker="1"} 0' in shown
-        assert 'gateway_up{worker="0"} 1' in shown
-        assert 'gateway_handover_total{how="refused",worker="0"} 1.0' in shown
-        assert 'gateway_handover_held{worker="0"} 0.0' in shown
+        shown = samples((await asyncio.to_thread(get, port, "/metrics"))[1])
+        assert (shown['gateway_up{worker="0"}'], shown['gateway_up{worker="1"}']) == (1, 0)
+        assert shown['gateway_handover_total{how="refused",worker="0"}'] == 1
+        assert shown['gateway_handover_held{worker="0"}'] == 0
         async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[0]}&to=de") as ws:
             await Talk(ws).send("this one is here")
             await Talk(ws).until("final")
@@ -90,7 +86,7 @@ async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_
 async def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_have_its_rooms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    monkeypatch.setattr(module, "RESTART_S", (0.01, 0.01))
     monkeypatch.setattr(module, "FAILURES", 3)
     async with crew() as (made, port):
         while 1 in made._members:
@@ -103,9 +99,9 @@ async def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_hav
             assert (await client.next())["room"] == ROOMS[1]
             await client.send("it is taken over")
             await client.until("final")
-        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-        assert 'gateway_up{worker="0"} 1' in shown
-        assert 'gateway_up{worker="1"} 0' in shown, "who looks is still told"
+        shown = samples((await asyncio.to_thread(get, port, "/metrics"))[1])
+        assert shown['gateway_up{worker="0"}'] == 1
+        assert shown['gateway_up{worker="1"}'] == 0, "a retired worker is still listed"
 
 
 async def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
@@ -134,21 +130,19 @@ async def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
         async with connect(f"ws://127.0.0.1:{port}/v1/ws?room={ROOMS[1]}&to=de") as ws:
             await Talk(ws).send("it is there again")
             await Talk(ws).until("final")
-        shown = (await asyncio.to_thread(get, port, "/metrics"))[1]
-        assert 'gateway_worker_starts_total{worker="0"} 1.0' in shown
-        assert 'gateway_worker_starts_total{worker="1"} 2.0' in shown
+        shown = samples((await asyncio.to_thread(get, port, "/metrics"))[1])
+        assert shown['gateway_worker_starts_total{worker="0"}'] == 1
+        assert shown['gateway_worker_starts_total{worker="1"}'] == 2
     said = [record.getMessage() for record in caplog.records]
-    assert "worker 1 has said nothing for 2 s" in said
-    assert "worker 1 hangs, and is ended" in said
+    assert "worker 1 has not reported for 2 s" in said
+    assert "worker 1 hangs and is killed" in said
     assert not any("worker 0" in line for line in said)
 
 
 async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
     tmp_path: Path,
 ) -> None:
-    shown, entry = api_keys.create_key(
-        api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64
-    )
+    shown, entry = api_keys.made(api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file = tmp_path / "keys.toml"
     file.write_text(entry)
     settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file))
@@ -156,9 +150,9 @@ async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_
     running = asyncio.create_task(made.run())
     await until(lambda: bool(made._processes))
     os.kill(os.getpid(), signal.SIGHUP)
-    await until(lambda: bool(made._unread))
+    await until(lambda: bool(made._reload_when_ready))
     await until(lambda: made._announced or running.done())
-    assert made._announced and not made._unread
+    assert made._announced and not made._reload_when_ready
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == 0
 
@@ -219,7 +213,9 @@ async def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_th
     status: int,
     whole: int,
 ) -> None:
-    monkeypatch.setattr(module, "BEGIN", f"import sys; sys.stdin.readline(); sys.exit({status})")
+    monkeypatch.setattr(
+        module, "WORKER_CODE", f"import sys; sys.stdin.readline(); sys.exit({status})"
+    )
     settings = Settings(engine="scripted", port=0, workers=2, signing_key="x" * 32)
     assert await WorkerSupervisor(settings, tmp_path, None).run() == whole
     assert f"ended with status {status}" in caplog.text
@@ -230,14 +226,14 @@ def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path:
     settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
     brief = WorkerConfig(settings=settings, member=0, members=(0,), folder=str(tmp_path))
     made = subprocess.run(
-        [sys.executable, "-c", module.BEGIN, *sys.path],
+        [sys.executable, "-c", module.WORKER_CODE, *sys.path],
         input=msgspec.json.encode(brief) + b"\n",
         capture_output=True,
         timeout=30,
         check=True,
     )
     assert made.stdout == b"", "it was never ready"
-    assert b"whoever started this worker is gone" in made.stderr
+    assert b"the process that started this worker is gone" in made.stderr
     assert b"Traceback" not in made.stderr
 
 
@@ -245,7 +241,7 @@ async def test_a_worker_that_finds_no_engine_is_not_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "FAILURES", 2)
-    monkeypatch.setattr(module, "BACK_S", (0.01, 0.01))
+    monkeypatch.setattr(module, "RESTART_S", (0.01, 0.01))
     with Server(owner="vllm", default=shout) as first:
         port = int(first.url.split(":")[2].split("/")[0])
         settings = Settings(
@@ -300,3 +296,19 @@ async def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_succe
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == signal.SIGKILL
     assert "worker 0 ended with status -9" in caplog.text
+
+
+async def test_the_end_of_the_watch_on_the_file_of_keys_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def watch(changed: object) -> None:
+        raise ValueError("a bug")
+
+    settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
+    made = WorkerSupervisor(settings, tmp_path, None)
+    monkeypatch.setattr(made._gate, "watch", watch)
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._announced)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+    assert "the file of keys is no longer watched" in caplog.text

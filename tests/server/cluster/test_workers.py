@@ -180,7 +180,7 @@ async def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refuse
         shown = await asyncio.to_thread(metrics, process)
         assert shown['gateway_up{worker="0"}'] == shown['gateway_up{worker="1"}'] == 1
         assert sum(value for name, value in shown.items() if 'how="refused"' in name) == 0
-        assert "somebody removed a worker's socket" in process.text
+        assert "the socket of this worker was removed" in process.text
         process.popen.terminate()
         assert process.popen.wait(10) == 0
 

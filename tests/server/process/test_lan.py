@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from gateway.auth.api_keys import ApiKey, create_key
 from gateway.errors import CloseCode
 from gateway.server.process import lan
-from gateway.server.process.serve import listen
+from gateway.server.process.listener import listen
 from gateway.server.routes import qr
 from gateway.settings.catalogue import Settings, SettingsError
 from tests.server.started import SCRIPTED, Process, gateway
@@ -37,7 +37,7 @@ LAN = (*SCRIPTED, "--lan")
 def ours() -> str:
     """An address of this machine that is not loopback."""
     try:
-        return lan.address(lan.EVERYWHERE)
+        return lan.reachable_address(lan.ALL_INTERFACES)
     except OSError as exc:
         pytest.skip(str(exc))
 
@@ -69,7 +69,7 @@ def test_it_prints_links_at_an_address_that_others_reach(ours: str) -> None:
         assert here.text == speak.text.replace(ours, "127.0.0.1")
         for link in (speak, read, here):
             assert httpx.get(link.text.partition("#")[0]).status_code == 200
-        assert "telephones grant no microphone" in process.text
+        assert "phones allow the microphone only over https" in process.text
         assert "\x1b" not in process.text  # it is no terminal
 
 
@@ -240,7 +240,7 @@ def test_what_is_refused_before_it_is_a_request_is_told_under_tls_too(
         (("--certfile", "{cert}"), "{cert} holds no private key in PEM form. Name one with"),
         (("--certfile", "{cert}", "--keyfile", "{cert}"), "{cert} holds no private key"),
         (("--certfile", "{cert}", "--keyfile", "{locked}"), "The private key in {locked} is encr"),
-        (("--certfile", "{cert}", "--keyfile", "{other}"), "The key in {other} is not that of"),
+        (("--certfile", "{cert}", "--keyfile", "{other}"), "The key in {other} does not belong"),
         (
             ("--certfile", "{broken}", "--keyfile", "{key}"),
             "OpenSSL cannot use {broken} with {key}",
@@ -297,13 +297,13 @@ READ = f"https://192.168.100.100:8443/join.html?room=bada-gofi-42#key=gwk_{'0' *
 
 def test_a_code_in_a_terminal_is_the_link_and_black_on_white_in_every_theme() -> None:
     rows: list[list[int]] = []
-    for line in lan.drawn(READ).split("\n"):
+    for line in lan.qr_code(READ).split("\n"):
         colours, cells = re.findall(r"\x1b\[([\d;]+)m", line), re.sub(r"\x1b\[[\d;]+m", "", line)
         assert colours in (["38;5;231;48;5;16", "0"], ["38;5;231", "0"])
         rows.append([int(cell not in "█▀") for cell in cells])
         rows.append([int(cell not in "█▄") for cell in cells])
     rows.pop()  # the lower half of the last line is the terminal's own
-    quiet = lan.QUIET
+    quiet = lan.QUIET_ZONE
     assert all(set(row) == {0} for row in (*rows[:quiet], *rows[-quiet:]))
     assert all(set(row[:quiet] + row[-quiet:]) == {0} for row in rows)
     inner = [row[quiet:-quiet] for row in rows[quiet:-quiet]]
@@ -328,7 +328,7 @@ def test_a_code_is_shown_where_it_can_be_seen_and_else_the_link_alone(
 
 
 def test_the_longest_link_has_a_code_that_fits_a_usual_terminal() -> None:
-    last = lan.drawn(READ).rpartition("\n")[2]
+    last = lan.qr_code(READ).rpartition("\n")[2]
     assert len(re.sub(r"\x1b\[[\d;]+m", "", last)) <= 60
 
 
@@ -336,7 +336,7 @@ def test_it_listens_on_all_interfaces_unless_one_of_them_is_named() -> None:
     assert lan.host(Settings(lan=True)) == "0.0.0.0"
     assert lan.host(Settings(lan=True, host="192.168.0.7")) == "192.168.0.7"
     assert lan.host(Settings()) == "127.0.0.1"
-    assert lan.address("192.168.0.7") == "192.168.0.7"
+    assert lan.reachable_address("192.168.0.7") == "192.168.0.7"
 
 
 def test_a_machine_without_a_way_to_others_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_a_machine_without_a_way_to_others_says_so(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(lan.socket, "socket", Alone)
     with pytest.raises(OSError, match="no default route: join a network, or name with --host"):
-        lan.address("0.0.0.0")
+        lan.reachable_address("0.0.0.0")
 
 
 @pytest.fixture
@@ -363,14 +363,14 @@ def test_an_invitation_shows_no_key_by_accident(invited: Callable[..., lan.Invit
     one = invited("127.0.0.1")
     assert one.here is None and one.moderator is not None
     assert "gwk_" not in repr(one)
-    assert one.join.startswith(f"{one.base}/join.html?room={one.room}#key=gwk_")
+    assert one.reader_link.startswith(f"{one.base}/join.html?room={one.room}#key=gwk_")
 
 
 def test_where_nobody_is_to_be_asked_no_key_is_made(
     invited: Callable[..., lan.Invitation],
 ) -> None:
     one = invited("127.0.0.1", insecure=True)
-    assert one.ring is None and "#" not in one.speak() + one.join
+    assert one.ring is None and "#" not in one.speaker_link() + one.reader_link
     assert "may do everything" in lan.notice(one, Settings(insecure=True), Terminal(live=False))
 
 
@@ -383,4 +383,4 @@ def test_processes_that_share_a_port_need_keys_that_both_know(
 
 
 def test_a_meeting_has_a_name_that_can_be_said() -> None:
-    assert re.fullmatch(r"([b-z][aeiou]){2}-([b-z][aeiou]){2}-[1-9][0-9]", lan.invented())
+    assert re.fullmatch(r"([b-z][aeiou]){2}-([b-z][aeiou]){2}-[1-9][0-9]", lan.new_room_name())

@@ -19,7 +19,9 @@ from gateway.auth.api_keys import ApiKey, create_key
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.server.app import create_app
-from gateway.server.process.serve import GatewayServer, _serve, configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.serve import GatewayProcess
+from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings
 from tests.server.started import SCRIPTED, gateway
 from tests.support.live import until
@@ -104,10 +106,50 @@ async def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
         app = create_app(engine)
         server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
         async with asyncio.timeout(20):
-            return await _serve(server, engine, listener, settings)
+            return await GatewayProcess(server, engine, listener, settings).run()
 
     assert await main() == 0
     assert "is ready" not in capsys.readouterr().err
+
+
+async def test_if_the_engine_does_not_start_the_server_ends_before_the_engine_is_closed() -> None:
+    order: list[str] = []
+
+    class Broken(ScriptedEngine):
+        async def start(self) -> None:
+            await server.opened.wait()
+            raise ValueError("a bug")
+
+        async def aclose(self) -> None:
+            order.append("engine closed" if listener.fileno() == -1 else "still listening")
+
+    engine, listener = Broken(), listen("127.0.0.1", 0)
+    app = create_app(engine)
+    server = GatewayServer(configure(app, Settings()), app.state.hub, 0.0)
+    with pytest.raises(ValueError, match="a bug"):
+        await GatewayProcess(server, engine, listener, Settings()).run()
+    assert order == ["engine closed"]
+
+
+async def test_a_fault_of_the_engine_after_the_server_ended_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken(ScriptedEngine):
+        async def start(self) -> None:
+            server.handle_exit(signal.SIGTERM, None)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ValueError("a bug")
+
+    engine, listener = Broken(), listen("127.0.0.1", 0)
+    app = create_app(engine)
+    server = GatewayServer(configure(app, Settings()), app.state.hub, 0.0)
+    assert await GatewayProcess(server, engine, listener, Settings()).run() == 0
+    assert (
+        "the engine failed while the gateway ended" in caplog.text and "ValueError" in caplog.text
+    )
+    listener.close()
 
 
 def test_a_port_in_use_is_a_sentence_and_status_1() -> None:

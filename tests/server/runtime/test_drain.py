@@ -15,7 +15,7 @@ from gateway.core.session import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.routes.eager import run_eagerly
+from gateway.server.routes.websocket import begin
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
@@ -174,7 +174,7 @@ async def test_what_was_accepted_before_the_listener_was_closed_is_a_connection(
 
     def accepted(*args: object) -> None:
         accept(*args)
-        rests.append(run_eagerly(live.server._unlisten()))
+        rests.append(begin(live.server._stop_listening()))
 
     loop._accept_connection = accepted  # type: ignore[attr-defined]
     async with running() as live, dial(int(live.ws.rpartition(":")[2])):

@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gateway.limits import Limits
-from gateway.server.process.serve import configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import configure
 from gateway.server.uvicorn import http as module
 from gateway.server.uvicorn.http import (
     BEST,

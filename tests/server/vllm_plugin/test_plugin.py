@@ -25,8 +25,9 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.server.vllm_plugin import plugin as module
-from gateway.server.vllm_plugin.plugin import Plugin, read, shared_key
+from gateway.server.vllm_plugin.plugin import Plugin, plugin_settings, shared_key
 from gateway.settings.catalogue import SettingsError
+from tests.server.cluster.several import samples
 from tests.support.live import until
 from tests.support.models import tiny_llama
 from tests.support.talk import Talk
@@ -59,7 +60,7 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def guest(
+async def beside_vllm(
     monkeypatch: pytest.MonkeyPatch, engine: Engine | None = None
 ) -> AsyncIterator[tuple[Client, Plugin, int]]:
     """The gateway in this process, on a scripted engine."""
@@ -69,19 +70,19 @@ async def guest(
     monkeypatch.setenv("GATEWAY_PORT", str(port))
     client, plugin = Client(), Plugin()
     await plugin.init_state(client, None, args())
-    assert plugin.guest is not None
+    assert plugin.gateway is not None
     try:
         yield client, plugin, port
     finally:
-        await plugin.guest.drain()
+        await plugin.gateway.drain()
 
 
 async def test_the_gateway_serves_beside_vllm_and_drains_before_the_engine_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with guest(monkeypatch) as (client, plugin, port):
-        assert plugin.guest is not None and plugin.guest.server is not None
-        await plugin.guest.server.opened.wait()
+    async with beside_vllm(monkeypatch) as (client, plugin, port):
+        assert plugin.gateway is not None and plugin.gateway.server is not None
+        await plugin.gateway.server.opened.wait()
         async with connect(f"ws://127.0.0.1:{port}/v1/ws?from=en&to=de") as ws:
             talk = Talk(ws)
             await talk.send("one two three four five")
@@ -105,7 +106,7 @@ async def test_vllm_ends_with_a_gateway_whose_engine_cannot_start(
 
     killed: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))
-    async with guest(monkeypatch, Broken()):
+    async with beside_vllm(monkeypatch, Broken()):
         await until(lambda: killed == [(os.getpid(), signal.SIGTERM)])
 
 
@@ -113,17 +114,17 @@ async def test_without_an_engine_there_is_nothing_to_serve() -> None:
     plugin = Plugin()
     plugin.attach_router(None)
     await plugin.init_state(None, None, args())
-    assert plugin.guest is None
+    assert plugin.gateway is None
 
 
 def test_the_settings_are_those_of_the_variables_and_fit_beside_vllm() -> None:
-    settings = read(args(port=9000), {})
+    settings = plugin_settings(args(port=9000), {})
     assert (settings.port, settings.drain_s) == (9001, 10.0)
-    assert read(args(shutdown_timeout=0), {"GATEWAY_PORT": "7000"}).port == 7000
-    assert read(args(shutdown_timeout=0), {}).drain_s == 0
+    assert plugin_settings(args(shutdown_timeout=0), {"GATEWAY_PORT": "7000"}).port == 7000
+    assert plugin_settings(args(shutdown_timeout=0), {}).drain_s == 0
     for name, value in (("WORKERS", "2"), ("LAN", "1"), ("CERTFILE", "x"), ("HOST", "0.0.0.0")):
         with pytest.raises(SettingsError):
-            read(args(), {f"GATEWAY_{name}": value})
+            plugin_settings(args(), {f"GATEWAY_{name}": value})
 
 
 def test_all_processes_of_a_directory_have_one_key(tmp_path: Path) -> None:
@@ -185,9 +186,7 @@ async def test_readers_who_came_through_different_api_servers_see_the_same_capti
 ) -> None:
     def scrape(port: int) -> dict[str, float]:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
-            lines = page.read().decode().splitlines()
-        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, _, value in pairs}
+            return samples(page.read().decode())
 
     async def ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         while True:

@@ -1,0 +1,76 @@
+"""Text that a gateway writes to its terminal: progress, and how it is reached.
+
+Owns: these texts. Must not know: how the gateway starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+
+from gateway.core.validation import usual
+from gateway.engines.base.engine import Engine, SubstitutableEngine
+from gateway.server.process import lan
+from gateway.settings.catalogue import Settings, asks
+
+
+def say(text: str) -> None:
+    """Write text to standard error, if it can be written.
+
+    A gateway must not end because the disk that its output goes to is full.
+    """
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+async def show_progress(engine: Engine, clock: Callable[[], float]) -> None:
+    """Show until cancelled how long the engine has been loading.
+
+    On a terminal one line is updated each second; elsewhere a line is written every 30 s.
+
+    :param clock: seconds, monotonic
+    """
+    begun = clock()
+    terminal = sys.stderr.isatty()
+    try:
+        while True:
+            line = f"Starting {engine.name} ... {clock() - begun:.0f} s"
+            say("\r" + line if terminal else line + "\n")
+            await asyncio.sleep(1 if terminal else 30)
+    finally:
+        if terminal:
+            say("\r\x1b[K")
+
+
+def announcement(
+    engine: Engine, address: str, settings: Settings, invitation: lan.Invitation | None
+) -> str:
+    """Return the text that says that the gateway is ready and how it is reached.
+
+    :param address: host and port that the gateway listens on
+    """
+    substitute = engine.substitute if isinstance(engine, SubstitutableEngine) else None
+    ready = f"{engine.name} is ready."
+    if substitute is not None:
+        ready = f"{substitute} is ready and translates until {engine.name} is ready."
+    if invitation is not None:
+        how = lan.notice(invitation, settings, sys.stderr)
+    else:
+        how = _addresses(engine, address, settings)
+    return f"{ready}\n{how}  stop   Ctrl-C\n"
+
+
+def _addresses(engine: Engine, address: str, settings: Settings) -> str:
+    profile = engine.profile
+    source = usual(profile)
+    targets = [t for t in profile.targets if profile.supports(source, t) and t != source][:2]
+    key = "-H 'Authorization: Bearer KEY' " if asks(settings) else ""
+    secure = "" if settings.certfile is None else "s"
+    return (
+        f"  Open   http{secure}://{address}/\n"
+        f"  or     wscat {key}-c 'ws{secure}://{address}/v1/ws?from={source}&to={','.join(targets)}'"
+        "   and type a line\n"
+    )
