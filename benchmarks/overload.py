@@ -37,6 +37,7 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Error, Failed, Final, ServerMessage
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.options import TextOptions
 from gateway.settings.catalogue import Settings
 
 LANGS = ("de", "fr")
@@ -158,7 +159,7 @@ async def gateway(kind: str) -> AsyncIterator[Hub]:
         settings = Settings()
     engine = build(settings)
     await engine.start()
-    hub = Hub(engine, Limits(rate=1000, burst=1000), lang="en")
+    hub = Hub(engine, Limits(rate=1000, burst=1000), text=TextOptions(lang="en"))
     keeper = asyncio.create_task(hub.keep())
     gc.collect()
     gc.freeze()

@@ -30,6 +30,7 @@ from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.options import TextOptions
 
 SOURCE = "We will look at the figures of the last quarter again when everybody is back next week."
 WHOLE = "rooms, encoded"
@@ -144,7 +145,9 @@ async def run(streams: int, rounds: int) -> dict[str, float]:
     engines = layers(drum)
     outermost = engines["pieces"]
     await engines["supervisor"].start()
-    hub = Hub(outermost, Limits(rate=1e9, burst=10**9, inflight=10**9), coalesce_s=0)
+    hub = Hub(
+        outermost, Limits(rate=1e9, burst=10**9, inflight=10**9), text=TextOptions(coalesce_s=0)
+    )
     sessions = [hub.open(ConnectRequest(source="en", targets=("de",))) for _ in range(streams)]
     written = [0]
 

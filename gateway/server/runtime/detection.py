@@ -1,7 +1,7 @@
-"""The detector of the language of a text.
+"""Detection of the language of a text.
 
-Owns: py3langid, the languages it is restricted to, and when it is sure. Must not know: sessions,
-engines.
+Owns: py3langid, the languages it is restricted to, and the confidence that it needs. Must not know:
+sessions, engines.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("gateway.detect")
 
 SURE = 0.6
-"""Confidence from which a guess counts. docs/design/server.md has what is told wrongly above it and
-left open below it."""
+"""Confidence from which a guess counts. ``docs/design/server.md`` lists the errors above it and the
+misses below it."""
 
 SAMPLE = 400
-"""Characters that are looked at. More do not make the guess surer, and the event loop waits."""
+"""Characters that are examined. More do not improve the guess, and the event loop waits for it."""
 
 _OTHER = "zxx"
-"""The model's label for text in no language. Links, ``aaa`` and scripts that are not offered have
-it, where one of the languages offered would have to be taken otherwise."""
+"""The model's label for text in no language. Without it, the model would assign one of the offered
+languages to links, ``aaa`` and scripts that are not offered."""
 
 _LABELS = {"nb": "no", "fil": "tl"}
-"""Labels of the model that are not the canonical tags."""
+"""Languages that the model labels otherwise than by their canonical tag."""
 
 
 class Detector:
-    """The likeliest language of a text among those that can be translated.
+    """A detector of the likeliest language of a text, among those that can be translated.
 
-    :param tags: canonical tags; languages that the model does not know are never told
+    :param tags: canonical tags; languages that the model does not know are never detected
     """
 
     def __init__(self, tags: Iterable[str]) -> None:
@@ -46,18 +46,21 @@ class Detector:
         self._labels = frozenset(self._tags)
 
     def load(self) -> None:
-        """Load the model, which takes about a second; a text that comes earlier waits for it."""
+        """Load the model, which takes about a second. Calls in the meantime wait for it."""
         self._model()
 
     def __call__(self, text: str) -> str | None:
-        """Return the tag of the likeliest language, or None where none is likely enough."""
+        """Return the tag of the likeliest language, or None if none is likely enough."""
         for tag, confidence in self.rank(text)[:1]:
             if confidence >= SURE:
                 return tag
         return None
 
     def rank(self, text: str) -> list[tuple[str, float]]:
-        """Return (tag, confidence 0..1), likeliest first; nothing for a text without letters."""
+        """Return tags with a confidence of 0 to 1, likeliest first.
+
+        There are none for a text without letters.
+        """
         text = text[:SAMPLE]
         model = self._model() if any(map(str.isalpha, text)) else None
         ranks = model.rank(text) if model is not None else []
@@ -73,20 +76,20 @@ _loading = threading.Lock()
 
 @cache
 def _load(labels: frozenset[str]) -> LanguageIdentifier | None:
-    """Load a model of these languages, or None where it knows none of them or cannot be read."""
+    """Return a model of these languages; None if it knows none of them or cannot be read."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     try:
         whole = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    except OSError as fault:  # it is unpacked into a temporary file
-        log.error("No language will be detected: the detector cannot be loaded (%s).", fault)
+    except OSError as fault:  # py3langid unpacks it into a temporary file
+        log.error("no language will be detected: the detector cannot be loaded (%s)", fault)
         return None
     known = labels & set(whole.labels)
     if not known:
         return None
-    # One language needs no guess.
+    # With one language there is nothing to guess, so "no language" must not be an answer.
     whole.set_languages(known | {_OTHER} if len(known) > 1 else known)
-    # A new object, since `whole` keeps its table of 140 languages (28 MB).
+    # A new object, because `whole` keeps its table of 140 languages (28 MB).
     return LanguageIdentifier(
         whole.nb_ptc,
         whole.nb_pc,

@@ -1,7 +1,7 @@
-"""How a gateway ends: rooms are let go as they settle, and their sockets after them.
+"""Drain of a gateway: rooms are released as they settle, and then their sockets are closed.
 
-Owns: which rooms have settled, and until when is waited for the others. Must not know: engines,
-signals, who asked for the end. What may still be said meanwhile is decided by the sessions.
+Owns: which rooms have settled, and how long the others may take. Must not know: engines, signals,
+who asked for the end. Sessions decide what clients may still send in the meantime.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from gateway.protocol.messages import PRIVATE, Goaway
 from gateway.storage.base import Store
 
 OVERLAP_S = 1.0
-"""Seconds after ``goaway`` in which sockets stay at least, for clients to open the next one."""
-TURN_S = 0.05
-"""Seconds between looks for rooms that have settled."""
+"""Seconds that sockets stay open after ``goaway`` at least, for clients to open the next one."""
+POLL_S = 0.05
+"""Seconds between two checks for rooms that have settled."""
 FAREWELL_S = 0.3
-"""Seconds that clients have to take their last frames: what they miss they get when they resume."""
+"""Seconds for clients to read their last frames. They get those that they miss when they resume."""
 STOPPING = "The server is about to stop; open the next socket now."
 
 
 class Drain:
-    """The end of a gateway with these rooms and sessions, which go on changing until then.
+    """The drain of one gateway.
 
-    :param act: carries out what the dispatcher decided
+    :param rooms: live view of the rooms, by name
+    :param sessions: live view of the sessions, by id
+    :param act: carries out the scheduler's decisions
+    :param now: clock, in seconds
     """
 
     def __init__(
@@ -46,14 +49,14 @@ class Drain:
         self._hurried = False
 
     def hurry(self) -> None:
-        """Cut it short: somebody asked twice."""
+        """Cut the drain short, after a second signal."""
         self._hurried = True
 
     async def run(self, seconds: float) -> None:
-        """Let what is in flight end within ``seconds``, end the rest visibly, close every socket.
+        """Let captions in flight end within ``seconds``, cancel the rest, close every socket.
 
-        Each room is let go as soon as nothing is under way in it, so that the next process can go
-        on with it; its sockets stay for `OVERLAP_S`, in which clients open the next one.
+        A room is released as soon as nothing is in flight in it, so that the next process can
+        continue it. Its sockets stay open for `OVERLAP_S`, so that clients can open the next one.
         """
         begun = self._now()
         goaway = Goaway(in_ms=round(seconds * 1000), why=STOPPING)
@@ -61,41 +64,44 @@ class Drain:
             session.outbox.send(goaway, begun)
             session.drain()
         for room in self._rooms.values():
-            for speaker in list(room.away.values()):  # who cannot go on speaking here
+            for speaker in list(room.away.values()):  # they cannot come back to this process
                 room.hush(speaker, begun)
-        settled = await self._settle(begun + min(OVERLAP_S, seconds), begun + seconds)
+        settled = await self._settle_rooms(begun + min(OVERLAP_S, seconds), begun + seconds)
         busy = self._rooms.keys() - settled
         for name in busy:
             self._rooms[name].stop(self._now())
         self._act()
-        self._let_go(busy)
-        self._dismiss(set(self._rooms))
-        await self._patience(lambda: not self._sessions, self._now() + FAREWELL_S)
+        self._release(busy)
+        self._close_sockets(set(self._rooms))
+        await self._poll(lambda: not self._sessions, self._now() + FAREWELL_S)
 
-    async def _settle(self, overlap: float, until: float) -> set[str]:
-        """Let go of rooms as they settle, and of their sockets from ``overlap`` on; those rooms."""
+    async def _settle_rooms(self, overlap: float, until: float) -> set[str]:
+        """Release rooms as they settle, and close their sockets from ``overlap`` on.
+
+        Returns the names of the rooms that have settled by ``until``.
+        """
         settled: set[str] = set()
         last = until
 
-        def over() -> bool:
+        def ended() -> bool:
             nonlocal last
             now = self._now()
             new = {name for name, room in self._rooms.items() if room.settled} - settled
-            self._let_go(new)
+            self._release(new)
             settled.update(new)
             # A private room ends with its process: there is no next socket to wait for.
             due = {name for name in settled if now >= overlap or name.startswith(PRIVATE)}
-            if self._dismiss(due):
+            if self._close_sockets(due):
                 last = min(until, now + FAREWELL_S)
             busy = self._rooms.keys() - settled
-            ended = not busy and (not self._sessions or (now >= overlap and now >= last))
-            return ended or self._hurried
+            done = not busy and (not self._sessions or (now >= overlap and now >= last))
+            return done or self._hurried
 
-        await self._patience(over, until)
+        await self._poll(ended, until)
         return settled
 
-    def _let_go(self, names: Collection[str]) -> None:
-        """Nothing more is decided in these rooms here: another process may claim them."""
+    def _release(self, names: Collection[str]) -> None:
+        """Stop changing these rooms, so that another process may claim them."""
         for session in self._sessions.values():
             if session.room.name in names:
                 session.dismiss()
@@ -103,18 +109,19 @@ class Drain:
             for name in names:
                 self._store.release(name)
 
-    def _dismiss(self, names: Collection[str]) -> bool:
-        """Close the sockets of these rooms, once they have been sent all; whether any was open."""
+    def _close_sockets(self, names: Collection[str]) -> bool:
+        """Close the sockets of these rooms after their last frame; return whether any was open."""
         found = [s for s in self._sessions.values() if s.room.name in names]
         open = [session for session in found if session.outbox.closing is None]
         for session in open:
             session.outbox.close(CloseCode.GOAWAY, STOPPING)
         return bool(open)
 
-    async def _patience(self, done: Callable[[], bool], until: float) -> None:
-        """Wait for something, but no longer than that.
+    async def _poll(self, done: Callable[[], bool], until: float) -> None:
+        """Wait until ``done`` returns True, but not beyond ``until``.
 
-        It is looked for: it may come about by any frame, job or timer, and a drain is short.
+        It polls, because any frame, job or timer may bring the condition about, and a drain is
+        short.
         """
-        while not done() and self._now() < until:  # noqa: ASYNC110  # no event tells it
-            await asyncio.sleep(min(TURN_S, until - self._now()))
+        while not done() and self._now() < until:  # noqa: ASYNC110  # there is no event for it
+            await asyncio.sleep(min(POLL_S, until - self._now()))

@@ -1,14 +1,15 @@
-"""CPython's garbage collector, told to take small bites.
+"""Tuning of CPython's garbage collector, so that its pauses stay short.
 
-Owns: when garbage is looked for, how long that stopped everything, and what is left out of it. Must
+Owns: when garbage is searched for, how long the pauses were, and which objects are left out. Must
 not know: what is served.
 
-References alone free nearly all there is. What is left are cycles, and CPython finds those by going
-through every object that has survived before, of all sessions: a quarter of a second with five
-thousand, in which no caption moves. Here what has survived twice is *settled*: frozen, so that no
-collection looks at it again (`gc.freeze`). A session that ends is freed all the same, by its
-references (``tests/end_to_end/test_memory.py``); a cycle that falls apart only after it was settled
-is found when nobody is there, since then everything is looked through."""
+Reference counts free nearly everything. The rest are cycles, and CPython finds those by visiting
+every object that has survived before, of all sessions: a quarter of a second with five thousand of
+them, during which no caption moves. Here, objects that have survived twice are *settled*: frozen,
+so that no collection visits them again (`gc.freeze`). A session that ends is freed all the same, by
+its reference counts (``tests/end_to_end/test_memory.py``). A cycle that becomes garbage only after
+it was settled is found when no session is open: then everything is visited.
+"""
 
 from __future__ import annotations
 
@@ -19,70 +20,70 @@ from collections.abc import Callable
 from typing import Any
 
 YOUNG = 250
-"""Objects more than at the last look, after which those that have come are looked through. Others
-have gone meanwhile, so that several times as many have come."""
+"""New objects, less those freed, after which CPython visits the new ones. Several times as many
+were created meanwhile."""
 SETTLE = 4
-"""Looks at what has come, after which all that survived them is looked through once more and
-settled."""
+"""Collections of new objects, after which all that survived them are visited once more and settled.
+"""
 NEVER = 1_000_000_000
-"""Looks after which CPython itself would go further: `SETTLE` comes before."""
+"""Collections after which CPython itself would visit older objects: `SETTLE` comes before."""
 THAW_S = 600.0
-"""Seconds between two times that everything is looked through, if nobody is there."""
+"""Seconds between two collections of everything, if no session is open."""
 STEPS_S = (0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Pauses are counted up to each of these."""
+"""Upper bounds, in seconds, of the classes that pauses are counted in."""
 
 
 class GarbageCollector:
-    """The collector of this process, from `start` to `stop`; there is one such at a time.
+    """The garbage collector of this process, between `start` and `stop`. There may be one only.
 
-    :param idle: whether nobody is there whom a pause would disturb
-    :param clock: of the CPU, or a busy neighbour would be taken for garbage
+    :param idle: tells whether no session is open, so that a long pause disturbs nobody
+    :param clock: seconds of CPU time; with wall-clock time a busy neighbour would count as a pause
     """
 
     def __init__(
         self, idle: Callable[[], bool], *, clock: Callable[[], float] = time.thread_time
     ) -> None:
         self.pauses = [0] * (len(STEPS_S) + 1)
-        """How many took at most as long as each of `STEPS_S`, and longer than the one before."""
+        """Pauses by class of `STEPS_S`; the last element counts longer ones."""
         self.longest = 0.0
-        """Seconds of the longest pause since everything was looked through."""
+        """Seconds of the longest pause since everything was visited."""
         self.seconds = 0.0
-        """Of all pauses."""
+        """Seconds of all pauses together."""
         self.settled = 0
-        """How often what survived was settled."""
+        """Times that survivors were settled."""
         self._idle = idle
         self._clock = clock
         self._begun = 0.0
-        self._looks = 0
-        self._stale = False  # whether something was settled since everything was looked through
+        self._collections = 0  # since survivors were settled
+        self._stale = False  # whether anything was settled since everything was visited
         self._loop: asyncio.AbstractEventLoop
         self._timer: asyncio.TimerHandle
-        self._before: tuple[int, int, int]
+        self._thresholds: tuple[int, int, int]
 
     def start(self) -> None:
-        """Take over, in the running event loop."""
+        """Take over the garbage collector, in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._before = gc.get_threshold()
+        self._thresholds = gc.get_threshold()
         gc.set_threshold(YOUNG, NEVER, NEVER)
-        gc.callbacks.append(self._watch)
-        self._timer = self._loop.call_later(THAW_S, self._look)
+        gc.callbacks.append(self._observe)
+        self._timer = self._loop.call_later(THAW_S, self._thaw_if_idle)
 
     def stop(self) -> None:
-        """Leave the rest to CPython again. What was settled stays so."""
+        """Restore CPython's settings. Settled objects stay frozen."""
         self._timer.cancel()
-        gc.callbacks.remove(self._watch)
-        gc.set_threshold(*self._before)
+        gc.callbacks.remove(self._observe)
+        gc.set_threshold(*self._thresholds)
 
     def thaw(self) -> None:
-        """Look through everything, and settle it. Takes as long as CPython's own collections."""
+        """Visit everything and settle it. This takes as long as CPython's own full collection."""
         gc.unfreeze()
         gc.collect()
         gc.freeze()
         self._stale = False
         self.longest = 0.0
 
-    def _watch(self, phase: str, info: dict[str, Any]) -> None:
-        """CPython begins or ends a collection, in whatever thread it was due."""
+    def _observe(self, phase: str, info: dict[str, Any]) -> None:
+        """Measure a collection. CPython calls this at its start and its end, in any thread."""
         if phase == "start":
             self._begun = self._clock()
             return
@@ -90,18 +91,18 @@ class GarbageCollector:
         self.seconds += taken
         self.longest = max(self.longest, taken)
         self.pauses[sum(taken > step for step in STEPS_S)] += 1
-        self._looks += 1
-        if self._looks == SETTLE:  # not here: while one collection runs there is no other
+        self._collections += 1
+        if self._collections == SETTLE:  # not now: a collection cannot start within another
             self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
         gc.collect(1)
         gc.freeze()
-        self._looks = 0
+        self._collections = 0
         self.settled += 1
         self._stale = True
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(THAW_S, self._look)
+    def _thaw_if_idle(self) -> None:
+        self._timer = self._loop.call_later(THAW_S, self._thaw_if_idle)
         if self._stale and self._idle():
             self.thaw()

@@ -1,10 +1,11 @@
-"""The owner of everything that lives: rooms, sessions, and the jobs that the engine has.
+"""The live state of one process: rooms, sessions, and the jobs of the engine.
 
-Owns: the maps, the clock, and what happens to rooms in time. Must not know: Starlette, frames'
-contents, any particular engine, what becomes of a job (`gateway.server.runtime.job_runner`).
+Owns: rooms and sessions by name, the clock, and what happens to rooms over time. Must not know:
+Starlette, the contents of frames, any particular engine, how a job runs
+(`gateway.server.runtime.job_runner`).
 
-Everything that changes state is synchronous: a frame is read, the core decides, and `Hub.act`
-starts and aborts jobs before the event loop turns. Only then does anything wait.
+All changes of state are synchronous: a frame is read, the core decides, and `Hub.act` starts and
+aborts jobs before the event loop turns. Only then does anything wait.
 """
 
 from __future__ import annotations
@@ -29,37 +30,30 @@ from gateway.core.quota import TenantUsage
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler
 from gateway.core.session import Session, SessionState
-from gateway.core.streaming.options import StreamingOptions
 from gateway.core.validation import AUTO, speakable
 from gateway.engines.base.engine import Engine, Health, SubstitutableEngine
-from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
+from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage, Settings
-from gateway.server.runtime.detection import Detector
+from gateway.server.runtime.alarms import Alarms
+from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
+from gateway.server.runtime.options import TextOptions
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.storage.base import Store
 
 log = logging.getLogger("gateway.hub")
 
-CLOSE = {
-    ErrorCode.BUSY: CloseCode.TOO_MANY,
-    ErrorCode.UNAUTHENTICATED: CloseCode.UNAUTHENTICATED,
-    ErrorCode.FORBIDDEN: CloseCode.FORBIDDEN,
-    ErrorCode.NOT_FOUND: CloseCode.NO_SUCH_ROOM,
-}
-"""How a socket is closed that may not stay, by what it is told."""
-
 HOUSEKEEPING_S = 1.0
-"""Seconds between looks for overdue jobs and rooms that have been empty for too long."""
+"""Seconds between two checks for overdue jobs and for rooms that have been empty too long."""
 
-AS_USUAL = Degraded(partials="on")
-"""What nobody needs to be told."""
+NOT_DEGRADED = Degraded(partials="on")
+"""The normal state, which clients are not told."""
 
 
 class HubPhase(enum.Enum):
-    """Life of the gateway as a whole."""
+    """Phase of the gateway's life."""
 
     OPEN = "open"
     DRAINING = "draining"  # nothing new is taken, what is in flight ends, rooms are let go
@@ -69,7 +63,11 @@ class HubPhase(enum.Enum):
 class Hub:
     """All rooms of one process, in front of one engine.
 
-    :param coalesce_s: seconds that text may wait for more of itself under load; 0: it never does
+    :param store: where logs are kept; None: rooms end with this process
+    :param observe: called with every event that a room decides
+    :param signer: signer of resume tokens; default: one with a new key
+    :param clock: seconds, monotonic
+    :param wall: seconds since the epoch, for what expires
     """
 
     def __init__(
@@ -77,13 +75,10 @@ class Hub:
         engine: Engine,
         limits: Limits,
         *,
-        lang: str | None = None,
-        detect: Detector | None = None,
-        flow: StreamingOptions | None = None,
+        text: TextOptions = TextOptions(),  # noqa: B008  # it is frozen
         store: Store | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
         signer: Signer | None = None,
-        coalesce_s: float = 0.05,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -94,18 +89,19 @@ class Hub:
         self.sessions: dict[str, Session] = {}
         self.ledger = TenantUsage()
         self.load = OverloadMonitor(limits.stretch, limits.soon_s)
-        self._begun = False  # the engine was ready once
+        self._started = False  # whether the engine was ready once; it may start again later
         self.dispatch = Scheduler(capacity=self._capacity(), depth=limits.queue, load=self.load)
-        self.lang = lang if lang is not None else (AUTO if detect is not None else "en")
-        self.detect = detect
-        self.flow = flow
+        self.detect = text.detect
+        detected = "en" if text.detect is None else AUTO
+        self.lang = text.lang if text.lang is not None else detected
+        self.flow = text.flow
         self.store = store
         self.signer = signer or Signer(secrets.token_bytes(32))
         self.tally = DeliveryCounters()
         self.resumed: Counter[bool] = Counter()
-        """Sockets that said how far they had come, by whether the log reached back."""
+        """Sockets that resumed, by whether the log still had all that they missed."""
         self.owns: Callable[[str], bool] = lambda _: True
-        """Whether a room may be in this process: there may be others, see
+        """Whether a room belongs to this process, and not to another one: see
         `gateway.server.cluster.placement`."""
         self.now = clock
         self.wall = wall
@@ -115,14 +111,14 @@ class Hub:
             self.dispatch,
             self.rooms.__getitem__,
             patience=limits.job_s,
-            longest=coalesce_s,
+            longest=text.coalesce_s,
             clock=clock,
         )
-        self._alarms: dict[str, asyncio.TimerHandle] = {}
-        self._doors = RoomLocks()
-        self.degraded = AS_USUAL
+        self._alarms = Alarms(self._wake, clock)
+        self._room_locks = RoomLocks()
+        self.degraded = NOT_DEGRADED
         if isinstance(engine, SubstitutableEngine):
-            engine.changed = self.heed
+            engine.changed = self.refresh_capacity
         self._drain = Drain(self.rooms, self.sessions, store, self.act, clock)
 
     def __repr__(self) -> str:
@@ -130,121 +126,122 @@ class Hub:
 
     @property
     def ready(self) -> bool:
-        """Whether a new utterance would be translated."""
+        """Readiness to translate a new utterance."""
         return self.phase is HubPhase.OPEN and self.engine.health is Health.READY
 
     def stopping(self) -> bool:
-        """Whether the end has begun. No property: it changes while one waits."""
+        """Tell whether the end has begun. No property, because it changes during an ``await``."""
         return self.phase is not HubPhase.OPEN
 
     @property
     def log_bytes(self) -> int:
         """Bytes of durable events in memory."""
-        return sum(room.log.bytes for room in list(self.rooms.values()))  # asked in a thread too
+        return sum(room.log.bytes for room in list(self.rooms.values()))  # threads call this, too
 
     # --- sessions -------------------------------------------------------------------------------
 
-    def open(self, seat: ConnectRequest) -> Session:
-        """Seat a client in its room; ``welcome`` lies in its outbox.
+    def open(self, request: ConnectRequest) -> Session:
+        """Connect a client to its room; ``welcome`` is in its outbox on return.
 
-        A socket that is still there under the same id is closed: this one takes its place, unless
-        its client numbers its attempts and a later one has the place. Attempts need not be read in
-        the order in which they were made.
+        An open socket of the same session id is closed, and this one replaces it. Clients may
+        number their attempts, because attempts need not be read in the order in which they were
+        made: then an earlier attempt does not replace a later one.
 
-        Raises `ClientFault`: ``lang_unsupported`` for ``source``, ``forbidden`` for what the grant
-        does not reach, ``busy`` where the gateway is full or draining or a later attempt was
-        faster, ``not_found`` for a private room that is gone.
+        Raises `ClientFault`: ``lang_unsupported`` for the source language, ``forbidden`` for what
+        the permissions do not allow, ``busy`` if the gateway is full or draining or a later attempt
+        was faster, ``not_found`` for a private room that is gone.
         """
-        seat.check()
+        request.check()
         if self.stopping():
             raise ClientFault(ErrorCode.BUSY, "This gateway is shutting down; connect again.")
-        before = self.sessions.get(seat.session or "")
-        if before is not None and seat.numbered and seat.attempt < before.attempt:
+        before = self.sessions.get(request.session or "")
+        if before is not None and request.numbered and request.attempt < before.attempt:
             raise ClientFault(ErrorCode.BUSY, "A later attempt of this client has its place.")
         if before is None and len(self.sessions) >= self.limits.sessions:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
-        self.ledger.check(seat.grant, instead=before)
+        self.ledger.check(request.grant, instead=before)
         profile = self.engine.profile
-        lang = speakable(self.lang if seat.source is None else seat.source, profile, self.detect)
-        room = self._room(seat.room)
-        if not (room.members or room.away):  # else jobs of another tenant may wait
-            room.tenant = seat.grant.tenant
-        room.fleeting = seat.once
+        source = self.lang if request.source is None else request.source
+        lang = speakable(source, profile, self.detect)
+        room = self._room(request.room)
+        if not (room.members or room.away):  # else jobs of the earlier tenant may be waiting
+            room.tenant = request.grant.tenant
+        room.fleeting = request.once
         self.dispatch.expect(room.tenant, self.now())
         if before is not None:
             before.close(self.now(), lost=True)
             before.outbox.close(CloseCode.REPLACED, "This session has another socket now.")
         session = Session(
-            seat.session or secrets.token_hex(8),
-            role=seat.role,
+            request.session or secrets.token_hex(8),
+            role=request.role,
             room=room,
-            outbox=Outbox(seat.codec, self.limits, self.tally),
+            outbox=Outbox(request.codec, self.limits, self.tally),
             profile=profile,
             engine=self.engine.name,
             limits=self.limits,
             lang=lang,
             now=self.now(),
             defer=self._defer,
-            speaker=seat.speaker,
-            view=seat.view,
+            speaker=request.speaker,
+            view=request.view,
             detect=self.detect,
-            grant=seat.grant,
-            renew=seat.renew,
+            grant=request.grant,
+            renew=request.renew,
         )
-        session.attempt = seat.attempt
+        session.attempt = request.attempt
         self.sessions[session.id] = session
-        session.account = self.ledger.enter(session, seat.grant)
+        session.account = self.ledger.enter(session, request.grant)
         token = None
-        if not seat.once:
+        if not request.once:
             until = self.wall() + self.limits.resume_s
-            token = seat.token(self.signer, session.id, room.name, self.limits.targets, until)
-        resumed = session.open(seat.targets, self.now(), since=seat.since, token=token)
+            token = request.token(self.signer, session.id, room.name, self.limits.targets, until)
+        resumed = session.open(request.targets, self.now(), since=request.since, token=token)
         if resumed is not None:
             self.resumed[resumed.ok] += 1
         self.act()
         return session
 
     def recognise(self, token: str | None, room: str | None) -> ResumePlace | None:
-        """The place that a resume token states, unless it is in another room than ``room``.
+        """Return the place that a resume token states, or None if it is in another room.
 
-        Raises `ClientFault` (``unauthenticated``) where the token is not good, and without it
-        nobody knows which room is meant.
+        Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None:
+        then no room is known.
         """
         return recognise(self.signer, token, room, self.wall())
 
     def _defer(self, reader: Reader) -> None:
-        """A long replay lets others have their turn between two pages."""
+        """Continue a long replay in the next turn of the loop, so that others have theirs."""
         asyncio.get_running_loop().call_soon(self._catch_up, reader)
 
     def _catch_up(self, reader: Reader) -> None:
         reader.catch_up(self.now())
 
     async def fetch(self, name: str | None) -> None:
-        """Before somebody is seated in a room: let it go on where an earlier process ended.
+        """Load a room that an earlier process kept in the store, before `open` is called.
 
-        Who waits for that when the gateway ends waits no longer, so that `open` can tell them.
-        Raises `ClientFault` (``busy``) where another process has not let go of it, or where there
-        is no place for one more.
+        Returns early if the gateway begins to end, so that `open` can refuse the client. Raises
+        `ClientFault` (``busy``) if another process has not released the room, or if no further room
+        is allowed.
         """
         if self.store is None or name is None or name.startswith(PRIVATE):
             return
-        while name not in self.rooms and not self.stopping():  # empty, it may have gone again
+        while name not in self.rooms and not self.stopping():  # an empty room may go again
             self._check_owner(name)
-            await self._doors.wait(self._fetch(self.store, name))
+            await self._room_locks.wait(self._fetch(self.store, name))
 
     async def _fetch(self, store: Store, name: str) -> None:
-        async with self._doors.of(name):
-            if name in self.rooms:  # somebody was faster
+        async with self._room_locks.of(name):
+            if name in self.rooms:  # another socket was faster
                 return
             history = await store.claim(name)
-            if self.stopping():  # it waited for too long: the next process has it
+            if self.stopping():  # the claim took too long, and the next process needs the room
                 store.release(name)
                 return
             try:
                 if len(self.rooms) >= self.limits.rooms:
-                    self._make_room()
+                    self._require_space()
             except ClientFault:
                 store.release(name)
                 raise
@@ -253,11 +250,11 @@ class Hub:
             room.empty_since = self.now()
 
     async def forget(self, name: str) -> bool:
-        """End a room now and delete all there is of it; whether there was any.
+        """End a room now and delete all its data; return whether there was any.
 
-        Raises `gateway.storage.base.StoreFault` where traces are left.
+        Raises `gateway.storage.base.StoreFault` if data remains in the store.
         """
-        async with self._doors.of(name):
+        async with self._room_locks.of(name):
             room = self.rooms.get(name)
             if room is not None:
                 for session in [s for s in self.sessions.values() if s.room is room]:
@@ -269,20 +266,20 @@ class Hub:
             return kept or room is not None
 
     def receive(self, session: Session, frame: str | bytes) -> None:
-        """One frame from a client: everything it causes is done or under way on return."""
+        """Handle a frame from a client. All its effects are done or under way on return."""
         session.receive(frame, self.now())
         if self.load.overloaded != (self.degraded.partials == "off"):
-            self.heed()
+            self.refresh_capacity()
         self.act()
 
     def leave(self, session: Session, *, lost: bool = False) -> None:
-        """The client is gone or going; its work in the engine is aborted before this returns.
+        """Take a client out of its room, and abort its jobs before this returns. Idempotent.
 
-        ``lost``: it may come back, and its work goes on for the time of grace. Idempotent.
+        :param lost: the client may come back, so its jobs continue for the grace period
         """
         if session.state is SessionState.CLOSED:
             return
-        if lost and self.stopping():  # it comes back to the next process
+        if lost and self.stopping():  # it can come back to the next process only
             session.room.hush(session, self.now())
         session.close(self.now(), lost=lost)
         room = session.room
@@ -292,7 +289,7 @@ class Hub:
         self.act()
 
     def close(self, session: Session) -> None:
-        """The client's socket is closed: forget it. Idempotent."""
+        """Forget a client whose socket is closed. Idempotent."""
         self.leave(session)
         if session.account is not None:
             session.account.leave(session, self.now())
@@ -312,20 +309,25 @@ class Hub:
                 )
             self._check_owner(name)
             if len(self.rooms) >= self.limits.rooms:
-                self._make_room()
+                self._require_space()
             room = self._open(name, EventLog(secrets.token_hex(4), self.limits, began=self.now()))
         return room
 
     def _private(self) -> str:
-        """A name for a socket's own room by which it is found here again: a throw of dice or two
-        for each process there is."""
+        """Return a new name for a private room that belongs to this process.
+
+        With several processes, about one random name in as many belongs to this one.
+        """
         while True:
             name = PRIVATE + secrets.token_hex(8)
             if self.owns(name):
                 return name
 
     def _check_owner(self, name: str) -> None:
-        """Raises `ClientFault` (``busy``): two rooms of one name would be worse than none."""
+        """Raise `ClientFault` (``busy``) if a room belongs to another process.
+
+        A client that waits is better off than clients in two rooms of the same name.
+        """
         if not self.owns(name):
             raise ClientFault(
                 ErrorCode.BUSY, "This room is in another process of this gateway; connect again."
@@ -341,38 +343,30 @@ class Hub:
             limits=self.limits,
             flow=self.flow,
             observe=self._observe,
-            alarm=partial(self._alarm, name),
+            alarm=partial(self._alarms.set, name),
         )
-        if self.degraded != AS_USUAL:
+        if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
         return room
 
-    def _alarm(self, name: str, when: float) -> None:
-        """Wake a room at a time, and not at the one it named before; it may be gone by then."""
-        if name in self._alarms:
-            self._alarms[name].cancel()
-        delay = max(0.0, when - self.now())
-        self._alarms[name] = asyncio.get_running_loop().call_later(delay, self._wake, name)
-
     def _wake(self, name: str) -> None:
-        del self._alarms[name]
         room = self.rooms.get(name)
-        if room is not None:
+        if room is not None:  # else it has ended since it set the alarm
             room.wake(self.now())
             self.act()
 
-    def _make_room(self) -> None:
-        """Raises `ClientFault` (``busy``) where there is somebody in every room."""
-        if not self._give_up():
+    def _require_space(self) -> None:
+        """Make space for one more room. Raises `ClientFault` (``busy``) if no room is empty."""
+        if not self._evict_room():
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
             )
 
-    def _give_up(self) -> bool:
-        """Give up an empty room, if there is one: people come before memories.
+    def _evict_room(self) -> bool:
+        """Drop an empty room from memory, and return whether there was one.
 
-        It is the one that has been empty for longest; a private one before those with a name. It
-        has not ended: where there is a store it can be fetched again.
+        Private rooms go before those with a name, then the one that has been empty longest. The
+        room has not ended: if there is a store, it can be loaded again.
         """
         empty = [
             (not room.name.startswith(PRIVATE), room.empty_since, room.name)
@@ -388,14 +382,14 @@ class Hub:
         return True
 
     def _shed(self) -> None:
-        """Keep all logs together within `Limits.memory_bytes`."""
+        """Keep the sum of all logs within `Limits.memory_bytes`."""
         while (over := self.log_bytes - self.limits.memory_bytes) > 0:
-            if not self._give_up():  # there is somebody everywhere
+            if not self._evict_room():  # somebody is in every room
                 longest = max(self.rooms.values(), key=lambda room: room.log.bytes)
                 longest.shed(min(over, longest.log.bytes // 2 + 1))
 
     def _drop(self, room: Room) -> None:
-        """The room has ended: nothing of it is kept, but by the store if it was told to."""
+        """End a room. Only the store may keep anything of it."""
         room.end()
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
@@ -404,15 +398,15 @@ class Hub:
                 self.store.end(room.name)
 
     def act(self) -> None:
-        """Carry out what the dispatcher decided, now."""
-        if not self._begun:
+        """Carry out the scheduler's decisions now."""
+        if not self._started:
             self.dispatch.capacity = self._capacity()
         self.jobs.act()
 
     # --- life -----------------------------------------------------------------------------------
 
-    def heed(self) -> None:
-        """Follow the engine: what it can do, and what readers are told of it."""
+    def refresh_capacity(self) -> None:
+        """Update the scheduler and the clients after a change of the engine or of the load."""
         now = self.now()
         self.dispatch.capacity = self._capacity()
         substitute = (
@@ -422,7 +416,7 @@ class Hub:
             self.load.renew()
         for job in self.dispatch.look(now):
             self.rooms[job.room].failed(job.id, ErrorCode.BUSY, now)
-        if self.dispatch.queued:  # it may do more at once than it did
+        if self.dispatch.queued:  # the engine may take more jobs at once than before
             asyncio.get_running_loop().call_soon(self.act)
         how = Degraded(partials="off" if self.load.overloaded else "on", engine=substitute)
         if how != self.degraded:
@@ -432,77 +426,59 @@ class Hub:
                 room.degrade(how, now)
 
     def _capacity(self) -> int:
-        """Jobs that the engine is given at once: none while it starts for the first time. What is
-        said meanwhile waits for it, as long as anything may wait; nothing of that would succeed."""
-        self._begun = self._begun or self.engine.health is not Health.STARTING
-        return self.engine.capacity if self._begun else 0
+        """Return how many jobs the engine gets at the same time.
+
+        While it starts for the first time, it gets none, because they would all fail. They wait in
+        the queue instead, as long as any job may wait.
+        """
+        self._started = self._started or self.engine.health is not Health.STARTING
+        return self.engine.capacity if self._started else 0
 
     async def keep(self) -> None:
-        """Housekeeping, for as long as the gateway lives."""
+        """Do the housekeeping until cancelled."""
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             try:
                 self.sweep()
             except Exception as exc:
-                bare = redacted(exc)
-                log.error("housekeeping failed; it goes on in %g s", HOUSEKEEPING_S, exc_info=bare)
+                bare = wordless(exc)
+                log.error("housekeeping failed; next try in %g s", HOUSEKEEPING_S, exc_info=bare)
 
     def sweep(self) -> None:
-        """Fail jobs nobody started in time, drop rooms that stayed empty, follow the engine."""
+        """Fail jobs that waited too long, end rooms that stayed empty, close expired sockets."""
         now = self.now()
         self.jobs.measure()
-        self.heed()
-        late = ErrorCode.TIMEOUT if self._begun else ErrorCode.ENGINE_UNAVAILABLE
+        self.refresh_capacity()
+        late = ErrorCode.TIMEOUT if self._started else ErrorCode.ENGINE_UNAVAILABLE
         for job in self.dispatch.overdue(now, self.limits.job_s):
             self.rooms[job.room].failed(job.id, late, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
         self._shed()
-        self._expire(now)
+        close_expired(list(self.sessions.values()), self.wall(), now)
         self.ledger.sweep(now)
         self.act()
 
-    def _expire(self, now: float) -> None:
-        """Close the sockets whose key or token was good until now."""
-        wall = self.wall()
-        for session in list(self.sessions.values()):
-            until = session.grant.until
-            if until is not None and until <= wall and session.outbox.closing is None:
-                fault = ClientFault(
-                    ErrorCode.UNAUTHENTICATED,
-                    "The key of this socket has expired.",
-                    "Connect with another one; send `auth` before the next one expires.",
-                )
-                session.refuse(fault, CloseCode.UNAUTHENTICATED, now)
-
     def review(self, confirm: Callable[[Permissions], Permissions]) -> None:
-        """Keys have changed: close the sockets that would not be let in any more.
+        """Close the sockets that changed keys no longer admit.
 
-        :param confirm: what is left of a grant; raises `ClientFault` (``unauthenticated``)
+        :param confirm: returns what is left of permissions; raises `ClientFault`
+            (``unauthenticated``)
         """
-        now = self.now()
-        for session in list(self.sessions.values()):
-            if session.outbox.closing is None:
-                try:
-                    grant = confirm(session.grant)
-                    session.confirm(grant)
-                except ClientFault as fault:
-                    session.refuse(fault, CLOSE[fault.code], now)
-                else:
-                    session.grant = grant
+        apply_changed_keys(list(self.sessions.values()), confirm, self.now())
         self.act()
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, let what is in flight end within ``seconds``, end the rest visibly."""
+        """Take no new text, let captions in flight end within ``seconds``, then cancel the rest."""
         if self.stopping():
             return
         self.phase = HubPhase.DRAINING
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
-        await asyncio.gather(self._doors.end(), self._drain.run(seconds))
-        self.jobs.clear()
+        await asyncio.gather(self._room_locks.end(), self._drain.run(seconds))
+        self.jobs.fail_all()
         self.phase = HubPhase.CLOSED
 
     def hurry(self) -> None:
-        """Cut a drain short: somebody asked twice."""
+        """Cut the drain short, after a second signal."""
         self._drain.hurry()

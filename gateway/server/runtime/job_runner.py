@@ -1,12 +1,12 @@
-"""The jobs that the engine has, from the dispatcher's word to their end.
+"""Jobs of the engine, from the scheduler's decision to their end.
 
-Owns: one `JobSink` for each, which is the sink that the engine speaks into; their time limit; and
-how long text waits for more of itself while there is little time (`gateway.core.coalescing`). Must
-not know: sockets, sessions, frames, any particular engine.
+Owns: a `JobSink` per job, which the engine calls with its output; the time limit of jobs; how long
+text is held back under load (`gateway.core.coalescing`). Must not know: sockets, sessions, frames,
+any particular engine.
 
-There is no task: what the engine says goes through the room into the outboxes before the engine's
-callback returns. So nothing here waits, and nothing raises: a fault of the gateway's own code ends
-the job it happened in, and is logged.
+There are no tasks: output of the engine passes through the room into the outboxes before the
+engine's call returns. So nothing here waits, and nothing raises: a fault of the gateway's own code
+ends the job that it happened in, and is logged.
 """
 
 from __future__ import annotations
@@ -21,102 +21,121 @@ from gateway.core.coalescing import Coalescing
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler, StartJob
 from gateway.engines.base.engine import Aborted, Engine
-from gateway.errors import EngineFault, ErrorCode, redacted
+from gateway.errors import EngineFault, ErrorCode, wordless
 from gateway.job import Chunk, Job, merged
 
 log = logging.getLogger("gateway.jobs")
 
 
 class JobSink:
-    """One job that the engine has: a `gateway.engines.base.engine.Sink`."""
+    """One job that the engine has: a `gateway.engines.base.engine.Sink`.
 
-    __slots__ = ("_pace", "begun", "held", "job", "jobs", "line", "over", "room", "until")
+    :param deadline: time at which the job has taken too long
+    """
 
-    def __init__(self, jobs: JobRunner, job: Job, room: Room, until: float) -> None:
+    __slots__ = (
+        "_coalescing",
+        "caption",
+        "deadline",
+        "held",
+        "job",
+        "jobs",
+        "over",
+        "room",
+        "shown",
+    )
+
+    def __init__(self, jobs: JobRunner, job: Job, room: Room, deadline: float) -> None:
         self.jobs = jobs
         self.job = job
         self.room = room
-        self.until = until
-        """When it has taken too long."""
+        self.deadline = deadline
         self.over = False
-        self.begun = False
-        """Whether some of its text was shown."""
+        self.shown = False
+        """Whether any text of the job was shown."""
         self.held: Chunk | None = None
-        """What waits to be shown."""
-        self.line: CaptionSink | None = None
-        """Where its text goes."""
-        self._pace = jobs.coalescing
+        """Text that is held back."""
+        self.caption: CaptionSink | None = None
+        """The caption that text goes to; None if the room no longer wants the job."""
+        self._coalescing = jobs.coalescing
 
     def chunk(self, chunk: Chunk) -> None:
+        """Show a piece of text, or hold it back under load."""
         if self.over:
             return
         jobs = self.jobs
         jobs.chunks += 1
         jobs.tokens += chunk.tokens
-        if self._pace.interval or self.held is not None:
-            self._gather(chunk)
+        if self._coalescing.interval or self.held is not None:
+            self._coalesce(chunk)
         else:
             self._show(chunk)
 
-    def show(self) -> None:
-        """Show what waits."""
+    def show_held(self) -> None:
+        """Show the text that was held back."""
         chunk, self.held = self.held, None
         if chunk is not None and not self.over:
             self._show(chunk)
 
     def end(self, fault: EngineFault | None) -> None:
+        """Finish the job, or fail it with ``fault``."""
         if self.held is not None and not isinstance(fault, Aborted):
-            self.show()
+            self.show_held()
         if self.over:
             return
         if fault is None:
-            self._close(None)
+            self._finish(None)
             return
         if not isinstance(fault, Aborted):
-            log.warning("job %s failed: %s", self.job.id, fault.summary)
-        self._close(fault.code)
+            log.warning("job %s failed: %s", self.job.id, fault.brief)
+        self._finish(fault.code)
 
     def stop(self) -> None:
-        """The dispatcher does not want it any more: no chunk follows, its end may come later."""
+        """Abort the job for the scheduler. No chunk follows; the engine may end it later."""
         self.held = None
         self.jobs.engine.abort(self.job.id)
 
-    def quit(self, code: ErrorCode) -> None:
-        """End it with ``code``, whatever the engine still says."""
+    def fail(self, code: ErrorCode) -> None:
+        """Fail the job with ``code`` now, and ignore further output of the engine."""
         if not self.over:
             self.over = True
             self.jobs.engine.abort(self.job.id)
-            self._close(code)
+            self._finish(code)
 
-    def _gather(self, chunk: Chunk) -> None:
-        """`chunk`, while text waits for more of itself."""
+    def _coalesce(self, chunk: Chunk) -> None:
+        """Add a chunk to the text that is held back, or begin to hold text back.
+
+        The first chunk of a job is shown at once, and so is one that replaces all text before it.
+        """
         if self.held is not None:
             self.jobs.merged += 1
             self.held = merged(self.held, chunk)
             if chunk.reset:
-                self.show()
-        elif self.begun and not chunk.reset:
+                self.show_held()
+        elif self.shown and not chunk.reset:
             self.held = chunk
             self.jobs.hold(self)
         else:
             self._show(chunk)
 
     def _show(self, chunk: Chunk) -> None:
-        self.begun = True
-        jobs, line = self.jobs, self.line
+        self.shown = True
+        jobs, caption = self.jobs, self.caption
         try:
-            if line is not None:
-                line.fed(chunk, jobs.now())
-            if jobs.dispatch.due:  # it may be stopped by what it says
+            if caption is not None:
+                caption.fed(chunk, jobs.now())
+            if jobs.dispatch.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
-            bare = redacted(exc)
+            bare = wordless(exc)
             log.error("job %s failed by a fault of the gateway", self.job.id, exc_info=bare)
-            self.quit(ErrorCode.INTERNAL)
+            self.fail(ErrorCode.INTERNAL)
 
-    def _close(self, code: ErrorCode | None) -> None:
-        """It is over: made, or failed with ``code``. The room does not hear that of a job that it
-        took back itself."""
+    def _finish(self, code: ErrorCode | None) -> None:
+        """Tell the room and the scheduler of the end of the job.
+
+        The room ignores the end of a job that it withdrew itself.
+        """
         jobs, job_id = self.jobs, self.job.id
         self.over = True
         del jobs.runs[job_id]
@@ -128,17 +147,17 @@ class JobSink:
             else:
                 self.room.failed(job_id, code, now)
         except Exception as exc:
-            log.error("job %s broke the room", job_id, exc_info=redacted(exc))
+            log.error("the end of job %s broke the room", job_id, exc_info=wordless(exc))
         jobs.dispatch.done(job_id)
         jobs.act()
 
 
 class JobRunner:
-    """What the dispatcher has given to the engine.
+    """The jobs that the engine has.
 
-    :param room: the room of a job
+    :param room: returns the room of a name
     :param patience: seconds that a job may take
-    :param longest: seconds that text may wait for more of itself, see `gateway.core.coalescing`
+    :param longest: seconds that text may be held back, see `gateway.core.coalescing`
     :param clock: seconds, monotonic
     """
 
@@ -156,23 +175,24 @@ class JobRunner:
         self.dispatch = dispatch
         self.now = clock
         self.runs: dict[str, JobSink] = {}
-        """In the order in which they began, by id."""
+        """Sinks by the id of their job, in the order of their start."""
         self.coalescing = Coalescing(longest)
         self.chunks = 0
-        """That the engine made."""
+        """Chunks received from the engine since the start."""
         self.merged = 0
         """Chunks that were shown together with the one before."""
         self.tokens = 0
+        """Tokens in those chunks."""
         self._room = room
         self._patience = patience
         self._acting = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._held: list[JobSink] = []  # at most one entry for each job
-        self._seen = (time.thread_time(), time.perf_counter(), 0)
+        self._holding: list[JobSink] = []  # a sink is here once at most
+        self._measured = (time.thread_time(), time.perf_counter(), 0)
 
     def act(self) -> None:
-        """Carry out what the dispatcher decided, now: also what it decides meanwhile."""
-        if self._acting:
+        """Carry out the scheduler's decisions, and those that they lead to."""
+        if self._acting:  # called by a job that starts: the loop below continues
             return
         self._acting = True
         try:
@@ -189,50 +209,54 @@ class JobRunner:
         now = self.now()
         run = self.runs[job.id] = JobSink(self, job, self._room(job.room), now + self._patience)
         self.dispatch.begun(job.id, now)
-        run.line = run.room.started(job.id, now)
+        run.caption = run.room.started(job.id, now)
         if self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(self._patience, self.look)
+            self._alarm = asyncio.get_running_loop().call_later(self._patience, self.end_overdue)
         try:
             self.engine.submit(job, run)
         except Exception as exc:
-            log.error("the engine did not take job %s", job.id, exc_info=redacted(exc))
-            run.quit(ErrorCode.INTERNAL)
+            log.error("the engine did not take job %s", job.id, exc_info=wordless(exc))
+            run.fail(ErrorCode.INTERNAL)
 
-    def look(self) -> None:
-        """End the jobs that have taken too long; one alarm is set for the oldest of the others."""
+    def end_overdue(self) -> None:
+        """Fail jobs that have taken too long, and set an alarm for the oldest of the others."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         now = self.now()
         for run in list(self.runs.values()):
-            if run.until > now:
-                delay = run.until - now
-                self._alarm = asyncio.get_running_loop().call_later(delay, self.look)
+            if run.deadline > now:  # those that follow began later
+                delay = run.deadline - now
+                self._alarm = asyncio.get_running_loop().call_later(delay, self.end_overdue)
                 break
             log.warning("job %s took longer than %g s", run.job.id, self._patience)
-            run.quit(ErrorCode.TIMEOUT)
+            run.fail(ErrorCode.TIMEOUT)
 
     def hold(self, run: JobSink) -> None:
-        """Show what a run has before the interval is over: one timer for all that wait."""
-        self._held.append(run)
-        if len(self._held) == 1:
-            asyncio.get_running_loop().call_later(self.coalescing.interval, self._release)
+        """Show the held text of a sink after the interval. All sinks share one timer."""
+        self._holding.append(run)
+        if len(self._holding) == 1:
+            asyncio.get_running_loop().call_later(self.coalescing.interval, self._show_all_held)
 
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        for run in held:
-            run.show()
+    def _show_all_held(self) -> None:
+        holding, self._holding = self._holding, []
+        for run in holding:
+            run.show_held()
 
     def measure(self) -> None:
-        """See how busy this thread was since the last look, and what came; about once a second."""
-        used, at, chunks = self._seen
-        self._seen = (time.thread_time(), time.perf_counter(), self.chunks)
-        wall = self._seen[1] - at
-        if wall > 0:
-            self.coalescing.look((self._seen[0] - used) / wall, (self.chunks - chunks) / wall)
+        """Update the interval from this thread's load and chunks since the last call.
 
-    def clear(self) -> None:
-        """End all that are left, visibly."""
+        It is called about once a second.
+        """
+        used, at, chunks = self._measured
+        self._measured = (time.thread_time(), time.perf_counter(), self.chunks)
+        wall = self._measured[1] - at
+        if wall > 0:
+            cpu = self._measured[0] - used
+            self.coalescing.look(cpu / wall, (self.chunks - chunks) / wall)
+
+    def fail_all(self) -> None:
+        """Fail all jobs that are left, at the end of the gateway."""
         for run in list(self.runs.values()):
-            run.quit(ErrorCode.ENGINE_UNAVAILABLE)
-        self.look()
+            run.fail(ErrorCode.ENGINE_UNAVAILABLE)
+        self.end_overdue()  # no job is left, so this only removes the alarm

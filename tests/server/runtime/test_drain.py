@@ -98,7 +98,7 @@ async def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_p
     await new.drain(0)
     await fetching  # nobody waits for what will not come
     await old.drain(0)
-    await until(lambda: not new._doors.working)
+    await until(lambda: not new._room_locks.working)
     assert "r" not in new.rooms
     third = SqliteStore(tmp_path / "rooms.db", Limits())
     await third.open()
@@ -120,7 +120,7 @@ async def test_who_waits_for_a_room_of_another_process_when_the_gateway_ends_is_
         talk(live, "?room=r&to=de") as one,
         talk(live, "?room=r&to=de") as two,
     ):
-        await until(lambda: len(live.hub._doors.working) == 2)
+        await until(lambda: len(live.hub._room_locks.working) == 2)
         live.server.should_exit = True
         for client in (one, two):
             assert (await client.next())["code"] == "busy"

@@ -16,6 +16,7 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Final, Welcome
 from gateway.server.runtime import hub as module
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.options import TextOptions
 from tests.support.live import until
 from tests.support.meeting import EAGER, read
 
@@ -69,9 +70,9 @@ async def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     reader = hub.open(ConnectRequest(room="r", targets=("de",)))
     hub.receive(reader, '{"type":"want","langs":["fr"]}')
-    linger = hub._alarms["r"]
+    linger = hub._alarms.timers["r"]
     hub.open(ConnectRequest(room="r"))
-    presence = hub._alarms["r"]
+    presence = hub._alarms.timers["r"]
     assert linger.cancelled() and not presence.cancelled()
     assert presence.when() < linger.when()
     presence.cancel()
@@ -86,7 +87,7 @@ async def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> Non
         }
     )
     await engine.start()
-    hub = Hub(engine, Limits(), flow=EAGER)
+    hub = Hub(engine, Limits(), text=TextOptions(flow=EAGER))
     peer = hub.open(ConnectRequest(room="r", targets=("de",)))
     for text in ("we met", "we met in"):
         say = {"type": "say", "id": "x", "text": text, "final": False}
@@ -156,7 +157,7 @@ async def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
-    hub = Hub(engine, Limits(), flow=EAGER)
+    hub = Hub(engine, Limits(), text=TextOptions(flow=EAGER))
     hub.dispatch.capacity = 1
     seat = ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="a"))
     speaker = hub.open(seat)

@@ -18,6 +18,7 @@ from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol.messages import Delta, Failed, Final
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.options import TextOptions
 from tests.support.live import until
 from tests.support.meeting import names, only, read
 
@@ -41,7 +42,7 @@ async def opened(
 ) -> tuple[Hub, Session]:
     """A hub, and one who speaks English and reads German."""
     await engine.start()
-    hub = Hub(engine, limits or Limits(), coalesce_s=coalesce_s)
+    hub = Hub(engine, limits or Limits(), text=TextOptions(coalesce_s=coalesce_s))
     return hub, hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
 
 
@@ -185,7 +186,7 @@ async def test_only_what_has_taken_too_long_is_ended() -> None:
         say(hub, session, text)
     for at, left in ((29.9, ["one", "two"]), (30.0, ["two"]), (39.9, ["two"]), (40.0, [])):
         now[0] = at
-        hub.jobs.look()
+        hub.jobs.end_overdue()
         assert [run.job.text for run in hub.jobs.runs.values()] == left
 
 
