@@ -74,7 +74,7 @@ async def settled(peer: Talk) -> None:
     await peer.until("welcome")
 
 
-async def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
+async def test_text_that_arrives_while_the_engine_starts_waits_for_it() -> None:
     engine = Sleeper(ScriptedEngine())
     async with running(engine) as live, talk(live, "?from=en&to=de") as peer:
         await peer.send("good morning")
@@ -86,7 +86,7 @@ async def test_what_is_said_while_the_engine_starts_waits_for_it() -> None:
         assert (await peer.until("final"))[-1]["text"] == "[de] good morning"
 
 
-async def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
+async def test_text_that_waits_too_long_for_the_engine_fails_with_a_reason() -> None:
     limits = Limits(job_s=0.001)
     async with running(Sleeper(ScriptedEngine()), limits) as live:
         async with talk(live, "?from=en&to=de") as peer:
@@ -94,7 +94,7 @@ async def test_what_waited_too_long_for_it_fails_and_says_why() -> None:
             assert (await peer.until("failed"))[-1]["code"] == "engine_unavailable"
 
 
-async def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_on() -> None:
+async def test_captions_in_flight_fail_when_the_engine_dies_and_the_room_goes_on() -> None:
     workshop = Workshop()
     async with running(supervised(workshop)) as live, talk(live, "?from=en&to=de") as peer:
         await settled(peer)
@@ -112,7 +112,7 @@ async def test_captions_under_way_fail_when_the_engine_dies_and_the_room_lives_o
         assert (await peer.until("final"))[-1]["text"] == "Guten Morgen"
 
 
-async def test_another_engine_takes_over_in_the_middle_of_a_caption_and_everybody_is_told() -> None:
+async def test_the_fallback_takes_over_in_the_middle_of_a_caption_and_clients_are_told() -> None:
     async with fallen() as (live, workshop), talk(live, "?room=r&from=en&to=de") as peer:
         await settled(peer)
         await peer.send("good morning")

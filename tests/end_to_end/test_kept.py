@@ -31,7 +31,7 @@ async def said(talking: Talk, text: str) -> dict[str, object]:
     return (await talking.until("final"))[-1]
 
 
-async def test_a_room_goes_on_after_a_restart_with_all_that_was_decided_in_it(
+async def test_a_room_continues_after_a_restart_with_all_its_durable_events(
     tmp_path: Path,
 ) -> None:
     async with running(store=store(tmp_path)) as live, talk(live, "?room=a&to=de") as before:
@@ -99,7 +99,7 @@ async def test_a_transcript_of_an_ended_room_comes_from_the_store(tmp_path: Path
         assert page.status_code == 200 and "[de] hello" in page.text
 
 
-async def test_a_room_that_is_forgotten_while_somebody_fetches_it_does_not_come_back(
+async def test_a_room_deleted_while_it_is_loaded_does_not_come_back(
     tmp_path: Path,
 ) -> None:
     for turns in range(20):  # of the loop, until it is forgotten: each may be the worst
@@ -127,7 +127,7 @@ async def test_a_room_that_is_forgotten_while_somebody_fetches_it_does_not_come_
             assert b"after it" in on_disk(folder)
 
 
-async def test_a_room_that_made_room_for_another_has_not_ended(tmp_path: Path) -> None:
+async def test_an_evicted_room_has_not_ended(tmp_path: Path) -> None:
     kept = SqliteStore(tmp_path / "rooms.db", Limits())
     async with running(store=kept, limits=Limits(rooms=1)) as live:
         async with talk(live, "?room=a&to=de") as client:

@@ -66,7 +66,7 @@ def seqs(events: list[Event]) -> list[int]:
     return [e["seq"] for e in events if "seq" in e and e["type"] not in ("welcome", "tick")]
 
 
-async def test_what_was_written_is_there_and_who_had_no_more_goes_on_without_a_gap(
+async def test_after_a_kill_stored_events_are_there_and_readers_of_them_resume_without_a_gap(
     tmp_path: Path,
 ) -> None:
     async with kept(tmp_path) as child:
@@ -94,7 +94,7 @@ async def test_what_was_written_is_there_and_who_had_no_more_goes_on_without_a_g
             assert seqs(events) == list(range(first["seq"] + 1, last["seq"] + 3))
 
 
-async def test_who_had_seen_more_than_was_written_is_told_of_it(tmp_path: Path) -> None:
+async def test_a_reader_that_saw_events_lost_in_a_kill_is_told_so(tmp_path: Path) -> None:
     async with kept(tmp_path) as child:
         async with come(child, "room=a&to=de") as client:
             welcome = await client.next()
@@ -121,7 +121,7 @@ async def test_who_had_seen_more_than_was_written_is_told_of_it(tmp_path: Path) 
             assert not (await client.next())["resumed"]["ok"], "so much was never written"
 
 
-async def test_what_was_said_to_its_end_is_translated_after_all_and_what_still_grew_is_gone(
+async def test_after_a_kill_final_text_is_translated_and_growing_text_is_dropped(
     tmp_path: Path,
 ) -> None:
     async with kept(tmp_path, "--scripted-pace", "30") as child:
@@ -192,9 +192,7 @@ def free_port() -> int:
         return port
 
 
-async def test_captions_fail_visibly_when_the_engine_process_is_killed_and_the_room_lives_on() -> (
-    None
-):
+async def test_captions_fail_when_the_engine_process_is_killed_and_the_room_goes_on() -> None:
     port = free_port()
     engine = OpenAIEngine(f"http://127.0.0.1:{port}/v1")
     with model(port, pace=0.2) as process:

@@ -46,7 +46,7 @@ async def test_a_session_that_has_ended_is_freed_without_the_garbage_collector()
             gc.enable()
 
 
-async def test_so_is_one_whose_captions_were_cancelled_and_cut_off() -> None:
+async def test_a_session_with_cancelled_captions_is_freed_without_the_garbage_collector() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine, Limits(grace_s=0.01, room_s=0.01)) as live:
@@ -78,5 +78,5 @@ async def test_an_open_socket_keeps_nothing_of_its_handshake() -> None:
 
 
 @pytest.mark.parametrize("kind", [Connection, Session])
-def test_what_every_socket_has_is_without_a_dictionary(kind: type) -> None:
+def test_objects_that_every_socket_has_use_slots(kind: type) -> None:
     assert all("__slots__" in vars(base) for base in kind.__mro__[:-1])

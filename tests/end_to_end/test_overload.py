@@ -35,7 +35,9 @@ def strain(live: Live) -> None:
     load.look(0.0, now + 1.0)
 
 
-async def test_rooms_are_told_who_has_no_place_is_refused_and_what_was_taken_is_made() -> None:
+async def test_under_overload_rooms_are_told_new_ones_refused_and_accepted_text_translated() -> (
+    None
+):
     async with (
         running(ScriptedEngine(), Limits(presence_s=60.0)) as live,
         talk(live, "?room=r&from=en&to=de") as peer,
@@ -69,7 +71,7 @@ async def test_rooms_are_told_who_has_no_place_is_refused_and_what_was_taken_is_
         assert await late.until("degraded") == [{"type": "degraded", "partials": "on"}]
 
 
-async def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> None:
+async def test_waiting_partials_are_withdrawn_when_overload_begins() -> None:
     engine = ScriptedEngine(capacity=1)
     async with running(engine) as live, talk(live, "?room=r&from=en&to=de") as peer:
         await peer.until("welcome")
@@ -90,7 +92,7 @@ async def test_partials_that_wait_when_it_becomes_too_much_are_taken_back() -> N
         await asyncio.sleep(0)
 
 
-async def test_a_tenant_beyond_its_quota_is_told_so_and_others_are_not_its_business() -> None:
+async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affected() -> None:
     engine = ScriptedEngine()
     await engine.start()
     hub = Hub(engine, Limits())
@@ -156,7 +158,7 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
     return list(made.values())
 
 
-def test_a_tenant_waits_no_longer_beside_another_that_floods_the_engine_than_alone() -> None:
+def test_a_tenant_waits_no_longer_because_another_one_floods_the_engine() -> None:
     alone = virtual.run(lambda clock: waits(clock, flooded=False))
     beside = virtual.run(lambda clock: waits(clock, flooded=True))
     ratios = [one / other for one, other in zip(beside, alone, strict=True)]

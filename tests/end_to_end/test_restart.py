@@ -111,7 +111,7 @@ sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_
 """
 
 
-def test_a_process_that_hangs_altogether_is_ended_by_force_and_says_where() -> None:
+def test_a_process_that_hangs_is_ended_by_force_with_its_stacks() -> None:
     with gateway("FREE", program=(sys.executable, "-c", HUNG)) as started:
         ask = socket.create_connection(("127.0.0.1", started.port))
         started.ready.clear()
@@ -199,7 +199,7 @@ async def test_a_meeting_goes_on_in_the_next_process_with_nothing_lost_or_double
     assert "Traceback" not in first.text
 
 
-async def test_a_process_that_shares_its_port_is_dealt_nobody_before_its_engine_is_ready() -> None:
+async def test_a_process_that_shares_its_port_listens_only_when_its_engine_is_ready() -> None:
     settings = Settings(reuse_port=True)
     listener = listen("127.0.0.1", 0, reuse=True)
     place = listener.getsockname()
@@ -250,7 +250,7 @@ async def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(f
     listener.close()
 
 
-def test_a_port_is_shared_only_where_both_say_so() -> None:
+def test_a_port_is_shared_only_if_both_processes_ask_for_it() -> None:
     with gateway(*SCRIPTED, "--reuse-port") as first:
         with gateway(*SCRIPTED, port=first.port) as second:
             assert second.popen.wait(10) == 1
@@ -279,7 +279,7 @@ def test_a_socket_that_was_passed_is_served_and_outlives_the_process() -> None:
 @pytest.mark.parametrize(
     ("count", "complaint"), [("2", "pass one"), (None, "pass one"), ("1", "does not listen")]
 )
-def test_what_cannot_be_served_of_what_was_passed_is_told(
+def test_sockets_that_systemd_passed_and_cannot_be_served_are_explained(
     monkeypatch: pytest.MonkeyPatch, count: str | None, complaint: str
 ) -> None:
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
@@ -292,7 +292,7 @@ def test_what_cannot_be_served_of_what_was_passed_is_told(
             inherited()
 
 
-def test_a_socket_that_was_passed_to_somebody_else_is_not_taken(
+def test_a_socket_passed_to_another_process_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LISTEN_PID", "1")

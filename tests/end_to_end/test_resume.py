@@ -45,9 +45,7 @@ def numbers(events: list[Event]) -> list[int]:
     return [event["seq"] for event in events if event["type"] != "welcome" and "seq" in event]
 
 
-async def test_a_speaker_who_is_cut_off_in_mid_caption_gets_the_rest_and_it_is_still_its_own() -> (
-    None
-):
+async def test_a_speaker_that_reconnects_in_mid_caption_gets_the_rest_as_its_own() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live:
@@ -76,7 +74,7 @@ async def test_a_speaker_who_is_cut_off_in_mid_caption_gets_the_rest_and_it_is_s
         assert not engine.aborted
 
 
-async def test_a_reader_is_replayed_what_it_missed_of_its_languages_each_event_once() -> None:
+async def test_a_resumed_reader_gets_each_missed_event_of_its_languages_once() -> None:
     async with running() as live, talk(live, "?room=a&to=de,fr") as speaker:
         async with talk(live, "?room=a&to=de&role=view") as reader:
             welcome = await reader.next()
@@ -98,7 +96,7 @@ async def test_a_reader_is_replayed_what_it_missed_of_its_languages_each_event_o
             assert told == sorted(set(told))
 
 
-async def test_who_does_not_come_back_within_the_grace_has_left() -> None:
+async def test_a_client_that_does_not_come_back_within_the_grace_period_has_left() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine, Limits(grace_s=0.05)) as live, talk(live, "?room=a") as other:
@@ -115,7 +113,7 @@ async def test_who_does_not_come_back_within_the_grace_has_left() -> None:
             assert (await client.until("cancelled"))[-1]["was"] == "running"
 
 
-async def test_of_two_sockets_with_one_token_the_second_one_stays() -> None:
+async def test_the_second_of_two_sockets_with_one_token_stays() -> None:
     engine = ScriptedEngine()
     engine.hold()
     async with running(engine) as live, talk(live, "?to=de") as first:
@@ -152,7 +150,7 @@ async def test_an_attempt_that_is_read_after_a_later_one_does_not_take_its_place
                 assert (await newest.closed())[0] == CloseCode.REPLACED
 
 
-async def test_of_attempts_without_a_number_the_one_that_is_read_last_has_the_place() -> None:
+async def test_the_last_of_several_attempts_without_a_number_stays() -> None:
     async with running() as live, talk(live, "?room=a&to=de") as first:
         welcome = await first.next()
         async with talk(live, back(welcome, 0, "attempt=7")) as second:
@@ -171,7 +169,7 @@ async def test_an_attempt_that_is_no_number_is_explained(attempt: str) -> None:
         assert error["code"] == "bad_frame" and "attempt" in error["msg"]
 
 
-async def test_where_the_log_is_too_short_it_says_so_and_where_to_look() -> None:
+async def test_a_resume_beyond_the_log_says_so_and_names_the_transcript() -> None:
     async with running(limits=Limits(log=4)) as live, talk(live, "?room=a&to=de") as speaker:
         welcome = await speaker.next()
         for text in ("one", "two", "three"):
@@ -189,7 +187,7 @@ async def test_where_the_log_is_too_short_it_says_so_and_where_to_look() -> None
             assert numbers(events) == [3, 4, 5, 6]
 
 
-async def test_a_private_room_can_be_come_back_to_until_its_client_has_left() -> None:
+async def test_a_client_can_resume_its_private_room_until_it_leaves() -> None:
     async with running() as live:
         async with talk(live, "?to=de") as client:
             welcome = await client.next()
@@ -213,7 +211,7 @@ async def test_a_private_room_in_which_nothing_was_said_is_not_kept() -> None:
         assert not live.hub.rooms
 
 
-async def test_a_token_that_is_not_good_counts_as_none_where_the_room_is_named() -> None:
+async def test_an_invalid_token_is_ignored_if_the_room_is_named() -> None:
     async with running() as live:
         async with talk(live, "?resume=nonsense") as client:
             error = await client.next()
@@ -233,7 +231,7 @@ async def test_a_token_that_is_not_good_counts_as_none_where_the_room_is_named()
                 assert (hello["room"], hello["session"] == welcome["session"]) == ("b", False)
 
 
-async def test_what_the_query_names_wins_over_what_the_token_states() -> None:
+async def test_the_query_overrides_the_resume_token() -> None:
     async with running() as live:
         async with talk(live, "?room=a&to=de&role=view&view=final&speaker=Ann") as client:
             welcome = await client.next()
@@ -256,7 +254,7 @@ async def test_a_number_without_its_epoch_is_a_bad_query() -> None:
                 assert (await client.closed())[0] == CloseCode.PROTOCOL_ERROR
 
 
-async def test_a_long_replay_comes_page_by_page_and_life_goes_on_after_it() -> None:
+async def test_a_long_replay_is_sent_in_pages_and_live_events_follow() -> None:
     async with running(limits=Limits(rate=1e6, burst=10_000, outbox_bytes=2**24)) as live:
         async with talk(live, "?room=a&to=en") as speaker:
             welcome = await speaker.next()
@@ -273,7 +271,7 @@ async def test_a_long_replay_comes_page_by_page_and_life_goes_on_after_it() -> N
                 assert numbers(await client.until("final")) == [3_001, 3_002]
 
 
-async def test_after_a_planned_restart_a_client_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_after_a_planned_restart_a_client_resumes_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "rooms.db"
     async with running(store=SqliteStore(path, Limits())) as live:
         async with talk(live, "?room=a&to=de") as client:
@@ -290,7 +288,7 @@ async def test_after_a_planned_restart_a_client_goes_on_where_it_was(tmp_path: P
             assert (await client.next())["type"] == "ack"
 
 
-async def test_after_a_crash_who_had_no_more_than_was_written_goes_on(tmp_path: Path) -> None:
+async def test_after_a_crash_a_client_that_saw_only_stored_events_resumes(tmp_path: Path) -> None:
     path = tmp_path / "rooms.db"
     kept = SqliteStore(path, Limits())
     async with running(store=kept) as live:
@@ -311,7 +309,7 @@ async def test_after_a_crash_who_had_no_more_than_was_written_goes_on(tmp_path: 
                     assert (hello["seq"], hello["resumed"]["replayed"]) == (seq, 2 - seq)
 
 
-async def test_processes_with_one_key_believe_each_others_tokens() -> None:
+async def test_processes_with_one_signing_key_accept_each_others_tokens() -> None:
     key = "0123456789abcdef" * 2
     async with running(signing_key=key) as live, talk(live, "?room=a") as client:
         welcome = await client.next()
@@ -321,7 +319,7 @@ async def test_processes_with_one_key_believe_each_others_tokens() -> None:
         assert hello["resumed"]["ok"] is False  # it is another history
 
 
-async def test_a_store_that_cannot_keep_the_key_leaves_tokens_good_for_this_process(
+async def test_if_the_store_cannot_keep_the_signing_key_tokens_work_in_this_process(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Keyless(SqliteStore):
@@ -336,7 +334,7 @@ async def test_a_store_that_cannot_keep_the_key_leaves_tokens_good_for_this_proc
     assert "will not outlive this process: The disk is full." in caplog.text
 
 
-async def test_the_socket_of_before_is_closed_though_it_does_not_read() -> None:
+async def test_a_replaced_socket_is_closed_even_if_it_does_not_read() -> None:
     async with running() as live, talk(live, "?room=a&to=en") as first:
         welcome = await first.next()
         (session,) = live.hub.sessions.values()

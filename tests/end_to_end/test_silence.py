@@ -74,7 +74,7 @@ def pieces(secret: str) -> list[str]:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-async def test_a_whole_meeting_at_debug_leaves_no_word_and_no_secret_in_the_log(
+async def test_a_meeting_logged_at_debug_leaves_no_text_and_no_secret_in_the_log(
     tmp_path: Path, loop: str
 ) -> None:
     keys = tmp_path / "keys.toml"

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.server.started import SCRIPTED, gateway
 
 
-def test_a_store_is_opened_before_anybody_is_let_in_and_closed_at_the_end(tmp_path: Path) -> None:
+def test_the_store_is_opened_before_the_first_client_and_closed_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "rooms.db"
     with gateway(*SCRIPTED, "--store", f"sqlite:{path}") as process:
         assert f":{process.port}/" in process.text
@@ -25,7 +25,7 @@ def test_a_store_is_opened_before_anybody_is_let_in_and_closed_at_the_end(tmp_pa
     assert "Traceback" not in process.text
 
 
-def test_a_damaged_store_is_a_sentence_that_names_the_file_and_status_1(tmp_path: Path) -> None:
+def test_a_damaged_store_is_explained_with_its_file_and_ends_with_status_1(tmp_path: Path) -> None:
     path = tmp_path / "rooms.db"
     path.write_bytes(b"not a database" * 1000)
     with gateway(*SCRIPTED, "--store", f"sqlite:{path}") as process:
@@ -34,7 +34,7 @@ def test_a_damaged_store_is_a_sentence_that_names_the_file_and_status_1(tmp_path
         assert "Move it away" in process.text and "Traceback" not in process.text
 
 
-def test_a_store_of_another_kind_is_a_sentence_and_status_2() -> None:
+def test_a_store_of_an_unknown_kind_is_explained_and_ends_with_status_2() -> None:
     with gateway(*SCRIPTED, "--store", "postgres://host/rooms") as process:
         assert process.popen.wait(20) == 2
         assert "it is sqlite:PATH" in process.text and "Traceback" not in process.text

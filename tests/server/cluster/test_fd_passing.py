@@ -86,7 +86,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @LOOPS
-def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
+def test_a_connection_is_handed_over_with_the_bytes_read_of_it(
     tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def main() -> None:
@@ -107,7 +107,7 @@ def test_a_connection_goes_over_with_what_was_read_of_it_and_lives_on(
         runner.run(main())
 
 
-async def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_left_in_it(
+async def test_the_last_process_removes_the_directory_with_what_killed_ones_left(
     folder: Path,
 ) -> None:
     async with joined(folder) as ends:
@@ -123,7 +123,7 @@ async def test_the_directory_goes_with_the_last_process_whatever_a_killed_one_le
         assert ends.two.counts["lost"] == 0
 
 
-async def test_who_is_not_there_yet_is_told_by_false(tmp_path: Path) -> None:
+async def test_send_returns_false_if_the_process_does_not_listen(tmp_path: Path) -> None:
     async with joined(tmp_path) as ends:
         near, far = connection()
         with near, far:
@@ -148,7 +148,7 @@ async def test_a_question_is_answered(tmp_path: Path, monkeypatch: pytest.Monkey
         assert await ends.one.ask(1) is None
 
 
-async def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_is_taken(
+async def test_a_removed_socket_is_created_again_and_its_backlog_is_accepted(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with joined(folder) as ends:
@@ -172,7 +172,7 @@ async def test_a_socket_that_was_removed_is_made_again_and_what_had_come_to_it_i
         assert ends.two._listener is before, "what is there stays"
 
 
-async def test_a_process_that_others_cannot_reach_says_so_now_and_then_and_tries_again(
+async def test_a_process_that_others_cannot_reach_logs_it_and_tries_again(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with joined(folder) as ends:
@@ -205,7 +205,9 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-async def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path, what: str) -> None:
+async def test_a_malformed_message_is_discarded_and_the_next_one_accepted(
+    tmp_path: Path, what: str
+) -> None:
     async with joined(tmp_path) as ends:
         with ends.raw() as peer:
             peer.sendall(NONSENSE[what])
@@ -217,7 +219,7 @@ async def test_nonsense_is_thrown_away_and_the_next_one_is_taken(tmp_path: Path,
 
 
 @pytest.mark.parametrize("what", ["file", "pipe", "listener", "two", "datagrams", "asked"])
-async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, what: str) -> None:
+async def test_a_descriptor_that_is_no_connection_is_closed(tmp_path: Path, what: str) -> None:
     async with joined(tmp_path) as ends:
         near, far = connection()
         read, write = os.pipe()
@@ -243,7 +245,7 @@ async def test_what_is_handed_over_and_no_connection_is_closed(tmp_path: Path, w
             os.close(descriptor)
 
 
-async def test_who_begins_a_message_and_goes_silent_is_given_up(
+async def test_an_incomplete_message_is_discarded_after_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fd_message, "RECEIVE_S", 0.05)
@@ -272,7 +274,7 @@ async def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
         silent[1].close()
 
 
-async def test_a_process_without_files_left_rests_before_it_tries_again(
+async def test_a_process_without_free_descriptors_pauses_before_it_accepts_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with joined(tmp_path) as ends:
@@ -302,7 +304,7 @@ def runtime() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_a_private_directory_is_nobody_elses(
+def test_the_directory_of_the_sockets_is_private_to_the_user(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(runtime))
@@ -320,7 +322,7 @@ def test_a_private_directory_is_nobody_elses(
         socket_folder("7")
 
 
-def test_the_directory_does_not_go_when_its_user_logs_out(
+def test_the_directory_is_not_one_that_is_removed_at_logout(
     runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(runtime))
@@ -328,7 +330,7 @@ def test_the_directory_does_not_go_when_its_user_logs_out(
     assert socket_folder().parent == socket_folder("7").parent == runtime
 
 
-def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
+def test_a_temporary_directory_with_too_long_a_path_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("x" * 100)
@@ -341,7 +343,7 @@ def test_a_directory_whose_name_is_too_long_for_a_socket_is_another_one(
         made.rmdir()
 
 
-def test_a_process_that_is_gone_for_good_leaves_its_rooms_to_the_others(tmp_path: Path) -> None:
+def test_a_retired_process_leaves_its_rooms_to_the_others(tmp_path: Path) -> None:
     one, two = (FdPassing(tmp_path, member, (0, 1)) for member in (0, 1))
     rooms = [f"room-{n}" for n in range(50)]
     assert all(one.owns(room) != two.owns(room) for room in rooms)

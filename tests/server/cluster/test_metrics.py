@@ -17,7 +17,7 @@ def text(said: int, state: str) -> str:
     return generate_latest(registry).decode()
 
 
-def test_each_sample_is_there_once_for_each_worker_and_marked() -> None:
+def test_each_worker_has_one_labelled_sample_of_each_metric() -> None:
     found = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(
@@ -32,7 +32,7 @@ def test_each_sample_is_there_once_for_each_worker_and_marked() -> None:
     assert found["wait_bucket", (("le", "2.0"), ("worker", "1"))] == 1
 
 
-def test_a_metric_is_told_in_one_piece_with_its_description_once() -> None:
+def test_the_samples_of_a_metric_stand_together_under_one_description() -> None:
     lines = merged({"0": text(3, "ready"), "1": text(4, "dead")}).splitlines()
     assert len([line for line in lines if line.startswith("# HELP said_total")]) == 1
     at = [n for n, line in enumerate(lines) if line.startswith("said_total{")]
@@ -40,13 +40,13 @@ def test_a_metric_is_told_in_one_piece_with_its_description_once() -> None:
     assert lines[at[0] - 1] == "# TYPE said_total counter"
 
 
-def test_a_metric_that_only_some_workers_have_is_told_of_those() -> None:
+def test_a_metric_that_only_some_workers_have_is_kept() -> None:
     assert merged({"0": "# HELP a x\n# TYPE a gauge\na 1\n", "1": "\n# EOF\n"}) == (
         '# HELP a x\n# TYPE a gauge\na{worker="0"} 1.0\n'
     )
 
 
-def test_a_sample_with_an_empty_list_of_labels_gets_one() -> None:
+def test_a_sample_with_an_empty_list_of_labels_is_labelled() -> None:
     assert 'a{worker="7"} 1.0\n' in merged({"7": "# TYPE a gauge\na{} 1\n"})
 
 

@@ -17,7 +17,7 @@ MEMBERS = st.sets(st.integers(0, 63), min_size=1, max_size=8)
 
 
 @given(ROOMS, MEMBERS)
-def test_a_room_has_one_owner_whoever_asks_and_in_whatever_order(
+def test_a_room_has_one_owner_whatever_the_order_of_the_members(
     room: str, members: set[int]
 ) -> None:
     found = owner(room, members)
@@ -26,7 +26,7 @@ def test_a_room_has_one_owner_whoever_asks_and_in_whatever_order(
 
 
 @given(ROOMS, MEMBERS, st.integers(0, 63))
-def test_when_a_process_goes_only_its_own_rooms_get_another(
+def test_when_a_process_leaves_only_its_own_rooms_move(
     room: str, members: set[int], gone: int
 ) -> None:
     left = members - {gone}
@@ -35,7 +35,7 @@ def test_when_a_process_goes_only_its_own_rooms_get_another(
 
 
 @given(ROOMS, MEMBERS, st.integers(0, 63))
-def test_when_a_process_comes_rooms_go_to_it_or_stay(
+def test_when_a_process_joins_rooms_move_to_it_or_stay(
     room: str, members: set[int], new: int
 ) -> None:
     assert owner(room, members | {new}) in (new, owner(room, members))
@@ -61,7 +61,7 @@ def test_rooms_are_spread_evenly() -> None:
         (b"/v1/rooms/d%65mo", "demo"),
     ],
 )
-def test_a_request_that_names_its_room_says_so(target: bytes, room: str) -> None:
+def test_the_room_is_read_from_a_request_that_names_it(target: bytes, room: str) -> None:
     assert room_hint(target, []) == RoomHint(room=room)
 
 
@@ -79,11 +79,11 @@ def test_a_request_that_names_its_room_says_so(target: bytes, room: str) -> None
         b"/v1/wsx?room=demo",
     ],
 )
-def test_a_request_for_no_room_that_can_be_named_is_served_anywhere(target: bytes) -> None:
+def test_any_process_serves_a_request_without_a_valid_room(target: bytes) -> None:
     assert room_hint(target, []) is None
 
 
-def test_a_socket_without_a_room_says_what_it_shows() -> None:
+def test_credentials_are_read_from_a_socket_without_a_room() -> None:
     headers = [
         (b"host", b"x"),
         (b"authorization", b"Bearer  key "),
@@ -95,7 +95,7 @@ def test_a_socket_without_a_room_says_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize("value", [b"Basic abc", b"Bearer", b"Bearer  "])
-def test_another_kind_of_authorization_is_no_token(value: bytes) -> None:
+def test_only_bearer_authorization_is_a_token(value: bytes) -> None:
     headers = [(b"authorization", value), (b"sec-websocket-protocol", b"gw.v1.json")]
     assert room_hint(b"/v1/ws?", headers) == RoomHint()
 
@@ -114,8 +114,6 @@ def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) 
 
 
 @given(st.binary(max_size=200), st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20))))
-def test_whatever_is_sent_is_read_without_a_fault(
-    target: bytes, headers: list[tuple[bytes, bytes]]
-) -> None:
+def test_reading_a_hint_never_raises(target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     found = room_hint(target, headers)
     assert found is None or found.room is None or NAME.fullmatch(found.room)

@@ -118,7 +118,7 @@ async def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
     assert await running == 1
 
 
-async def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
+async def test_a_worker_that_stops_reporting_is_killed_and_started_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "LATE_S", 2.0)
@@ -139,7 +139,7 @@ async def test_a_worker_that_says_nothing_any_more_is_ended_and_started_again(
     assert not any("worker 0" in line for line in said)
 
 
-async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_later(
+async def test_a_sighup_during_the_start_reaches_the_workers_when_they_are_ready(
     tmp_path: Path,
 ) -> None:
     shown, entry = api_keys.made(api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
@@ -157,7 +157,7 @@ async def test_a_hangup_before_the_workers_are_there_ends_none_and_reaches_them_
     assert await running == 0
 
 
-async def test_a_worker_that_is_not_ready_for_long_is_told_of(
+async def test_a_worker_that_is_slow_to_start_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "SLOW_S", 0.1)
@@ -190,7 +190,7 @@ async def test_a_worker_that_somebody_ends_before_all_are_ready_is_started_again
     assert await running == 0
 
 
-async def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_alive(
+async def test_the_remaining_workers_are_announced_if_one_is_retired_before_it_is_ready(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "FAILURES", 1)
@@ -206,7 +206,7 @@ async def test_who_is_left_of_the_workers_is_announced_where_one_cannot_be_kept_
 
 
 @pytest.mark.parametrize(("status", "whole"), [(3, 3), (0, 1)])
-async def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_that_is_said(
+async def test_a_worker_that_ends_by_itself_during_the_start_ends_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
@@ -222,7 +222,7 @@ async def test_a_worker_that_ends_by_itself_before_all_are_ready_ends_all_and_th
     assert "not all workers could be started" in caplog.text
 
 
-def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path: Path) -> None:
+def test_a_worker_whose_supervisor_is_gone_at_its_start_does_not_listen(tmp_path: Path) -> None:
     settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
     brief = WorkerConfig(settings=settings, member=0, members=(0,), folder=str(tmp_path))
     made = subprocess.run(
@@ -237,7 +237,7 @@ def test_a_worker_whose_parent_is_gone_before_it_began_does_not_listen(tmp_path:
     assert b"Traceback" not in made.stderr
 
 
-async def test_a_worker_that_finds_no_engine_is_not_given_up(
+async def test_a_worker_whose_engine_does_not_start_is_not_retired(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "FAILURES", 2)
@@ -258,7 +258,7 @@ async def test_a_worker_that_finds_no_engine_is_not_given_up(
         assert await running == 0
 
 
-async def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_others_live(
+async def test_a_worker_whose_process_cannot_be_created_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with crew() as (made, _):
@@ -271,7 +271,7 @@ async def test_a_worker_for_which_there_is_no_process_is_tried_again_and_the_oth
         assert made._processes[0] is other
 
 
-async def test_what_lies_where_the_workers_are_started_is_not_imported(
+async def test_workers_import_nothing_from_their_working_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "gateway").mkdir()
@@ -283,7 +283,7 @@ async def test_what_lies_where_the_workers_are_started_is_not_imported(
         assert made._announced
 
 
-async def test_a_worker_that_had_to_be_killed_in_the_end_is_told_and_is_no_success(
+async def test_a_worker_that_had_to_be_killed_makes_the_exit_status_nonzero(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "LAST_S", 0.1)

@@ -37,7 +37,7 @@ async def seen(query: str, process: Process, finals: int, ready: asyncio.Event) 
     return tuple(events)
 
 
-async def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket() -> None:
+async def test_all_readers_of_a_room_get_the_same_events_whichever_worker_accepted_them() -> None:
     with workers() as process:
         for room in ("demo", "board", "hall"):
             ready = [asyncio.Event() for _ in range(CROWD)]
@@ -66,7 +66,7 @@ async def test_everybody_in_a_room_is_told_the_same_whoever_accepted_the_socket(
     assert "Traceback" not in process.text
 
 
-async def test_a_resumed_socket_comes_back_to_its_own_room_with_nothing_but_its_token() -> None:
+async def test_a_resume_token_alone_leads_to_the_process_of_its_private_room() -> None:
     with workers() as process:
         for _ in range(CROWD):
             async with talk(process, "from=en&to=de") as client:
@@ -96,7 +96,7 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: 
     return head.split(b" ")[1] + b" " + body
 
 
-async def test_one_connection_asks_for_rooms_of_different_processes() -> None:
+async def test_one_connection_can_request_rooms_of_different_processes() -> None:
     with workers() as process:
         rooms = [f"room-{n}" for n in range(6)]
         assert {owner(room, (0, 1)) for room in rooms} == {0, 1}
@@ -160,7 +160,7 @@ async def test_connections_leave_no_descriptors_behind() -> None:
         await main(process)
 
 
-async def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refused() -> None:
+async def test_removed_sockets_are_created_again_and_no_connection_is_refused() -> None:
     async def come(process: Process, room: str) -> None:
         async with talk(process, f"room={room}&from=en&to=de") as client:
             assert (await client.next())["room"] == room
@@ -185,7 +185,7 @@ async def test_sockets_that_somebody_removed_are_made_again_and_nobody_is_refuse
         assert process.popen.wait(10) == 0
 
 
-def test_a_worker_says_where_its_threads_are_when_it_is_asked() -> None:
+def test_a_worker_writes_its_stacks_at_sigusr1() -> None:
     with workers() as process:
         os.kill(children(process)[1], signal.SIGUSR1)
         while "most recent call first" not in process.text:

@@ -17,7 +17,7 @@ from tests.support.talk import Talk
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
 
 
-async def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back() -> None:
+async def test_a_killed_worker_loses_its_own_rooms_only_and_is_started_again() -> None:
     with workers() as process:
         found = children(process)
         assert set(found) == {0, 1}
@@ -50,7 +50,7 @@ async def test_a_worker_that_is_killed_takes_its_own_rooms_along_and_comes_back(
         assert process.popen.wait(10) == 0
 
 
-async def test_rooms_outlive_a_worker_that_ends_where_there_is_a_store(tmp_path: Path) -> None:
+async def test_with_a_store_rooms_survive_the_end_of_their_worker(tmp_path: Path) -> None:
     with workers("--store", f"sqlite:{tmp_path / 'rooms.db'}") as process:
         room = ROOMS[1]
         async with talk(process, f"room={room}&from=en&to=de") as client:
@@ -117,9 +117,7 @@ async def test_workers_whose_parent_is_killed_drain_and_end() -> None:
         assert not folder.exists()
 
 
-async def test_nothing_is_left_in_the_file_system_where_a_worker_is_killed_with_its_parent() -> (
-    None
-):
+async def test_no_files_are_left_if_a_worker_and_its_supervisor_are_killed() -> None:
     with workers() as process:
         found = children(process)
         folder = sockets(process)[0][1].parent

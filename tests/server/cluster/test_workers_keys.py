@@ -16,7 +16,9 @@ from tests.server.cluster.several import CROWD, ROOMS, children, talk, workers
 from tests.support.live import until
 
 
-async def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> None:
+async def test_a_key_or_ticket_for_one_room_leads_to_the_process_of_that_room(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "keys.toml"
     key = ApiKey(id="0" * 8, name="a", hash="0" * 64, rooms=("board",))
     shown, entry = create_key(key, "0" * 64)
@@ -43,7 +45,7 @@ async def test_a_key_or_a_ticket_for_one_room_leads_there(tmp_path: Path) -> Non
                 assert (await four.closed())[0] == CloseCode.UNAUTHENTICATED
 
 
-async def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_path: Path) -> None:
+async def test_sighup_makes_every_worker_read_the_keys_again(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
@@ -64,7 +66,7 @@ async def test_a_hangup_of_the_parent_has_every_worker_read_the_keys_again(tmp_p
         assert process.popen.poll() is None
 
 
-async def test_a_worker_that_is_started_again_while_the_file_of_keys_is_broken_has_those_in_force(
+async def test_a_restarted_worker_uses_the_keys_in_force_if_their_file_is_broken(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "keys.toml"

@@ -16,7 +16,7 @@ from tests.server.cluster.several import ROOMS, talk, workers
 from tests.server.started import PASS, SCRIPTED, gateway
 
 
-def test_what_is_for_one_process_only_is_refused_by_a_sentence(tmp_path: Path) -> None:
+def test_settings_for_one_process_only_are_refused_with_an_explanation(tmp_path: Path) -> None:
     pipe = tmp_path / "keys"
     os.mkfifo(pipe)
     several = Settings(workers=2, engine="openai")
@@ -32,7 +32,7 @@ def test_what_is_for_one_process_only_is_refused_by_a_sentence(tmp_path: Path) -
             check(other)
 
 
-def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
+def test_a_port_in_use_is_explained_and_ends_with_status_1() -> None:
     with workers() as first, gateway(*SCRIPTED[:-1], str(first.port), "--workers", "2") as second:
         assert second.popen.wait(10) == 1
         assert f"127.0.0.1:{first.port}" in second.text and "Traceback" not in second.text
@@ -49,7 +49,7 @@ def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
         (("--engine", "openai", "--openai-url", "http://127.0.0.1:1/v1", "--profile", "x"), 1),
     ],
 )
-def test_what_keeps_the_workers_from_starting_is_said_once_and_as_one_process_says_it(
+def test_a_fault_at_the_start_of_workers_is_reported_once(
     flags: tuple[str, ...], status: int
 ) -> None:
     def said(*more: str) -> list[str]:

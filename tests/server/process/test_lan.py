@@ -56,7 +56,7 @@ class Link:
         self.behind = {name: value for name, [value] in parse_qs(parts.fragment).items()}
 
 
-def test_it_prints_links_at_an_address_that_others_reach(ours: str) -> None:
+def test_lan_prints_links_with_an_address_that_other_machines_reach(ours: str) -> None:
     with gateway(*LAN) as process:
         speak, read = Link(process, "Speak"), Link(process, "Read")
         assert speak.base == read.base == f"http://{ours}:{process.port}"
@@ -73,7 +73,7 @@ def test_it_prints_links_at_an_address_that_others_reach(ours: str) -> None:
         assert "\x1b" not in process.text  # it is no terminal
 
 
-async def test_readers_read_and_do_not_speak_and_nobody_comes_without_a_key(ours: str) -> None:
+async def test_readers_cannot_speak_and_nobody_connects_without_a_key(ours: str) -> None:
     with gateway(*LAN) as process:
         speak, read = Link(process, "Speak"), Link(process, "Read")
         url = f"ws://{ours}:{process.port}/v1/ws?room={read.query['room']}&from=en&to=de"
@@ -106,7 +106,7 @@ async def test_readers_read_and_do_not_speak_and_nobody_comes_without_a_key(ours
             ).status_code == 403
 
 
-def test_keys_are_others_at_each_start_and_stand_nowhere_but_in_the_links(ours: str) -> None:
+def test_keys_are_new_at_each_start_and_appear_only_in_the_links(ours: str) -> None:
     seen = []
     for _ in range(2):
         with gateway(*LAN, "--log-level", "debug") as process:
@@ -120,7 +120,7 @@ def test_keys_are_others_at_each_start_and_stand_nowhere_but_in_the_links(ours: 
     assert len(set(seen)) == 4
 
 
-def test_a_file_of_keys_stands_in_for_those_that_are_made(ours: str, tmp_path: Path) -> None:
+def test_no_keys_are_made_if_there_is_a_file_of_keys(ours: str, tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
@@ -136,7 +136,7 @@ def test_a_file_of_keys_stands_in_for_those_that_are_made(ours: str, tmp_path: P
         assert answer.status_code == 200
 
 
-def test_the_code_of_a_page_at_a_loopback_address_is_of_the_one_that_others_reach(
+def test_a_page_at_a_loopback_address_shows_the_qr_code_of_the_reachable_address(
     ours: str,
 ) -> None:
     with gateway(*LAN) as process:
@@ -213,7 +213,7 @@ async def test_with_a_certificate_the_page_and_its_sockets_are_encrypted(
     assert "Traceback" not in process.text
 
 
-def test_what_is_refused_before_it_is_a_request_is_told_under_tls_too(
+def test_an_oversized_request_head_is_answered_by_431_under_tls_too(
     certificate: tuple[Path, Path], ours: str
 ) -> None:
     trust = ssl.create_default_context(cafile=certificate[0])
@@ -249,7 +249,7 @@ def test_what_is_refused_before_it_is_a_request_is_told_under_tls_too(
         (("--certfile", "{cert}", "--keyfile", "/"), "/ cannot be read: Is a directory. Check --k"),
     ],
 )
-def test_a_certificate_that_cannot_be_used_is_a_sentence(
+def test_an_unusable_certificate_is_explained_in_one_sentence(
     certificate: tuple[Path, Path], tmp_path: Path, flags: tuple[str, ...], says: str
 ) -> None:
     cert, key = certificate
@@ -295,7 +295,7 @@ class Terminal(io.StringIO):
 READ = f"https://192.168.100.100:8443/join.html?room=bada-gofi-42#key=gwk_{'0' * 8}_{'0' * 64}"
 
 
-def test_a_code_in_a_terminal_is_the_link_and_black_on_white_in_every_theme() -> None:
+def test_a_qr_code_in_a_terminal_encodes_the_link_black_on_white() -> None:
     rows: list[list[int]] = []
     for line in lan.qr_code(READ).split("\n"):
         colours, cells = re.findall(r"\x1b\[([\d;]+)m", line), re.sub(r"\x1b\[[\d;]+m", "", line)
@@ -310,7 +310,7 @@ def test_a_code_in_a_terminal_is_the_link_and_black_on_white_in_every_theme() ->
     assert inner == [list(row) for row in segno.make_qr(READ, error="l").matrix]
 
 
-def test_a_code_is_shown_where_it_can_be_seen_and_else_the_link_alone(
+def test_the_qr_code_is_shown_only_on_a_terminal_that_can_show_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def shown(out: Terminal, columns: int = 80, term: str = "xterm") -> bool:
@@ -327,19 +327,19 @@ def test_a_code_is_shown_where_it_can_be_seen_and_else_the_link_alone(
     assert not shown(Terminal("ascii"))
 
 
-def test_the_longest_link_has_a_code_that_fits_a_usual_terminal() -> None:
+def test_the_qr_code_of_the_longest_link_fits_a_usual_terminal() -> None:
     last = lan.qr_code(READ).rpartition("\n")[2]
     assert len(re.sub(r"\x1b\[[\d;]+m", "", last)) <= 60
 
 
-def test_it_listens_on_all_interfaces_unless_one_of_them_is_named() -> None:
+def test_lan_listens_on_all_interfaces_unless_one_of_them_is_named() -> None:
     assert lan.host(Settings(lan=True)) == "0.0.0.0"
     assert lan.host(Settings(lan=True, host="192.168.0.7")) == "192.168.0.7"
     assert lan.host(Settings()) == "127.0.0.1"
     assert lan.reachable_address("192.168.0.7") == "192.168.0.7"
 
 
-def test_a_machine_without_a_way_to_others_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_default_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Alone(socket.socket):
         def connect(self, address: object) -> None:
             raise OSError(101, "Network is unreachable")
@@ -359,14 +359,14 @@ def invited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., lan.Invitation]:
     return invite
 
 
-def test_an_invitation_shows_no_key_by_accident(invited: Callable[..., lan.Invitation]) -> None:
+def test_the_repr_of_an_invitation_shows_no_key(invited: Callable[..., lan.Invitation]) -> None:
     one = invited("127.0.0.1")
     assert one.here is None and one.moderator is not None
     assert "gwk_" not in repr(one)
     assert one.reader_link.startswith(f"{one.base}/join.html?room={one.room}#key=gwk_")
 
 
-def test_where_nobody_is_to_be_asked_no_key_is_made(
+def test_no_keys_are_made_if_insecure_is_set(
     invited: Callable[..., lan.Invitation],
 ) -> None:
     one = invited("127.0.0.1", insecure=True)
@@ -374,7 +374,7 @@ def test_where_nobody_is_to_be_asked_no_key_is_made(
     assert "may do everything" in lan.notice(one, Settings(insecure=True), Terminal(live=False))
 
 
-def test_processes_that_share_a_port_need_keys_that_both_know(
+def test_lan_with_a_shared_port_needs_a_file_of_keys(
     invited: Callable[..., lan.Invitation],
 ) -> None:
     with pytest.raises(SettingsError, match="--keys"):
@@ -382,5 +382,5 @@ def test_processes_that_share_a_port_need_keys_that_both_know(
     assert invited("127.0.0.1", reuse_port=True, keys="keys.toml").ring is None
 
 
-def test_a_meeting_has_a_name_that_can_be_said() -> None:
+def test_a_room_name_is_pronounceable() -> None:
     assert re.fullmatch(r"([b-z][aeiou]){2}-([b-z][aeiou]){2}-[1-9][0-9]", lan.new_room_name())

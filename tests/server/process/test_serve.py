@@ -28,7 +28,7 @@ from tests.support.live import until
 from tests.support.talk import Talk
 
 
-def test_it_says_what_to_open_and_what_to_type_once_it_is_ready() -> None:
+def test_a_ready_gateway_prints_its_address_and_a_wscat_command() -> None:
     with gateway(*SCRIPTED) as process:
         assert f"http://127.0.0.1:{process.port}/" in process.text
         assert f"wscat -c 'ws://127.0.0.1:{process.port}/v1/ws?from=en&to=" in process.text
@@ -53,7 +53,7 @@ async def test_a_signal_lets_the_caption_in_flight_finish_and_ends_with_status_0
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
-async def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path) -> None:
+async def test_sighup_reads_the_keys_again_and_does_not_end_the_process(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     shown, entry = create_key(ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
     file.write_text(entry)
@@ -73,7 +73,7 @@ async def test_a_hangup_ends_nothing_and_has_the_keys_read_again(tmp_path: Path)
         assert process.popen.poll() is None
 
 
-async def test_a_second_signal_ends_it_at_once_and_the_caption_visibly() -> None:
+async def test_a_second_signal_cancels_captions_and_ends_the_process_at_once() -> None:
     with gateway(*SCRIPTED, "--scripted-pace", "5") as process:
         async with connect(f"ws://127.0.0.1:{process.port}/v1/ws?from=en&to=de") as ws:
             client = Talk(ws)
@@ -152,7 +152,7 @@ async def test_a_fault_of_the_engine_after_the_server_ended_is_logged(
     listener.close()
 
 
-def test_a_port_in_use_is_a_sentence_and_status_1() -> None:
+def test_a_port_in_use_is_explained_and_ends_with_status_1() -> None:
     with gateway(*SCRIPTED) as first, gateway(*SCRIPTED[:-1], str(first.port)) as second:
         assert second.popen.wait(10) == 1
         assert f"127.0.0.1:{first.port}" in second.text and "--port" in second.text
@@ -186,7 +186,7 @@ def test_a_gateway_whose_log_cannot_be_written_serves(workers: str) -> None:
             assert child.wait(20) == 0
 
 
-def test_a_host_that_is_none_is_not_answered_by_another_port() -> None:
+def test_an_unknown_host_is_reported_without_advice_about_the_port() -> None:
     with pytest.raises(OSError, match=r"Cannot listen on nowhere\.invalid:8000: .*another --host"):
         listen("nowhere.invalid", 8000)
 
@@ -197,13 +197,13 @@ def test_another_address_than_loopback_is_refused_without_insecure() -> None:
         assert "--insecure" in process.text and "Traceback" not in process.text
 
 
-def test_a_model_that_is_not_there_is_a_sentence_and_status_1() -> None:
+def test_a_missing_model_is_explained_and_ends_with_status_1() -> None:
     with gateway("--port", "FREE", "--model", "/nowhere/model") as process:
         assert process.popen.wait(10) == 1
         assert "/nowhere/model" in process.text and "Traceback" not in process.text
 
 
-def test_the_port_of_a_platform_is_honoured() -> None:
+def test_the_variable_port_sets_the_port() -> None:
     with gateway("--engine", "scripted", PORT="FREE") as process:
         assert f":{process.port}/" in process.text
 

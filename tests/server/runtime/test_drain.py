@@ -23,7 +23,9 @@ from tests.support.live import running, until
 from tests.support.talk import talk
 
 
-async def test_a_room_in_which_nothing_is_under_way_is_let_go_at_once(tmp_path: Path) -> None:
+async def test_a_drain_releases_a_room_at_once_if_nothing_is_in_flight_in_it(
+    tmp_path: Path,
+) -> None:
     engine = ScriptedEngine()
     engine.hold()
     store = SqliteStore(tmp_path / "rooms.db", Limits())
@@ -49,7 +51,9 @@ async def test_a_room_in_which_nothing_is_under_way_is_let_go_at_once(tmp_path: 
     await other.close()
 
 
-async def test_what_grows_may_be_said_to_its_end_and_nothing_new_after_it(tmp_path: Path) -> None:
+async def test_during_a_drain_growing_text_may_be_completed_but_nothing_new_begun(
+    tmp_path: Path,
+) -> None:
     store = SqliteStore(tmp_path / "rooms.db", Limits())
     async with (
         running(store=store, drain_s=60.0) as live,
@@ -72,7 +76,7 @@ async def test_what_grows_may_be_said_to_its_end_and_nothing_new_after_it(tmp_pa
         assert live.hub.rooms["a"].log.seq == seq, "it may be another process's already"
 
 
-async def test_who_is_alone_in_a_private_room_is_not_kept(tmp_path: Path) -> None:
+async def test_a_drain_closes_the_socket_of_a_private_room_at_once(tmp_path: Path) -> None:
     hub = Hub(ScriptedEngine(), Limits())
     alone, together = hub.open(ConnectRequest()), hub.open(ConnectRequest(room="r"))
     draining = asyncio.create_task(hub.drain(60.0))
@@ -85,7 +89,7 @@ async def test_who_is_alone_in_a_private_room_is_not_kept(tmp_path: Path) -> Non
     await hub.drain(60.0)  # it is over: not again
 
 
-async def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_process(
+async def test_a_room_that_loads_after_the_drain_is_released_to_the_next_process(
     tmp_path: Path,
 ) -> None:
     stores = [SqliteStore(tmp_path / "rooms.db", Limits()) for _ in range(2)]
@@ -108,7 +112,7 @@ async def test_a_room_that_comes_out_of_the_store_too_late_is_left_to_the_next_p
         await store.close()
 
 
-async def test_who_waits_for_a_room_of_another_process_when_the_gateway_ends_is_told_to_come_again(
+async def test_a_drain_tells_sockets_that_wait_for_a_room_to_connect_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SqliteStore(tmp_path / "rooms.db", Limits())
@@ -150,7 +154,7 @@ async def test_a_new_socket_in_a_drain_is_told_to_try_the_next_process() -> None
         assert (await http.get("/healthz")).status_code == 200
 
 
-async def test_a_connection_that_was_not_told_of_the_end_does_not_outlive_the_gateway(
+async def test_a_connection_that_misses_the_shutdown_is_aborted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
@@ -165,7 +169,7 @@ async def test_a_connection_that_was_not_told_of_the_end_does_not_outlive_the_ga
         assert await silent.read() in (b"[end]", b"[reset]")
 
 
-async def test_what_was_accepted_before_the_listener_was_closed_is_a_connection() -> None:
+async def test_a_connection_accepted_just_before_the_listener_closes_is_not_lost() -> None:
     """In CPython 3.11 it would be lost, and be left open."""
 
     loop = asyncio.get_running_loop()

@@ -48,7 +48,7 @@ async def survive(collector: GarbageCollector) -> list[list[int]]:
     return kept
 
 
-async def test_what_has_survived_is_not_looked_at_again() -> None:
+async def test_objects_that_survived_are_not_visited_again() -> None:
     with collecting() as collector:
         frozen = gc.get_freeze_count()
         kept = await survive(collector)
@@ -57,14 +57,14 @@ async def test_what_has_survived_is_not_looked_at_again() -> None:
         assert len(gc.get_objects(generation=2)) < SETTLE * YOUNG
 
 
-async def test_a_cycle_that_was_let_go_of_before_is_freed() -> None:
+async def test_a_cycle_that_becomes_garbage_before_it_settles_is_freed() -> None:
     with collecting() as collector:
         gone = weakref.ref(Node())
         await survive(collector)
         assert gone() is None
 
 
-async def test_a_cycle_that_was_let_go_of_after_it_had_settled_is_freed_when_nobody_is_there(
+async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gc_tuning, "THAW_S", 0.01)
@@ -85,7 +85,7 @@ async def test_a_cycle_that_was_let_go_of_after_it_had_settled_is_freed_when_nob
         collector.stop()
 
 
-async def test_pauses_are_counted_by_how_long_they_were() -> None:
+async def test_pauses_are_counted_by_their_length() -> None:
     times = iter((0.0, 0.001, 1.0, 1.0025, 2.0, 3.0))
 
     gc.disable()
@@ -103,7 +103,7 @@ async def test_pauses_are_counted_by_how_long_they_were() -> None:
     assert collector.seconds == pytest.approx(1.0035)
 
 
-async def test_it_leaves_the_collector_as_it_was() -> None:
+async def test_stopping_restores_the_settings_of_the_collector() -> None:
     before = gc.get_threshold(), len(gc.callbacks)
     with collecting() as collector:
         assert gc.get_threshold()[0] == YOUNG

@@ -44,7 +44,7 @@ async def test_housekeeping_goes_on_after_a_fault_in_it_and_the_fault_is_logged(
     assert "a bug" in caplog.text
 
 
-async def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -> None:
+async def test_waiting_jobs_start_as_soon_as_the_engine_has_more_capacity() -> None:
     class Substituting(ScriptedEngine):
         substitute: str | None = "small"
         changed = staticmethod(lambda: None)
@@ -66,7 +66,7 @@ async def test_what_waits_begins_as_soon_as_another_engine_does_more_at_once() -
     await until(lambda: not hub.dispatch.running)
 
 
-async def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
+async def test_a_room_has_one_alarm_and_the_newest_setting_counts() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     reader = hub.open(ConnectRequest(room="r", targets=("de",)))
     hub.receive(reader, '{"type":"want","langs":["fr"]}')
@@ -78,7 +78,7 @@ async def test_a_room_has_one_alarm_and_the_newest_holds() -> None:
     presence.cancel()
 
 
-async def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> None:
+async def test_a_job_whose_own_output_stops_it_is_aborted_at_once() -> None:
     engine = ScriptedEngine(
         {
             ("we met", "de"): ["wir", " trafen", " uns"],
@@ -103,7 +103,7 @@ async def test_a_job_that_is_stopped_by_what_it_says_is_stopped_at_once() -> Non
     hub.close(peer)
 
 
-async def test_a_room_may_begin_anew_while_a_job_of_the_one_before_still_stops() -> None:
+async def test_a_deleted_room_may_begin_again_while_its_old_job_still_stops() -> None:
     class Slow(ScriptedEngine):
         def abort(self, job_id: str) -> None:
             asyncio.get_running_loop().call_soon(super().abort, job_id)
@@ -140,7 +140,7 @@ async def test_a_socket_whose_key_expires_is_told_and_closed_with_4401() -> None
     assert for_ever.outbox.closing is None
 
 
-async def test_nobody_is_seated_beyond_the_grant() -> None:
+async def test_a_connection_beyond_its_permissions_is_forbidden() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     for seat in (
         ConnectRequest(room="a", grant=Permissions(rooms=("b",))),
@@ -153,7 +153,7 @@ async def test_nobody_is_seated_beyond_the_grant() -> None:
     assert not hub.rooms
 
 
-async def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_its_jobs() -> None:
+async def test_a_room_keeps_its_tenant_during_the_grace_period() -> None:
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
@@ -175,7 +175,7 @@ async def test_a_room_that_somebody_may_come_back_to_keeps_its_tenant_and_so_do_
     await hub.forget("r")
 
 
-async def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no_more() -> None:
+async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> None:
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()
@@ -193,7 +193,7 @@ async def test_what_was_said_in_a_room_that_was_deleted_counts_for_its_tenant_no
     await hub.forget("other")
 
 
-async def test_many_rooms_by_name_and_a_long_list_of_languages_fit_into_a_token() -> None:
+async def test_permissions_for_many_rooms_and_many_languages_fit_into_a_resume_token() -> None:
     hub = Hub(ScriptedEngine(), Limits())
     rooms = tuple(f"the-weekly-meeting-of-department-{n:03}" for n in range(250))
     seat = ConnectRequest(

@@ -46,7 +46,7 @@ async def test_a_room_is_kept_for_a_time_after_its_last_socket_was_lost() -> Non
     assert not made.rooms
 
 
-async def test_a_room_of_ones_own_ends_when_its_client_leaves_or_nothing_was_said_in_it() -> None:
+async def test_a_private_room_ends_when_its_client_leaves_or_if_it_is_empty() -> None:
     made = hub()
     go(made, come(made, None))
     assert not made.rooms
@@ -55,7 +55,7 @@ async def test_a_room_of_ones_own_ends_when_its_client_leaves_or_nothing_was_sai
     assert not made.rooms
 
 
-async def test_over_the_limit_rooms_of_ones_own_go_first_and_then_those_empty_for_longest() -> None:
+async def test_over_the_limit_private_rooms_are_evicted_first_then_the_longest_empty() -> None:
     made = hub(rooms=3)
     for name in ("a", "b", None):
         go(made, come(made, name, "one"))
@@ -65,9 +65,7 @@ async def test_over_the_limit_rooms_of_ones_own_go_first_and_then_those_empty_fo
     assert list(made.rooms) == ["b", "c", "d"]
 
 
-async def test_beyond_their_memory_empty_rooms_are_given_up_before_logs_lose_their_beginning() -> (
-    None
-):
+async def test_over_the_memory_limit_empty_rooms_are_evicted_before_logs_are_cut() -> None:
     said = Source(seq=1, id="u1", rev=1, ord=1, lang="en", text="one")
     made = hub(memory_bytes=20 * cost(said))
     for name in ("a", "b", None):
@@ -94,7 +92,7 @@ async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     assert not made.rooms
 
 
-async def test_who_is_away_when_the_gateway_stops_has_its_captions_and_says_no_more() -> None:
+async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None:
     engine = ScriptedEngine()
     await engine.start()
     engine.hold()

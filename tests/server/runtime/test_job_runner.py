@@ -61,7 +61,7 @@ def busy(hub: Hub) -> None:
     assert hub.jobs.coalescing.interval == pytest.approx(0.05)
 
 
-async def test_what_the_engine_says_is_in_the_outbox_when_its_call_returns() -> None:
+async def test_engine_output_is_in_the_outbox_when_the_call_returns() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -133,7 +133,7 @@ async def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_an_engine_that_does_not_even_take_a_job_fails_it(
+async def test_a_job_that_the_engine_does_not_accept_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ScriptedEngine):
@@ -148,7 +148,7 @@ async def test_an_engine_that_does_not_even_take_a_job_fails_it(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_what_takes_too_long_fails_although_its_engine_never_says_another_word() -> None:
+async def test_a_job_over_its_time_limit_fails_even_if_the_engine_hangs() -> None:
     engine = ByHand()
     hub, session = await opened(engine, Limits(job_s=0.05))
     say(hub, session, "one")
@@ -175,7 +175,7 @@ async def test_a_stopped_job_whose_engine_never_ends_it_does_not_keep_its_slot_f
     assert only(Failed, heard(session)) == []
 
 
-async def test_only_what_has_taken_too_long_is_ended() -> None:
+async def test_only_jobs_over_their_time_limit_are_ended() -> None:
     now = [0.0]
     engine = ByHand()
     await engine.start()
@@ -190,7 +190,7 @@ async def test_only_what_has_taken_too_long_is_ended() -> None:
         assert [run.job.text for run in hub.jobs.runs.values()] == left
 
 
-async def test_a_drain_ends_what_the_engine_still_has() -> None:
+async def test_a_drain_fails_the_jobs_that_the_engine_still_has() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -204,7 +204,7 @@ async def test_a_drain_ends_what_the_engine_still_has() -> None:
 # --- coalescing -----------------------------------------------------------------------------------
 
 
-async def test_under_load_text_waits_for_more_of_itself_but_never_the_first() -> None:
+async def test_under_load_chunks_are_coalesced_except_the_first() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -224,7 +224,7 @@ async def test_under_load_text_waits_for_more_of_itself_but_never_the_first() ->
     assert (hub.jobs.chunks, hub.jobs.merged, hub.jobs.tokens) == (8, 4, 8)
 
 
-async def test_an_end_takes_what_waits_along() -> None:
+async def test_the_end_of_a_job_shows_held_text_first() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -238,7 +238,7 @@ async def test_an_end_takes_what_waits_along() -> None:
     assert heard(session) == []
 
 
-async def test_a_new_beginning_is_shown_at_once() -> None:
+async def test_a_chunk_that_replaces_all_text_is_shown_at_once() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -256,7 +256,7 @@ async def test_a_new_beginning_is_shown_at_once() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "fault"])
-async def test_what_waits_is_dropped_by_a_cancel_and_shown_before_a_failure(end: str) -> None:
+async def test_held_text_is_dropped_by_a_cancel_and_shown_before_a_failure(end: str) -> None:
     engine = ByHand()
     hub, session = await opened(engine)
     say(hub, session, "one")
@@ -272,7 +272,7 @@ async def test_what_waits_is_dropped_by_a_cancel_and_shown_before_a_failure(end:
         assert names(heard(session)) == ["delta", "failed"]
 
 
-async def test_told_never_to_wait_it_does_not() -> None:
+async def test_no_text_is_held_if_coalescing_is_off() -> None:
     engine = ByHand()
     hub, session = await opened(engine, coalesce_s=0)
     say(hub, session, "one")
@@ -284,7 +284,7 @@ async def test_told_never_to_wait_it_does_not() -> None:
     assert hub.jobs.coalescing.interval == 0
 
 
-async def test_how_busy_it_is_is_measured_by_the_housekeeping(
+async def test_housekeeping_measures_the_load_of_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[tuple[float, float]] = []

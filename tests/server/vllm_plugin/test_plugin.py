@@ -117,7 +117,7 @@ async def test_without_an_engine_there_is_nothing_to_serve() -> None:
     assert plugin.gateway is None
 
 
-def test_the_settings_are_those_of_the_variables_and_fit_beside_vllm() -> None:
+def test_the_plugin_reads_its_settings_from_variables_and_vllms_arguments() -> None:
     settings = plugin_settings(args(port=9000), {})
     assert (settings.port, settings.drain_s) == (9001, 10.0)
     assert plugin_settings(args(shutdown_timeout=0), {"GATEWAY_PORT": "7000"}).port == 7000
@@ -127,7 +127,7 @@ def test_the_settings_are_those_of_the_variables_and_fit_beside_vllm() -> None:
             plugin_settings(args(), {f"GATEWAY_{name}": value})
 
 
-def test_all_processes_of_a_directory_have_one_key(tmp_path: Path) -> None:
+def test_processes_that_use_one_directory_share_a_signing_key(tmp_path: Path) -> None:
     first = shared_key(tmp_path)
     assert len(first) == 64 and shared_key(tmp_path) == first
     assert [one.name for one in tmp_path.iterdir()] == ["key"]
@@ -181,7 +181,7 @@ def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed here")
-async def test_readers_who_came_through_different_api_servers_see_the_same_captions(
+async def test_readers_at_different_api_servers_see_the_same_captions(
     tmp_path: Path,
 ) -> None:
     def scrape(port: int) -> dict[str, float]:
