@@ -1,4 +1,4 @@
-"""What a room sees of an engine that dies, hangs or comes back, over real connections."""
+"""Rooms whose engine dies, hangs or comes back, over real connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Second(ScriptedEngine):
 
 
 class Workshop:
-    """Builds scripted engines and keeps them, a new one on demand. The first holds its jobs."""
+    """A builder of scripted engines that keeps them. The first one holds its jobs."""
 
     def __init__(self) -> None:
         self.built: list[ScriptedEngine] = []
@@ -38,14 +38,14 @@ class Workshop:
         return engine
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for ever for a poll or for a probe, and for a rebuild until it is told to come."""
+        """Replace waits: polls and probes never come, a rebuild comes when the test says so."""
         if seconds >= 1.0:
             await asyncio.Event().wait()
         await self.mend.wait()
 
 
 class Sleeper(EngineWrapper):
-    """Starts for as long as it is told to."""
+    """An engine whose start lasts until the test ends it."""
 
     awake = False
 
@@ -60,7 +60,7 @@ def supervised(workshop: Workshop) -> Supervisor:
 
 @asynccontextmanager
 async def fallen() -> AsyncIterator[tuple[Live, Workshop]]:
-    """A gateway with a fallback, whose first engine is ready."""
+    """Run a gateway with a fallback, whose first engine is ready."""
     workshop = Workshop()
     first = supervised(workshop)
     engine = FallbackEngine(first, Second())

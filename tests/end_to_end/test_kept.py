@@ -1,4 +1,4 @@
-"""Rooms that go on after a restart, and rooms that are forgotten: gateway, socket, file."""
+"""Rooms that continue after a restart, and rooms that are deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def on_disk(tmp_path: Path) -> bytes:
 
 
 async def said(talking: Talk, text: str) -> dict[str, object]:
-    """Say a line; its caption."""
+    """Send a line and return its caption."""
     await talking.send(text)
     return (await talking.until("final"))[-1]
 

@@ -1,4 +1,4 @@
-"""Signal 9: the gateway, and the process of an engine, end in the middle of everything."""
+"""SIGKILL to the gateway and to the process of an engine, at any moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Event = dict[str, Any]
 
 @contextlib.asynccontextmanager
 async def kept(tmp_path: Path, *flags: str) -> AsyncIterator[Child]:
-    """A gateway with a store, in a process of its own."""
+    """Run a gateway with a store in a process of its own."""
     store = f"sqlite:{tmp_path / 'rooms.db'}"
     child = Child(("--engine", "scripted", "--store", store, *flags), tmp_path / "log")
     await child.start()
@@ -53,7 +53,7 @@ async def get(child: Child, path: str) -> httpx.Response:
 
 
 async def written(child: Child) -> None:
-    """Wait until the store is behind by nothing."""
+    """Wait until the store has written every event."""
     while "gateway_store_behind 0.0" not in (await get(child, "/metrics")).text:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
@@ -167,7 +167,7 @@ with Server(default=slowly, port=int(sys.argv[1])):
 
 @contextlib.contextmanager
 def model(port: int, pace: float) -> Iterator[subprocess.Popen[str]]:
-    """A server with a model, in a process of its own."""
+    """Run a model server in a process of its own."""
     process = subprocess.Popen(
         [sys.executable, "-c", MODEL, str(port), str(pace)],
         cwd=ROOT,

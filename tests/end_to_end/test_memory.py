@@ -1,4 +1,4 @@
-"""What a session keeps in memory: nothing of its handshake, and nothing at all after its end."""
+"""Memory of a session: nothing of its handshake is kept, and nothing after its end."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from gateway.server.uvicorn.websocket import WebSocketProtocol
 from tests.support.live import running, until
 from tests.support.talk import talk
 
-KINDS = {
-    *("Session", "Outbox", "Connection", "GatewaySocket"),
-    *("ServerProtocol", "Room", "Captioner", "EventLog"),
-}
-BEFORE = {"HttpProtocol", "HttpRequestParser"}
-"""What there is of it until it has become a WebSocket."""
+KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room", "Booth", "Log"}
+BEFORE = {"Inbound", "HttpRequestParser"}
+"""Classes of objects that exist until a connection has become a WebSocket."""
 
 
 def alive() -> Counter[str]:
-    """Objects of a session, reachable or not."""
+    """Return the objects of sessions, reachable or not."""
     names = (type(thing).__name__ for thing in gc.get_objects())
     return Counter(name for name in names if name in KINDS | BEFORE)
 

@@ -1,4 +1,4 @@
-"""An engine with more to do than it can, over real connections."""
+"""An overloaded engine, over real connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.talk import talk
 
 
 def strain(live: Live) -> None:
-    """Two other rooms spoke, and the engine does not keep up; this is as the hub would find it."""
+    """Put the hub into overload: two other rooms spoke, and the engine does not keep up."""
     load, now = live.hub.load, live.hub.now()
     load.admit("other", "", 0, 1, now)
     load.begun("a", 1, 0.0, now - 1.0, alone=True)
@@ -121,7 +121,7 @@ SPOKEN = ("Good morning.", "会議を始めます。", "Let us begin with the fi
 
 
 async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
-    """Seconds from a sentence to its caption for a tenant that says one every three seconds.
+    """Measure a tenant's seconds from a sentence to its caption, one every three seconds.
 
     :param flooded: another tenant always has as many long texts in flight as it may
     """

@@ -1,4 +1,4 @@
-"""Planned restarts: what becomes of rooms and sockets, and how the next process takes over."""
+"""Planned restarts: rooms and sockets, and how the next process takes over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.talk import Talk
 
 
 async def silent(port: int, room: str) -> socket.socket:
-    """A client that has joined a room and never reads."""
+    """Connect a client that joins a room and never reads."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.setblocking(False)
@@ -127,7 +127,7 @@ def test_a_process_that_hangs_is_ended_by_force_with_its_stacks() -> None:
 
 
 class Reader(Talk):
-    """A socket of the meeting, and what it was told."""
+    """A socket of the meeting, and the events it got."""
 
     def __init__(self, talk: Talk) -> None:
         super().__init__(talk.ws)
@@ -151,7 +151,7 @@ class Reader(Talk):
 
     @property
     def events(self) -> dict[int, dict[str, Any]]:
-        """What was decided, by number; each was told once."""
+        """Durable events by number; each came once."""
         durable = [e for e in self.told if e["type"] in ("source", "final", "cancelled")]
         found = {event["seq"]: event for event in durable}
         assert len(found) == len(durable), durable

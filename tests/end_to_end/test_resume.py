@@ -25,7 +25,7 @@ Event = dict[str, Any]
 
 
 def back(welcome: Event, seq: int | None = None, *more: str) -> str:
-    """The query with which a client comes back that has read up to ``seq``."""
+    """Return the query of a client that resumes after ``seq``."""
     query = [f"?resume={quote(welcome['resume'])}"]
     if seq is not None:
         query.append(f"epoch={welcome['epoch']}&seq={seq}")
@@ -33,7 +33,7 @@ def back(welcome: Event, seq: int | None = None, *more: str) -> str:
 
 
 async def reset(live: Live, client: Talk) -> None:
-    """The network loses the connection, and the server is told so."""
+    """Abort a connection, so that the server notices it."""
     raw = client.ws.transport.get_extra_info("socket")
     raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     before = len(live.hub.sessions)

@@ -1,4 +1,4 @@
-"""Nothing that was said and nothing that opens a door is ever logged, at any level."""
+"""Privacy of the log: no text and no credentials appear in it, at any level."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.server.started import SCRIPTED, Process, gateway
 from tests.support.talk import Talk
 
 CANARY = "canary-7261"
-"""In every text; and the scripted engine repeats it."""
+"""A word in every text that is sent, which the scripted engine repeats."""
 
 JWT_KEY = f"{CANARY}-secret-of-32-bytes-or-more"
 
 
 async def meet(process: Process) -> list[str]:
-    """Do all that a client can do, rightly and wrongly; the secrets that were used."""
+    """Do all that a client can do, correctly and wrongly; return the secrets it used."""
     ws, http = (f"{scheme}://127.0.0.1:{process.port}" for scheme in ("ws", "http"))
     secrets = [MODERATOR, SPEAKER]
     async with httpx.AsyncClient(base_url=http, headers=bearer(SPEAKER), timeout=10) as client:
@@ -67,7 +67,7 @@ async def meet(process: Process) -> list[str]:
 
 
 def pieces(secret: str) -> list[str]:
-    """What would give much of it away."""
+    """Return parts of a secret that would reveal much of it."""
     if secret.startswith("gwk_"):
         return [secret.rpartition("_")[2][:24]]
     return [part[:24] for part in secret.split(".")]

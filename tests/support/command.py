@@ -1,4 +1,4 @@
-"""Commands as they are typed, for tests: what they say when they fail."""
+"""Commands run as from a shell, and their error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gateway.cli.main import main
 
 
 def run(*argv: object) -> int:
-    """The status of a command, also where argparse ends it."""
+    """Run a command and return its status, also if argparse ends it."""
     try:
         return main([str(one) for one in argv])
     except SystemExit as exc:
@@ -16,7 +16,7 @@ def run(*argv: object) -> int:
 
 
 def fails(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str]:
-    """The status and the complaint of a command that prints nothing else."""
+    """Run a command that fails; return its status and its error message."""
     status = run(*argv)
     out, err = capsys.readouterr()
     assert out == ""

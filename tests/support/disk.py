@@ -1,4 +1,4 @@
-"""A disk with rooms on it, for tests of the store: real files, clocks of their own, and crashes."""
+"""Stores on a real file, with clocks of their own and crashes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gateway.protocol.messages import Source
 from gateway.storage.sqlite.store import SqliteStore
 
 SECRET = "xyzzy"
-"""What somebody said in confidence."""
+"""A text that must not be found after its room is deleted."""
 
 
 class Time:
-    """Two clocks that agree on how fast time passes. A restart sets the first one back."""
+    """A monotonic and a wall clock of equal speed. A restart sets the first one back."""
 
     def __init__(self) -> None:
         self.wall = 1_700_000_000.0
@@ -34,7 +34,7 @@ class Time:
 
 
 class Disk:
-    """One file, and the stores that are opened on it, one after the other or beside each other."""
+    """One file, and the stores that are opened on it, in turn or at the same time."""
 
     def __init__(self, folder: Path, limits: Limits | None = None, keep_s: float = 0) -> None:
         self.path = folder / "rooms.db"
@@ -67,20 +67,22 @@ class Disk:
             log.append(event, self.time.clock())
 
     def sql(self, statement: str, *values: object) -> list[Any]:
-        """What a program of the operator's sees, or does."""
+        """Execute a statement as another program would."""
         with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as db:
             return db.execute(statement, values).fetchall()
 
     def has(self, text: str) -> bool:
-        """Whether the bytes are in any of the files. Read by another process: SQLite's locks would
-        be lost with any file that this one closes."""
+        """Tell whether the bytes are in any of the files.
+
+        Another process reads them: SQLite's locks would be lost with any file that this one closes.
+        """
         files = [str(path) for path in self.path.parent.glob("rooms.db*")]
         found = subprocess.run(["cat", *files], capture_output=True, check=True).stdout
         return text.encode() in found
 
 
 async def crash(store: SqliteStore) -> None:
-    """The process is gone: nothing is written any more, and its locks are free."""
+    """Simulate the death of a process: it writes nothing more, and its locks are free."""
     for task in list(store._tasks):
         task.cancel()
         await asyncio.wait([task])

@@ -1,4 +1,4 @@
-"""A gateway in the test's hands: what it says first, and whatever the test has it say then."""
+"""A fake gateway, whose messages the test writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Handler = Callable[[ServerConnection], Awaitable[None]]
 
 
 def welcome(epoch: str = "e", seq: int = 0, *, ok: bool | None = None, **more: Any) -> Welcome:
-    """``ok``: whether the room goes on where the client was; None: it did not ask."""
+    """Return a welcome.
+
+    :param ok: whether the client resumed without a gap; None: it did not ask to resume
+    """
     fields = {
         "v": 1,
         "session": "s",
@@ -39,13 +42,13 @@ async def send(socket: ServerConnection, *events: ServerMessage | dict[str, obje
 
 
 async def ask(socket: ServerConnection) -> dict[str, str]:
-    """The next request of the client."""
+    """Return the next request of the client."""
     request: dict[str, str] = msgspec.json.decode(await socket.recv())
     return request
 
 
 @asynccontextmanager
 async def fake(handler: Handler) -> AsyncIterator[str]:
-    """The address of a server that does what ``handler`` says, and nothing more."""
+    """Run a WebSocket server of one handler; yield its address."""
     async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=["gw.v1.json"]) as server:  # type: ignore[list-item]
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""A room's log in the making: meetings that nobody had to hold."""
+"""Logs of rooms, written by a test without a meeting."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ QUARTER = "x" * 15  # takes a second to say
 
 
 class History:
-    """A log in the making. Every method decides something at a time, in seconds."""
+    """A log that a test writes. Each method adds an event at a time in seconds."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.log = EventLog("e", limits if limits is not None else Limits())
         self.ords: dict[str, int] = {}
 
     def say(self, id: str, text: str = "Good morning.", at: float = 1.0, **more: Any) -> None:
-        """The original; ``ord`` rises unless it is told."""
+        """Add the original text; ``ord`` rises unless it is given."""
         seq = self.log.next()
         self.ords[id] = more.pop("ord", seq)
         fields = {"lang": "en", **more}

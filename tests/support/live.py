@@ -27,7 +27,7 @@ from gateway.storage.base import Store
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until the condition holds; the deadline of the test bounds it."""
+    """Wait until the condition holds. The test's own timeout limits this."""
     while not condition():  # noqa: ASYNC110  # what is waited for knows no event
         await asyncio.sleep(0.001)
 
@@ -114,7 +114,7 @@ def in_thread(
     *,
     authenticator: Authenticator | None = None,
 ) -> Iterator[Live]:
-    """The same for tests that are not coroutines, such as those that run another program."""
+    """Serve as `running` does, for tests that are no coroutines."""
     ready: Future[Live] = Future()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 

@@ -45,7 +45,7 @@ LAYERS, HIDDEN, HEADS, INNER = 2, 64, 4, 128
 
 
 def byte_bpe(size: int = 512) -> Tokenizer:
-    """A byte-level BPE like the embedded model's, trained on `LINES`."""
+    """Return a byte-level BPE like the embedded model's, trained on `LINES`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -68,7 +68,7 @@ def byte_bpe(size: int = 512) -> Tokenizer:
 def tiny_llama(
     dir: Path, *, kv_heads: int = HEADS, head: int = HIDDEN // HEADS, tied: bool = True
 ) -> Path:
-    """A Hugging Face directory of the embedded model's kind: config, safetensors, tokenizer."""
+    """Create a Hugging Face directory like the embedded model's."""
     if (dir / "config.json").exists():
         return dir
     dir.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def tiny_llama(
 
 
 def store_as_int8(llama: Path) -> None:
-    """Store every matrix in rows of int8 with a scale each, as the embedded model's are."""
+    """Store every matrix in rows of int8 with one scale each, like the embedded model."""
     weights: dict[str, Tensor] = {}
     for name, tensor in load_file(llama / "model.safetensors").items():
         weights[name] = tensor
@@ -133,7 +133,7 @@ def store_as_int8(llama: Path) -> None:
 
 
 def tiny_marian(dir: Path) -> Path:
-    """What ``ct2-transformers-converter`` makes of an OPUS-MT model, with its ``*.spm`` files."""
+    """Create what ``ct2-transformers-converter`` writes for OPUS-MT, with ``*.spm`` files."""
     if (dir / "config.json").exists():
         return dir
     dir.mkdir(parents=True, exist_ok=True)
@@ -145,7 +145,7 @@ def tiny_marian(dir: Path) -> Path:
 
 
 def tiny_nllb(dir: Path) -> Path:
-    """What the converter makes of an NLLB model: language tokens, one SentencePiece model."""
+    """Create what the converter writes for an NLLB model, with one SentencePiece model."""
     if (dir / "config.json").exists():
         return dir
     dir.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def tiny_nllb(dir: Path) -> Path:
 
 
 class Weights:
-    """Random matrices from one seed, scaled so that the nonsense does not repeat one token."""
+    """Random matrices of one seed, scaled so that the output does not repeat one token."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)

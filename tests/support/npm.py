@@ -1,4 +1,4 @@
-"""Tests that run in Node.js: the packages they need, and what they say."""
+"""Tests that run in Node.js: their packages and their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def install(folder: Path) -> None:
-    """Fetch the packages of a folder, where it lacks them; without them its tests are skipped."""
+    """Install the packages of a folder if they are missing; skip the test if that fails."""
     npm = shutil.which("npm")
     if npm is None:
         needed = ", ".join(json.loads((folder / "package.json").read_text())["dependencies"])
@@ -27,7 +27,7 @@ def install(folder: Path) -> None:
 
 
 def run(node: str, *tests: Path, patience_s: int, **env: str) -> None:
-    """Run files of tests, each test for so many seconds at most; fails with what they say."""
+    """Run test files with a time limit per test, and fail with their output."""
     assert tests, "there is no test file"
     limit = f"--test-timeout={patience_s * 1000}"
     done = subprocess.run(

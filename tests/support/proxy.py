@@ -1,4 +1,4 @@
-"""A gateway behind a bad network: for tests of what survives it."""
+"""A gateway behind a bad network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NONE", "End", "Faults", "Lane", "Proxy", "Wire", "behind"]
 
 @contextlib.asynccontextmanager
 async def behind(live: Live, seed: int = 0) -> AsyncIterator[tuple[Proxy, Live]]:
-    """A proxy in front of ``live``, and the gateway as it is reached through it."""
+    """Run a proxy in front of ``live``; yield it and the gateway seen through it."""
     port = int(live.ws.rpartition(":")[2])
     async with Proxy("127.0.0.1", port, seed=seed) as proxy:
         place = f"127.0.0.1:{proxy.port}"

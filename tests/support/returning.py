@@ -1,4 +1,4 @@
-"""Clients that come back: what they were told meanwhile, and what the room has of it."""
+"""Clients that reconnect: the events they got, and the events of their room."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tests.support.live import Live
 
 
 class Notes(list[Disconnected | Welcome]):
-    """What a program was told of its connection."""
+    """Notices that a program got about its connection."""
 
     @property
     def resumed(self) -> list[bool]:
-        """Whether each other socket went on where the one before had ended."""
+        """Tell for each later socket whether it resumed without a gap."""
         welcomes = (note for note in self if isinstance(note, Welcome))
         return [note.resumed is not None and note.resumed.ok for note in welcomes]
 
 
 def decided(events: list[ServerMessage]) -> list[ServerMessage]:
-    """The durable ones, as everybody is told them."""
+    """Return the durable events in the form that all readers get."""
     found = [event for event in events if isinstance(event, DURABLE)]
     return [msgspec.structs.replace(event, ref=None) if hasattr(event, "ref") else event
             for event in found]  # fmt: skip
 
 
 async def gather(client: Client, events: list[ServerMessage]) -> None:
-    """Take what comes, for as long as it comes."""
+    """Collect events until the connection is lost."""
     with contextlib.suppress(ConnectionLost):
         async for event in client:
             events.append(event)  # noqa: PERF401  # they are looked at meanwhile
@@ -40,7 +40,7 @@ async def gather(client: Client, events: list[ServerMessage]) -> None:
 
 @asynccontextmanager
 async def reader(url: str, **options: object) -> AsyncIterator[list[ServerMessage]]:
-    """What a reader of a room is told meanwhile."""
+    """Collect the events that a reader of a room gets during the block."""
     events: list[ServerMessage] = []
     async with connect(url, role="view", **options) as client:  # type: ignore[arg-type]
         task = asyncio.create_task(gather(client, events))
@@ -49,7 +49,7 @@ async def reader(url: str, **options: object) -> AsyncIterator[list[ServerMessag
 
 
 def originals(live: Live) -> list[Source]:
-    """What the room decided that was said."""
+    """Return the original texts in the log of a room."""
     return [e for e in live.hub.rooms["r"].log.since(0) or () if isinstance(e, Source)]
 
 

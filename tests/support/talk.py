@@ -1,4 +1,4 @@
-"""A client's end in as few lines as possible: the tests must not rely on the client they test."""
+"""A minimal client, so that tests do not rely on the client that they test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 10.0
 
 
 class Talk:
-    """What it sends, and the events it waits for."""
+    """A socket with a few shorthands."""
 
     def __init__(self, ws: ClientConnection) -> None:
         self.ws = ws
@@ -34,14 +34,14 @@ class Talk:
         return event
 
     async def until(self, kind: str) -> list[dict[str, Any]]:
-        """All events up to the first of this type, which is the last in the list."""
+        """Return all events up to the first of a type, which is the last in the list."""
         events = [await self.next()]
         while events[-1]["type"] != kind:
             events.append(await self.next())
         return events
 
     async def closed(self) -> tuple[int | None, str | None]:
-        """Read to the end; the close code and reason."""
+        """Read to the end, and return the close code and reason."""
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await asyncio.wait_for(self.ws.recv(), DEADLINE_S)

@@ -1,4 +1,4 @@
-"""An event loop whose clock stands while work is done and jumps over every wait.
+"""An event loop with virtual time, which stands during work and skips every wait.
 
 What depends on times is then the same on every machine, however busy it is: seconds of waiting take
 none, and nothing is ever late. Real sockets may be read in it, but no time passes while it waits
@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 RESOLUTION_S = 1e-6
-"""Seconds that a wait ends late: what was added to a clock may be short of what was waited for by
-a rounding, and would be waited for again and again."""
+"""Seconds by which a wait ends late. Without them, rounding could leave the clock just before the
+end of the wait, again and again."""
 
 
 class Jumping(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
-    """Waits for nothing that is only a matter of time."""
+    """A selector that skips waits for timers."""
 
     now = 0.0
 
@@ -43,6 +43,6 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def run(main: Callable[[Callable[[], float]], Coroutine[Any, Any, T]]) -> T:
-    """Like `asyncio.run`; ``main`` is called with the clock."""
+    """Run a coroutine function as `asyncio.run` does, with the clock as its argument."""
     with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(main(runner.get_loop().time))

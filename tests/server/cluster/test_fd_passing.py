@@ -1,4 +1,4 @@
-"""Connections that one process hands to another, and nonsense on the way between them."""
+"""Connections that one process hands to another, and malformed messages between them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_even
 
 
 def descriptors() -> int:
-    """Files this process has open."""
+    """Return how many files this process has open."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def connection() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a TCP connection."""
+    """Return both ends of a TCP connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()
@@ -42,7 +42,7 @@ def connection() -> tuple[socket.socket, socket.socket]:
 
 
 class Ends:
-    """Two processes in one, of which the second listens."""
+    """Both ends of an exchange in one process; the second one listens."""
 
     def __init__(self, folder: Path) -> None:
         self.one = FdPassing(folder, 0, (0, 1))
@@ -55,7 +55,7 @@ class Ends:
         )
 
     def raw(self) -> socket.socket:
-        """Somebody who talks to the second one as he likes."""
+        """Connect to the second end without its protocol."""
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         peer.connect(str(self.two.folder / "1.sock"))
         return peer
@@ -63,7 +63,7 @@ class Ends:
 
 @asynccontextmanager
 async def joined(folder: Path) -> AsyncIterator[Ends]:
-    """Give both ends, of which the second listens; nothing that was opened may be left open."""
+    """Open both ends, and check at the end that no descriptor is left open."""
     ends = Ends(folder)
     await asyncio.to_thread(int)  # the thread, with its own descriptors
     before = descriptors()
@@ -79,7 +79,7 @@ async def joined(folder: Path) -> AsyncIterator[Ends]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One that may be removed."""
+    """Return a directory that the test may remove."""
     made = tmp_path / "sockets"
     made.mkdir(mode=0o700)
     return made
@@ -119,7 +119,7 @@ async def test_the_last_process_removes_the_directory_with_what_killed_ones_left
         assert (ends.one.folder / "2.sock").is_socket()
         ends.one.remove_folder()
         assert not ends.one.folder.exists()
-        ends.two.remove_folder()  # the other one was faster
+        ends.two.remove_folder()  # it does not matter that the other end was faster
         assert ends.two.counts["lost"] == 0
 
 
@@ -130,9 +130,9 @@ async def test_send_returns_false_if_the_process_does_not_listen(tmp_path: Path)
             assert not ends.one.send(0, far.fileno(), b"")  # never listened
             ends.two.stop_listening()
             assert not ends.one.send(1, far.fileno(), b"")
-            (tmp_path / "1.sock").touch()  # what a killed process leaves behind
+            (tmp_path / "1.sock").touch()  # left behind by a killed process
             assert not ends.one.send(1, far.fileno(), b"")
-            ends.open()  # the next one of its number
+            ends.open()  # the next process with its number
             assert ends.one.send(1, far.fileno(), b"x" * BYTES)
             with pytest.raises(OSError):
                 ends.one.send(1, far.fileno(), b"x" * (BYTES + 1))
@@ -154,7 +154,7 @@ async def test_a_removed_socket_is_created_again_and_its_backlog_is_accepted(
     async with joined(folder) as ends:
         near, far = connection()
         with near, far:
-            assert ends.one.send(1, far.fileno(), b"before")  # it lies in the backlog
+            assert ends.one.send(1, far.fileno(), b"before")  # it waits in the backlog
             shutil.rmtree(folder)
             assert not ends.one.send(1, far.fileno(), b"")
             ends.two._check_socket()
@@ -164,12 +164,12 @@ async def test_a_removed_socket_is_created_again_and_its_backlog_is_accepted(
         assert ends.two.counts["lost"] == 0
         assert "the socket of this worker was removed" in caplog.text
         (folder / "1.sock").unlink()
-        (folder / "1.sock").touch()  # something else of the same name
+        (folder / "1.sock").touch()  # a file of the same name
         ends.two._check_socket()
         assert await ends.one.ask(1) == b"42"
         before = ends.two._listener
         ends.two._check_socket()
-        assert ends.two._listener is before, "what is there stays"
+        assert ends.two._listener is before, "a socket that can be found stays"
 
 
 async def test_a_process_that_others_cannot_reach_logs_it_and_tries_again(
@@ -177,7 +177,7 @@ async def test_a_process_that_others_cannot_reach_logs_it_and_tries_again(
 ) -> None:
     async with joined(folder) as ends:
         shutil.rmtree(folder)
-        folder.touch()  # noqa: ASYNC240  # somebody else has the name
+        folder.touch()  # noqa: ASYNC240  # a file has the name of the directory
         for _ in range(module.REMIND):
             ends.two._check_socket()
         assert len(caplog.records) == 1
@@ -268,7 +268,7 @@ async def test_only_so_many_messages_are_read_at_once_and_the_rest_wait(
         near, far = connection()
         with near, far:
             await until(lambda: len(ends.two._messages) == 2)
-            assert ends.one.send(1, far.fileno(), b"x")  # it lies in the backlog
+            assert ends.one.send(1, far.fileno(), b"x")  # it waits in the backlog
             silent[0].close()
             await until(lambda: len(ends.taken) == 1)
         silent[1].close()
@@ -293,13 +293,13 @@ async def test_a_process_without_free_descriptors_pauses_before_it_accepts_again
             assert not ends.taken
             assert ends.two._no_files is not None, "it waits"
             ends.two._no_files.cancel()
-            ends.two._resume_accepting()  # the time has come
+            ends.two._resume_accepting()  # as the timer does
             await until(lambda: len(ends.taken) == 1)
 
 
 @pytest.fixture
 def runtime() -> Iterator[Path]:
-    """A directory with a short name."""
+    """Return a directory with a short name."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         yield Path(name)
 

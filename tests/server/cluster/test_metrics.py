@@ -1,4 +1,4 @@
-"""The metrics of several processes as one answer."""
+"""Metrics of several processes as one answer."""
 
 from __future__ import annotations
 

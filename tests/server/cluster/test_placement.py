@@ -1,4 +1,4 @@
-"""Which process a request belongs to."""
+"""The process that a request belongs to."""
 
 from __future__ import annotations
 

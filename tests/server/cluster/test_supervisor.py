@@ -1,4 +1,4 @@
-"""Workers that fail again and again, and what becomes of their rooms."""
+"""Workers that fail, and what becomes of their rooms."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.support.talk import Talk
 
 
 @contextlib.asynccontextmanager
-async def crew() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
-    """Two workers whose parent is this process, and their port."""
+async def supervised() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
+    """Run two workers whose supervisor is in this process; yield it and their port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         probe.bind(("127.0.0.1", 0))
@@ -56,7 +56,7 @@ async def crew() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """The status, and the body."""
+    """Return the status and the body of a response."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as page:
             return page.status, page.read().decode()
@@ -69,7 +69,7 @@ async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "RESTART_S", (60.0, 60.0))
-    async with crew() as (made, port):
+    async with supervised() as (made, port):
         made._processes[1].kill()
         await until(lambda: 1 not in made._processes)
         path = f"/v1/rooms/{ROOMS[1]}/transcript.txt"
@@ -88,7 +88,7 @@ async def test_a_worker_that_fails_again_and_again_is_retired_and_the_others_hav
 ) -> None:
     monkeypatch.setattr(module, "RESTART_S", (0.01, 0.01))
     monkeypatch.setattr(module, "FAILURES", 3)
-    async with crew() as (made, port):
+    async with supervised() as (made, port):
         while 1 in made._members:
             process = made._processes.get(1)
             if process is not None and process.returncode is None:
@@ -123,7 +123,7 @@ async def test_a_worker_that_stops_reporting_is_killed_and_started_again(
 ) -> None:
     monkeypatch.setattr(module, "LATE_S", 2.0)
     monkeypatch.setattr(module, "HANG_S", 4.0)
-    async with crew() as (made, port):
+    async with supervised() as (made, port):
         first = made._processes[1]
         first.send_signal(signal.SIGSTOP)
         await until(lambda: made._processes.get(1) not in (None, first) and 1 in made._ready)
@@ -261,7 +261,7 @@ async def test_a_worker_whose_engine_does_not_start_is_not_retired(
 async def test_a_worker_whose_process_cannot_be_created_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with crew() as (made, _):
+    async with supervised() as (made, _):
         other = made._processes[0]
         with monkeypatch.context() as patch:
             patch.setattr(module.sys, "executable", "/nowhere/python")
@@ -279,7 +279,7 @@ async def test_workers_import_nothing_from_their_working_directory(
     (tmp_path / "logging.py").write_text("raise ImportError('somebody else')")
     monkeypatch.setattr(sys, "path", [one or os.getcwd() for one in sys.path])
     monkeypatch.chdir(tmp_path)
-    async with crew() as (made, _):
+    async with supervised() as (made, _):
         assert made._announced
 
 

@@ -1,4 +1,4 @@
-"""Several processes on one port: a room is in one of them, and nobody notices which."""
+"""Several processes on one port: clients do not notice which one has a room."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="coun
 
 
 async def seen(query: str, process: Process, finals: int, ready: asyncio.Event) -> tuple[Any, ...]:
-    """What a reader is told until so many captions ended."""
+    """Return the durable events that a reader gets until ``finals`` captions have ended."""
     events = []
     async with talk(process, query) as reader:
         assert (await reader.next())["type"] == "welcome"
@@ -88,7 +88,7 @@ async def test_a_resume_token_alone_leads_to_the_process_of_its_private_room() -
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: str) -> bytes:
-    """One request of a connection that stays open."""
+    """Send a request on a connection that stays open; return status and body."""
     writer.write(f"{line} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head)
@@ -125,14 +125,14 @@ async def test_a_request_sent_ahead_of_an_answer_is_not_served_by_the_wrong_proc
                 await client.send("something")
                 await client.until("final")
         line = "GET /v1/rooms/{}/transcript.txt HTTP/1.1\r\nhost: localhost\r\n\r\n"
-        for _ in range(CROWD):  # of some the first request is handed over, too
+        for _ in range(CROWD):  # the first request of some is handed over, too
             reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
             writer.write("".join(line.format(room) for room in ROOMS).encode())
             answer = b""
             with contextlib.suppress(ConnectionResetError):
                 answer = await reader.read()
             assert answer.count(b" 200 OK") <= 1
-            assert b" 404 " not in answer  # so says a process of a room that it does not have
+            assert b" 404 " not in answer  # a process answers 404 for a room that it does not have
             writer.close()
             with contextlib.suppress(ConnectionResetError):
                 await writer.wait_closed()
@@ -174,7 +174,7 @@ async def test_removed_sockets_are_created_again_and_no_connection_is_refused() 
         found[1][1].unlink()
         await asyncio.gather(*(come(process, ROOMS[1]) for _ in range(CROWD)))
         shutil.rmtree(folder)
-        os.kill(found[1][0], signal.SIGKILL)  # the next one finds no directory
+        os.kill(found[1][0], signal.SIGKILL)  # the next worker finds no directory
         await until(lambda: children(process).get(1, found[1][0]) != found[1][0])
         await asyncio.gather(*(come(process, room) for room in ROOMS for _ in range(CROWD)))
         shown = await asyncio.to_thread(metrics, process)

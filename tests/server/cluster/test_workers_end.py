@@ -1,4 +1,4 @@
-"""Several processes on one port end, all together or one of them, by a signal or by force."""
+"""Ends of several processes on one port: of all or of one, by a signal or by force."""
 
 from __future__ import annotations
 

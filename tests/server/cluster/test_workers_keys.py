@@ -1,4 +1,4 @@
-"""Keys and tickets where several processes serve one port."""
+"""Keys and tickets of several processes on one port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several processes on one port need to start, and what is said where they cannot."""
+"""The start of several processes on one port, and the reasons why it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A meeting on the local network: what is printed is all that a telephone needs, and no more."""
+"""A meeting on the local network: its links, keys and certificate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAN = (*SCRIPTED, "--lan")
 
 @pytest.fixture(scope="module")
 def ours() -> str:
-    """An address of this machine that is not loopback."""
+    """Return an address of this machine that is not loopback."""
     try:
         return lan.reachable_address(lan.ALL_INTERFACES)
     except OSError as exc:
@@ -43,7 +43,7 @@ def ours() -> str:
 
 
 class Link:
-    """A link that was printed, taken apart."""
+    """A printed link and its parts."""
 
     def __init__(self, process: Process, word: str) -> None:
         found = re.search(rf"^  {word} .*?(https?://\S+)$", process.text, re.MULTILINE)
@@ -156,7 +156,7 @@ def test_a_page_at_a_loopback_address_shows_the_qr_code_of_the_reachable_address
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory, ours: str) -> tuple[Path, Path]:
-    """A certificate for this machine's address, signed by itself, and its key."""
+    """Return a self-signed certificate for this machine's address, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gateway")])
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(ours))])
@@ -277,7 +277,7 @@ def test_an_unusable_certificate_is_explained_in_one_sentence(
 
 
 class Terminal(io.StringIO):
-    """What is written to may be one."""
+    """A stream that may be a terminal."""
 
     def __init__(self, encoding: str = "utf-8", *, live: bool = True) -> None:
         super().__init__()

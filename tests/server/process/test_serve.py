@@ -1,4 +1,4 @@
-"""The gateway as a process of its own: how it starts, what it says, how it ends."""
+"""The gateway as a process: its start, its output, its end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ async def test_sighup_reads_the_keys_again_and_does_not_end_the_process(tmp_path
             await client.until("final")
             before = file.stat()
             file.write_text(entry.replace(shown[4:12], "ffffffff"))
-            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # not to be told by looking
+            os.utime(
+                file, ns=(before.st_atime_ns, before.st_mtime_ns)
+            )  # so that its watch does not notice the change
             process.popen.send_signal(signal.SIGHUP)
             assert (await client.closed())[0] == CloseCode.UNAUTHENTICATED
         assert process.popen.poll() is None

@@ -1,4 +1,4 @@
-"""The language of a text."""
+"""Detection of the language of a text."""
 
 from __future__ import annotations
 

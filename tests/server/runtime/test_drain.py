@@ -1,4 +1,4 @@
-"""The end of a gateway: what of its rooms and sockets may go on, and until when."""
+"""The drain of a gateway: which rooms and sockets go on, and for how long."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_during_a_drain_growing_text_may_be_completed_but_nothing_new_begu
         await until(lambda: session.state is SessionState.DISMISSED)
         await client.send({"type": "set", "context": "a meeting"})
         await client.closed()
-        assert live.hub.rooms["a"].log.seq == seq, "it may be another process's already"
+        assert live.hub.rooms["a"].log.seq == seq, "another process may have the room by now"
 
 
 async def test_a_drain_closes_the_socket_of_a_private_room_at_once(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_a_drain_closes_the_socket_of_a_private_room_at_once(tmp_path: Pat
     await draining
     assert together.outbox.closing is CloseCode.GOAWAY
     assert hub.phase is HubPhase.CLOSED
-    await hub.drain(60.0)  # it is over: not again
+    await hub.drain(60.0)  # a second drain does nothing
 
 
 async def test_a_room_that_loads_after_the_drain_is_released_to_the_next_process(
@@ -100,13 +100,13 @@ async def test_a_room_that_loads_after_the_drain_is_released_to_the_next_process
     fetching = asyncio.create_task(new.fetch("r"))
     await until(lambda: "r" in stores[1]._claims)
     await new.drain(0)
-    await fetching  # nobody waits for what will not come
+    await fetching  # it returns early
     await old.drain(0)
     await until(lambda: not new._room_locks.working)
     assert "r" not in new.rooms
     third = SqliteStore(tmp_path / "rooms.db", Limits())
     await third.open()
-    await third.claim("r")  # it was let go of again
+    await third.claim("r")  # it was released again
     await third.close()
     for store in stores:
         await store.close()
@@ -118,7 +118,7 @@ async def test_a_drain_tells_sockets_that_wait_for_a_room_to_connect_again(
     store = SqliteStore(tmp_path / "rooms.db", Limits())
     other = SqliteStore(tmp_path / "rooms.db", Limits())
     await other.open()
-    await other.claim("r")  # and it is not let go of
+    await other.claim("r")  # and never released
     async with (
         running(store=store, drain_s=60.0) as live,
         talk(live, "?room=r&to=de") as one,
@@ -162,7 +162,7 @@ async def test_a_connection_that_misses_the_shutdown_is_aborted(
             silent = await stack.enter_async_context(dial(int(live.ws.rpartition(":")[2])))
             await until(lambda: bool(live.server.server_state.connections))
             (connection,) = live.server.server_state.connections
-            # As one that was accepted a moment before, and is made a moment later.
+            # As if it were accepted before the shutdown and created after it.
             monkeypatch.setattr(connection, "shutdown", lambda: None)
         assert not live.server.server_state.connections
         assert connection.transport.is_closing()
@@ -170,7 +170,7 @@ async def test_a_connection_that_misses_the_shutdown_is_aborted(
 
 
 async def test_a_connection_accepted_just_before_the_listener_closes_is_not_lost() -> None:
-    """In CPython 3.11 it would be lost, and be left open."""
+    """asyncio of CPython 3.11 would lose the connection and leave it open."""
 
     loop = asyncio.get_running_loop()
     accept = loop._accept_connection  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Garbage is found in small bites, and what has settled is left alone."""
+"""Garbage collection in short pauses that skips settled objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _thawed() -> Iterator[None]:
 
 
 class Node:
-    """Something that refers to itself, as no session does."""
+    """An object in a reference cycle, which no session is in."""
 
     def __init__(self) -> None:
         self.me = self
@@ -39,7 +39,7 @@ def collecting(idle: bool = True) -> Iterator[GarbageCollector]:
 
 
 async def survive(collector: GarbageCollector) -> list[list[int]]:
-    """So many objects that what there is settles once more."""
+    """Create objects until the collector settles survivors once more."""
     before = collector.settled
     kept: list[list[int]] = []
     while collector.settled == before:

@@ -1,4 +1,4 @@
-"""What the hub does on its own, without anybody asking."""
+"""Work of the hub that no frame asks for, and connections to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rooms a gateway keeps, and which it gives up when there are too many."""
+"""Rooms that a gateway keeps, and rooms that it evicts if there are too many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hub(**limits: float) -> Hub:
 
 
 def come(made: Hub, room: str | None, *texts: str) -> Session:
-    """A socket that says so much to nobody."""
+    """Connect a client and let it send texts that nobody reads."""
     session = made.open(ConnectRequest(room=room))
     for text in texts:
         made.receive(session, json.dumps({"type": "say", "text": text}))

@@ -1,4 +1,4 @@
-"""What becomes of a job in the engine's hands: its text, its end, and who ends it otherwise."""
+"""Jobs of the engine: their text, their end, and their time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.meeting import names, only, read
 
 
 class ByHand(ScriptedEngine):
-    """Leaves it to the test what is said and when; an aborted job ends when the test says so."""
+    """An engine whose output the test writes; aborted jobs end when the test ends them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class ByHand(ScriptedEngine):
 async def opened(
     engine: ScriptedEngine, limits: Limits | None = None, *, coalesce_s: float = 0.05
 ) -> tuple[Hub, Session]:
-    """A hub, and one who speaks English and reads German."""
+    """Return a hub, and a session that speaks English and reads German."""
     await engine.start()
     hub = Hub(engine, limits or Limits(), text=TextOptions(coalesce_s=coalesce_s))
     return hub, hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
 
 
 def heard(session: Session) -> list[object]:
-    """What the session was sent since the last time."""
+    """Return the messages sent to a session since the last call."""
     return [read(frame) for frame in session.outbox.take()]
 
 
@@ -56,7 +56,7 @@ def say(hub: Hub, session: Session, text: str) -> None:
 
 
 def busy(hub: Hub) -> None:
-    """The hub finds that it has no time left."""
+    """Let the hub measure full load, so that it coalesces text."""
     hub.jobs.coalescing.look(1.0, 10_000)
     assert hub.jobs.coalescing.interval == pytest.approx(0.05)
 

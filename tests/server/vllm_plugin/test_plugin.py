@@ -1,4 +1,4 @@
-"""The gateway inside ``vllm serve``: beside a client that is none, and for real on the CPU."""
+"""The gateway inside ``vllm serve``: with a fake client, and with vLLM on the CPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def free() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -48,7 +48,7 @@ def args(**fields: Any) -> Namespace:
 
 
 class Client:
-    """What the plugin touches of an `AsyncLLM`."""
+    """A fake of the parts of `AsyncLLM` that the plugin uses."""
 
     def __init__(self) -> None:
         parallel = SimpleNamespace(_api_process_rank=0, _api_process_count=1)
@@ -63,7 +63,7 @@ class Client:
 async def beside_vllm(
     monkeypatch: pytest.MonkeyPatch, engine: Engine | None = None
 ) -> AsyncIterator[tuple[Client, Plugin, int]]:
-    """The gateway in this process, on a scripted engine."""
+    """Run the gateway in this process on a scripted engine."""
     made = engine or ScriptedEngine(pace=0.05)
     monkeypatch.setattr(module, "around", lambda *_: made)
     port = free()
@@ -135,7 +135,7 @@ def test_processes_that_use_one_directory_share_a_signing_key(tmp_path: Path) ->
 
 @contextlib.contextmanager
 def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
-    """``vllm serve`` with two API servers and the gateway in each; its gateway's port, its log."""
+    """Run ``vllm serve`` with two API servers; yield it, the gateway's port and its log."""
     for name, version, entries in (
         # Whether or not this tree is installed; and a build of another name has no "vllm".
         ("plugin_of_the_tests", "0", "caption_gateway = gateway.server.vllm_plugin.plugin:Plugin"),
