@@ -40,7 +40,7 @@ class IncomingMessage:
     def __init__(self, peer: socket.socket, ended: Callable[[IncomingMessage], None]) -> None:
         self.peer = peer
         self.complete = False
-        """Whether all of the message has come; its descriptors and `peer` are the receiver's then.
+        """True once all of the message has come. The receiver owns `descriptors` and `peer` then.
         """
         self.kind = b""
         self.data = b""

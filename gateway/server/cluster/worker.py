@@ -1,4 +1,4 @@
-"""One of several processes that serve a port together.
+"""A worker: one of several processes that serve a port together.
 
 Owns: which process a request belongs to, connections that other processes hand over, and the
 metrics of all processes as one answer. If `gateway.server.cluster.supervisor` started the process,

@@ -101,7 +101,7 @@ class Hub:
         self.resumed: Counter[bool] = Counter()
         """Sockets that resumed, by whether the log still had all that they missed."""
         self.owns: Callable[[str], bool] = lambda _: True
-        """Whether a room belongs to this process, and not to another one: see
+        """Function that tells whether a room belongs to this process, see
         `gateway.server.cluster.placement`."""
         self.now = clock
         self.wall = wall

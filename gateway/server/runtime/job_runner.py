@@ -52,7 +52,7 @@ class JobSink:
         self.deadline = deadline
         self.over = False
         self.shown = False
-        """Whether any text of the job was shown."""
+        """True once any text of the job was shown."""
         self.held: Chunk | None = None
         """Text that is held back."""
         self.caption: CaptionSink | None = None
