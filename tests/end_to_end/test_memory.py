@@ -15,7 +15,8 @@ from gateway.server.uvicorn.websocket import WebSocketProtocol
 from tests.support.live import running, until
 from tests.support.talk import talk
 
-KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room", "Booth", "Log"}
+KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room"}
+KINDS |= {"Captioner", "EventLog"}
 BEFORE = {"Inbound", "HttpRequestParser"}
 """Classes of objects that exist until a connection has become a WebSocket."""
 
