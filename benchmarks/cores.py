@@ -157,7 +157,7 @@ async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, floa
             connection.close()
             taken += 1
 
-        two.open(take, bytes)
+        two.listen(take, bytes)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             near = socket.create_connection(listener.getsockname())
             far, _ = listener.accept()
@@ -165,7 +165,7 @@ async def handing(rounds: int = 30, each: int = 100) -> tuple[float, float, floa
             for n in range(1, rounds + 1):
                 marks = [time.process_time()]
                 for _ in range(each):
-                    asked = placement.asked(b"/v1/ws?room=demo&from=en&to=de,fr", head)
+                    asked = placement.room_hint(b"/v1/ws?room=demo&from=en&to=de,fr", head)
                     assert asked is not None and asked.room is not None
                     one.owner(asked.room)
                 marks.append(time.process_time())

@@ -58,7 +58,7 @@ from gateway.engines.profiles import Output as Length
 from gateway.engines.profiles import Profile, TemplateBlock
 from gateway.engines.registry import EMBEDDED, build
 from gateway.engines.vllm.compat import VllmApi
-from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.engine import VllmEngine, VllmOptions
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
@@ -192,12 +192,14 @@ class Prefilling(VllmEngine):
         super().__init__(
             path,
             profile,
-            dtype="float32",
-            max_num_seqs=SLOTS,
-            max_model_len=2048,
-            enforce_eager=True,
-            load_format="dummy",
-            extra={"block_size": block, "kv_cache_memory_bytes": CACHE_BYTES},
+            VllmOptions(
+                dtype="float32",
+                max_num_seqs=SLOTS,
+                max_model_len=2048,
+                enforce_eager=True,
+                load_format="dummy",
+                extra={"block_size": block, "kv_cache_memory_bytes": CACHE_BYTES},
+            ),
         )
         self._block = block
 

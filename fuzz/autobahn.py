@@ -23,7 +23,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from gateway.limits import Limits
-from gateway.server.process.serve import configure, listen
+from gateway.server.process.listener import listen
+from gateway.server.process.server import configure
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 

@@ -22,7 +22,7 @@ from fuzz.tape import Tape
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.app import create_app
-from gateway.server.process.serve import configure
+from gateway.server.process.server import configure
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 

@@ -33,6 +33,7 @@ from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, t
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.detection import Detector
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.options import TextOptions
 from gateway.storage.base import Store, StoreFault
 
 log = logging.getLogger("gateway.app")
@@ -111,12 +112,9 @@ def create_app(
     hub = Hub(
         engine,
         limits,
-        lang=lang,
-        detect=detector,
-        flow=flow,
+        text=TextOptions(lang=lang, detect=detector, flow=flow, coalesce_s=coalesce_s),
         store=store,
         observe=metrics.observe,
-        coalesce_s=coalesce_s,
         signer=authenticator.signer,
     )
     metrics.add_authenticator(authenticator)

@@ -17,7 +17,7 @@ import pytest
 from gateway import __version__
 from gateway.cli.main import main
 from gateway.limits import Limits
-from gateway.settings import catalogue
+from gateway.settings import catalogue, listing
 from gateway.settings.catalogue import Settings
 from tests.support.command import fails
 
@@ -76,7 +76,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(catalogue, "markdown", full)
+        patched.setattr(listing, "markdown", full)
         assert fails(capsys, "settings", "--markdown") == (1, "gateway: No space left on device\n")
 
 
@@ -204,7 +204,7 @@ def test_settings_are_shown_as_json_with_secrets_masked(
 
 def test_settings_print_their_own_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--markdown"]) == 0
-    assert capsys.readouterr().out == catalogue.markdown()
+    assert capsys.readouterr().out == listing.markdown()
 
 
 def test_languages_are_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ class FallbackEngine(PushEngine):
         adapted = self._adapt(sink.job)
         if adapted is None:
             return False
-        logger.info("job %s is repeated by %s: %s", adapted.id, self.secondary.name, fault.brief)
+        logger.info("job %s is repeated by %s: %s", adapted.id, self.secondary.name, fault.summary)
         self.takeovers += 1
         self.secondary.submit(adapted, sink)
         return True

@@ -22,6 +22,7 @@ from gateway.engines.guards.words import weight
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.text import languages, sentences
+from gateway.text.scripts import UNSPACED
 
 WHOLE_TEXT_WEIGHT = 200
 """Longest text that is translated as a whole, as `gateway.engines.guards.words.weight`: three or
@@ -135,7 +136,7 @@ class PiecewiseSink(SinkWrapper):
         self.finished_text += "".join(self.piece_output)
         self.flags |= dict.fromkeys(self.piece_flags)
         if self.pending:
-            unspaced = languages.script(self.job.target) in sentences.UNSPACED
+            unspaced = languages.script(self.job.target) in UNSPACED
             between = self.space_after if "\n" in self.space_after else "" if unspaced else " "
             if between:
                 self.finished_text += between

@@ -318,7 +318,7 @@ class Supervisor(PushEngine):
         if not probe.ended.is_set():
             raise EngineFault(f"It did not translate a word within {self.hang:g} s.")
         if probe.fault is not None:
-            raise EngineFault(f"It did not translate a word: {probe.fault.brief}.")
+            raise EngineFault(f"It did not translate a word: {probe.fault.summary}.")
 
     async def _pause(self) -> None:
         """Wait until the next check of the engine: after `poll` seconds, or at once if asked."""

@@ -32,8 +32,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gateway.server.access.authenticator import build as build_gate
-from gateway.server.access.authenticator import fleeting
+from gateway.server.access.authenticator import build as build_authenticator
+from gateway.server.access.authenticator import single_read
 from gateway.server.cluster.fd_passing import supported
 from gateway.server.cluster.socket_folder import socket_folder
 from gateway.server.cluster.worker import (
@@ -98,7 +98,7 @@ def check(settings: Settings) -> None:
         )
     if settings.lan:
         raise SettingsError("--lan makes keys for one process: leave out --workers.")
-    if settings.keys is not None and fleeting(Path(settings.keys).expanduser()):
+    if settings.keys is not None and single_read(Path(settings.keys).expanduser()):
         raise SettingsError("--workers needs a file of keys that each worker can read, not a pipe.")
     try:
         import httptools  # noqa: F401
@@ -149,7 +149,7 @@ class WorkerSupervisor:
 
     def __init__(self, settings: Settings, folder: Path, listener: socket.socket | None) -> None:
         self._settings = settings
-        self._gate = build_gate(settings)
+        self._authenticator = build_authenticator(settings)
         self._folder = folder
         self._listener = listener
         self._members = set(range(settings.workers))
@@ -176,7 +176,7 @@ class WorkerSupervisor:
         say(f"Starting {self._settings.workers} workers ...\n")
         keepers = [asyncio.create_task(self._keep_running(n)) for n in sorted(self._members)]
         watching = BackgroundTasks(log, "the file of keys is no longer watched")
-        watching.start(self._gate.watch(lambda: None))
+        watching.start(self._authenticator.watch_keys(lambda: None))
         try:
             pending: set[asyncio.Task[None]] = set(keepers)
             while pending:
@@ -381,7 +381,7 @@ class WorkerSupervisor:
 
         At the start of the gateway the file has to be readable.
         """
-        ring = self._gate.ring if self._announced else None
+        ring = self._authenticator.keyring if self._announced else None
         return None if ring is None or self._settings.keys is None else ring.text
 
     def _reload_keys(self) -> None:
@@ -389,7 +389,7 @@ class WorkerSupervisor:
 
         SIGHUP would end a worker that has no handler for it yet, so others get it when ready.
         """
-        self._gate.look()
+        self._authenticator.reload_keys()
         self._reload_when_ready = self._members - self._ready
         for member in self._ready & self._processes.keys():
             with contextlib.suppress(ProcessLookupError):

@@ -110,7 +110,7 @@ class Worker:
         hub.owns = self.handover.owns
         app.state.metrics.registry.register(HandoverCollector(self.handover))
         app.state.expose = self._expose_all
-        return routed_protocol(self.handover, locator(self.handover, hub, app.state.gate))
+        return routed_protocol(self.handover, locator(self.handover, hub, app.state.authenticator))
 
     @contextlib.asynccontextmanager
     async def attached(self, server: GatewayServer) -> AsyncIterator[None]:
@@ -222,7 +222,7 @@ class _HandedConnections:
         await self._tasks.aclose()
 
 
-def locator(handover: FdPassing, hub: Hub, gate: Authenticator) -> Locate:
+def locator(handover: FdPassing, hub: Hub, authenticator: Authenticator) -> Locate:
     """Return a function that finds the process of a request.
 
     It looks at the room that the request names, else at its resume token, else at the one room that
@@ -241,7 +241,7 @@ def locator(handover: FdPassing, hub: Hub, gate: Authenticator) -> Locate:
                 return None
             room = None if place is None else place.room
         if room is None:
-            room = gate.home(hint.bearer, hint.ticket)
+            room = authenticator.home_room(hint.bearer, hint.ticket)
         return None if room is None else handover.owner(room)
 
     return locate

@@ -31,8 +31,8 @@ from starlette.applications import Starlette
 from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
-from gateway.errors import wordless
-from gateway.server.access.authenticator import build as build_gate
+from gateway.errors import redacted
+from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import create_app
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate
@@ -42,7 +42,7 @@ from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.uvicorn.http import BEST, BoundedProtocol
-from gateway.server.uvicorn.websocket import quiet
+from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
@@ -137,7 +137,7 @@ class GatewayProcess:
             await asyncio.wait({starting, opening})
             fault = None if starting.cancelled() else starting.exception()
             if fault is not None and fault is not raised:
-                log.error("the engine failed while the gateway ended", exc_info=wordless(fault))
+                log.error("the engine failed while the gateway ended", exc_info=redacted(fault))
 
     async def _show_progress_until_first_of(
         self, serving: asyncio.Task[None], starting: asyncio.Task[None]
@@ -182,7 +182,7 @@ def serve(
     """
     # At DEBUG, uvicorn's log contains every frame, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
     store = sqlite.build(settings)
     shared = settings.reuse_port or role is not None
@@ -206,12 +206,11 @@ def serve(
         flow=settings.flow,
         guards=guards,
         store=store,
-        signing_key=settings.signing_key,
-        gate=build_gate(settings, made=ring),
+        authenticator=build_authenticator(settings, ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
     if invitation is not None:
-        app.state.base = invitation.base
+        app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
     app.state.metrics.collect(collector)
     watchdog = Watchdog()
@@ -236,7 +235,9 @@ def serve(
             asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
         ):
             if hasattr(signal, "SIGHUP"):  # not on Windows
-                runner.get_loop().add_signal_handler(signal.SIGHUP, app.state.gate.look)
+                runner.get_loop().add_signal_handler(
+                    signal.SIGHUP, app.state.authenticator.reload_keys
+                )
             return runner.run(process.run())
     finally:
         watchdog.stop()
@@ -252,4 +253,4 @@ def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if fault is None:
         log.error("event loop: %s", context["message"])
     else:
-        log.error("a task or callback failed that nobody waits for", exc_info=wordless(fault))
+        log.error("a task or callback failed that nobody waits for", exc_info=redacted(fault))

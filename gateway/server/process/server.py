@@ -21,8 +21,15 @@ from starlette.applications import Starlette
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.process.certificate import expanded
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.http import BEST, HEAD_BYTES, SPARE, BoundedProtocol, inbound, nobody
-from gateway.server.uvicorn.websocket import WebSocketProtocol, upgrade
+from gateway.server.uvicorn.http import (
+    BEST,
+    HEAD_BYTES,
+    SPARE,
+    BoundedProtocol,
+    http_protocol,
+    not_counted,
+)
+from gateway.server.uvicorn.websocket import WebSocketProtocol, websocket_protocol
 from gateway.settings.catalogue import Settings
 
 POLL_S = 0.1
@@ -138,16 +145,16 @@ def configure(
     :param most: allowed connections; default: as many as the limits need
     :param base: class of the connections
     """
-    gate: Authenticator | None = getattr(app.state, "gate", None)
+    authenticator: Authenticator | None = getattr(app.state, "authenticator", None)
     return uvicorn.Config(
         app,
         loop=settings.loop,
-        ws=upgrade(settings.limits),
-        http=inbound(
+        ws=websocket_protocol(settings.limits),
+        http=http_protocol(
             settings.limits,
             most or settings.limits.sessions + SPARE,
             base,
-            address=nobody if gate is None else gate.address,
+            counted_as=not_counted if authenticator is None else authenticator.peer_address,
         ),
         h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,

@@ -32,7 +32,8 @@ from gateway.protocol.messages import Error
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.routes.eager import run_eagerly
 from gateway.server.routes.query import default_codec, read_query
-from gateway.server.runtime.hub import CLOSE, Hub, HubPhase
+from gateway.server.runtime.credentials import CLOSE
+from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write
 
 log = logging.getLogger("gateway.connection")

@@ -32,7 +32,7 @@ from gateway.core.scheduler import Scheduler
 from gateway.core.session import Session, SessionState
 from gateway.core.validation import AUTO, speakable
 from gateway.engines.base.engine import Engine, Health, SubstitutableEngine
-from gateway.errors import ClientFault, CloseCode, ErrorCode, wordless
+from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage, Settings
 from gateway.server.runtime.alarms import Alarms
@@ -441,7 +441,7 @@ class Hub:
             try:
                 self.sweep()
             except Exception as exc:
-                bare = wordless(exc)
+                bare = redacted(exc)
                 log.error("housekeeping failed; next try in %g s", HOUSEKEEPING_S, exc_info=bare)
 
     def sweep(self) -> None:

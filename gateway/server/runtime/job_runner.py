@@ -21,7 +21,7 @@ from gateway.core.coalescing import Coalescing
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler, StartJob
 from gateway.engines.base.engine import Aborted, Engine
-from gateway.errors import EngineFault, ErrorCode, wordless
+from gateway.errors import EngineFault, ErrorCode, redacted
 from gateway.job import Chunk, Job, merged
 
 log = logging.getLogger("gateway.jobs")
@@ -87,7 +87,7 @@ class JobSink:
             self._finish(None)
             return
         if not isinstance(fault, Aborted):
-            log.warning("job %s failed: %s", self.job.id, fault.brief)
+            log.warning("job %s failed: %s", self.job.id, fault.summary)
         self._finish(fault.code)
 
     def stop(self) -> None:
@@ -127,7 +127,7 @@ class JobSink:
             if jobs.dispatch.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
-            bare = wordless(exc)
+            bare = redacted(exc)
             log.error("job %s failed by a fault of the gateway", self.job.id, exc_info=bare)
             self.fail(ErrorCode.INTERNAL)
 
@@ -147,7 +147,7 @@ class JobSink:
             else:
                 self.room.failed(job_id, code, now)
         except Exception as exc:
-            log.error("the end of job %s broke the room", job_id, exc_info=wordless(exc))
+            log.error("the end of job %s broke the room", job_id, exc_info=redacted(exc))
         jobs.dispatch.done(job_id)
         jobs.act()
 
@@ -215,7 +215,7 @@ class JobRunner:
         try:
             self.engine.submit(job, run)
         except Exception as exc:
-            log.error("the engine did not take job %s", job.id, exc_info=wordless(exc))
+            log.error("the engine did not take job %s", job.id, exc_info=redacted(exc))
             run.fail(ErrorCode.INTERNAL)
 
     def end_overdue(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from typing import Any
 from weakref import WeakValueDictionary
 
-from gateway.errors import GatewayError, wordless
+from gateway.errors import GatewayError, redacted
 
 log = logging.getLogger("gateway.door")
 
@@ -67,4 +67,4 @@ def _log_fault(task: asyncio.Task[None]) -> None:
     if isinstance(fault, GatewayError):  # another process has the room, or the store has closed
         log.debug("a room was not loaded: %s", fault)
     else:
-        log.error("a room could not be loaded", exc_info=wordless(fault))
+        log.error("a room could not be loaded", exc_info=redacted(fault))

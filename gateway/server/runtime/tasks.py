@@ -13,7 +13,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from gateway.errors import wordless
+from gateway.errors import redacted
 
 
 class BackgroundTasks:
@@ -49,4 +49,4 @@ class BackgroundTasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            self._log.error(self._failure, exc_info=wordless(fault))
+            self._log.error(self._failure, exc_info=redacted(fault))

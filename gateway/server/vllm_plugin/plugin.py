@@ -30,16 +30,16 @@ import uvicorn
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.access.authenticator import build as build_gate
+from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing
 from gateway.server.cluster.socket_folder import socket_folder
 from gateway.server.cluster.worker import Worker
 from gateway.server.process.listener import descriptors, listen
 from gateway.server.process.server import GatewayServer, configure
-from gateway.server.uvicorn.websocket import quiet
-from gateway.settings import catalogue as configuration
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.server.uvicorn.websocket import without_client_mistakes
+from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
+from gateway.settings.loading import load
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
 
@@ -80,7 +80,7 @@ def plugin_settings(args: Namespace, environ: Any) -> Settings:
     :param args: vLLM's own arguments
     :param environ: variables of the environment
     """
-    loaded = configuration.load({}, environ)
+    loaded = load({}, environ)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     settings = loaded.settings
@@ -89,7 +89,7 @@ def plugin_settings(args: Namespace, environ: Any) -> Settings:
             "Inside vLLM, --api-server-count sets the number of processes. Leave out --workers,"
             " --lan and --certfile."
         )
-    configuration.refuse_exposure(settings)
+    refuse_exposure(settings)
     if "port" not in loaded.origins:
         settings = msgspec.structs.replace(settings, port=args.port + 1)
     allowed = max(0.0, float(getattr(args, "shutdown_timeout", 0) or 0) - SPARE_S)
@@ -143,8 +143,7 @@ class PluginGateway:
             flow=settings.flow,
             guards=guards,
             store=store,
-            signing_key=settings.signing_key,
-            gate=build_gate(settings),
+            authenticator=build_authenticator(settings),
             coalesce_s=settings.coalesce_ms / 1000,
         )
         worker = Worker(FdPassing(self._folder, self._member, range(self._count)))
@@ -211,7 +210,7 @@ class PluginGateway:
 
 def _set_up_log(level: str) -> None:
     """Write the gateway's log to standard error: vLLM sets up only its own."""
-    logging.getLogger("uvicorn.error").addFilter(quiet)
+    logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     gateway_log = logging.getLogger("gateway")
     gateway_log.setLevel(level.upper())
     if not gateway_log.hasHandlers():

@@ -24,7 +24,7 @@ from gateway.engines.registry import EMBEDDED
 from gateway.errors import EngineFault
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
-from gateway.settings import catalogue
+from gateway.settings import loading
 from tests.cli.tune.model.test_steps import figures
 from tests.support import command as command_line
 from tests.support.live import Live, in_thread
@@ -74,7 +74,7 @@ def test_a_search_prints_a_table_reasons_and_settings_and_writes_the_rest(
     assert best in (2, 4)
     assert set(found["tried"][0]["steps"]) == {"2", "4"}
     assert f"max_num_seqs = {best}" in out
-    loaded = catalogue.load({"config": str(names["toml"])}, {})
+    loaded = loading.load({"config": str(names["toml"])}, {})
     assert loaded.settings.max_num_seqs == best
 
 

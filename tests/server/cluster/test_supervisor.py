@@ -142,7 +142,9 @@ async def test_a_worker_that_stops_reporting_is_killed_and_started_again(
 async def test_a_sighup_during_the_start_reaches_the_workers_when_they_are_ready(
     tmp_path: Path,
 ) -> None:
-    shown, entry = api_keys.made(api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64)
+    shown, entry = api_keys.create_key(
+        api_keys.ApiKey(id="0" * 8, name="a", hash="0" * 64), "0" * 64
+    )
     file = tmp_path / "keys.toml"
     file.write_text(entry)
     settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32, keys=str(file))
