@@ -414,7 +414,7 @@ def _render(document: Callable[[], Json]) -> Callable[[], str]:
 FILES: dict[str, Callable[[], str]] = {
     "schema/gateway.v1.schema.json": _render(json_schema),
     "schema/asyncapi.v1.json": _render(asyncapi),
-    "codes.md": codes,
+    "reference/codes.md": codes,
 }
 """Generated files: paths below ``docs/``, and the functions that return their contents."""
 

@@ -23,7 +23,7 @@ from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.settings.catalogue import Settings
 from gateway.storage.sqlite.store import SqliteStore
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (\w+) \| (.+) \|$", re.MULTILINE)
 UNITS = {"seconds", "bytes", "characters", "tokens", "share"}
 """Units that are the end of a name; anything else is a number of things, or 0 and 1."""

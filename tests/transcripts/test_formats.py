@@ -276,7 +276,8 @@ def test_json_has_the_state_of_every_caption() -> None:
 
 
 def test_the_page_about_transcripts_shows_what_is_written() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "transcripts.md").read_text(encoding="utf-8")
+    path = Path(__file__).parents[2] / "docs" / "reference" / "transcripts.md"
+    page = path.read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     history = History()
     history.say(

@@ -1,4 +1,4 @@
-"""docs/captions.md says what the report says."""
+"""The reference page of replay files and figures says what the report says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.cli import main
 from gateway.cli.replay.meeting import recogniser, script
 from gateway.cli.replay.report import HEADS, ReplayRow
 
-PAGE = (Path(__file__).parents[3] / "docs" / "captions.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "replay.md").read_text("utf-8")
 
 
 def test_every_figure_and_column_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the structs say: every message, every field, every example."""
+"""The protocol pages of docs/ agree with the structs: every message, field, default and example."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resume
 from gateway.protocol.schema import EXAMPLES, QUERY, json_schema, tag
 from gateway.server.routes import api, libretranslate, qr, sse, tickets, transcripts
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-PAGE = (DOCS / "protocol.md").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "protocol"
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
+EVERYTHING = "\n".join(PAGES.values())
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
 NESTED = {
     "limits": ("limits.", LimitsInfo),
@@ -33,24 +33,29 @@ NESTED = {
     "lines": ("lines[].", Line),
     "resumed": ("resumed.", Resumed),
 }
-"""Fields that are maps themselves, and how the page writes the fields of these."""
+"""Fields that are maps themselves, with the prefix that the pages give to the fields of the map."""
 WORDS = dict(enumerate("no one two three four five six seven eight nine ten eleven twelve".split()))
 
 
-def section(title: str, *, level: int = 2) -> str:
-    """The page from one heading to the next of its level."""
-    marks = "#" * level
-    _, found, rest = PAGE.partition(f"\n{marks} {title}\n")
-    assert found, f"docs/protocol.md has no heading {marks} {title}"
-    return re.split(rf"^#{{2,{level}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+def section(page: str, title: str) -> str:
+    """Return the text below a heading of a page, up to the next heading of that level."""
+    _, found, rest = PAGES[page].partition(f"\n## {title}\n")
+    assert found, f"{page}.md has no heading ## {title}"
+    return re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def headings(part: str) -> list[str]:
-    return re.findall(r"^### `(\w+)`", section(part), re.MULTILINE)
+def prose(page: str, title: str = "") -> str:
+    """Return a page or one section of it with single spaces, to search for phrases."""
+    return " ".join((section(page, title) if title else PAGES[page]).split())
+
+
+def headings(page: str) -> list[str]:
+    """Return the names of the messages that a page documents, in order."""
+    return re.findall(r"^## `(\w+)`", PAGES[page], re.MULTILINE)
 
 
 def table(text: str) -> dict[str, tuple[str, str]]:
-    """Name to (default, meaning), from the first table; one row may name several."""
+    """Map each name to its default and meaning; one row may have several names."""
     rows = {}
     for names, default, meaning in ROW.findall(text):
         for name in re.findall(r"`([^`]+)`", names):
@@ -59,7 +64,7 @@ def table(text: str) -> dict[str, tuple[str, str]]:
 
 
 def fields(struct: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(name, default) of every field as the page has to write them."""
+    """Yield name and default of every field, as the page must write them."""
     for field in msgspec.structs.fields(struct):
         if field.encode_name in NESTED and not prefix and field.type is not int:
             yield from fields(NESTED[field.encode_name][1], NESTED[field.encode_name][0])
@@ -72,35 +77,35 @@ def fields(struct: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str
 
 
 def frames() -> list[tuple[str, str]]:
-    """(direction, frame) of every example, `>` from the client and `<` from the server."""
-    blocks = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    """Return the direction (`>` from the client, `<` from the server) and text of every example."""
+    blocks = re.findall(r"^```\n(.*?)^```$", EVERYTHING, re.MULTILINE | re.DOTALL)
     return [(line[0], line[2:]) for block in blocks for line in block.splitlines()]
 
 
 def heading(struct: type[Any]) -> tuple[str, str]:
+    """Return page and heading of a message."""
     if struct in REQUESTS:
         asked = " (asked)" if tag(struct) in [tag(event) for event in EVENTS] else ""
-        return "Client to server", f"`{tag(struct)}`{asked}"
-    return "Server to client", f"`{tag(struct)}`"
+        return "client-messages", f"`{tag(struct)}`{asked}"
+    return "server-messages", f"`{tag(struct)}`"
 
 
 @pytest.mark.parametrize("struct", [*REQUESTS, *EVENTS], ids=lambda s: s.__name__)
 def test_a_message_is_documented_with_all_its_fields_and_their_defaults(struct: type[Any]) -> None:
-    _, title = heading(struct)
-    rows = table(section(title, level=3))
+    rows = table(section(*heading(struct)))
     assert {name: default for name, (default, _) in rows.items()} == dict(fields(struct))
     assert all(meaning for name, (_, meaning) in rows.items() if name != "seq")
 
 
 @pytest.mark.parametrize(
-    ("part", "structs"), [("Client to server", REQUESTS), ("Server to client", EVENTS)]
+    ("page", "structs"), [("client-messages", REQUESTS), ("server-messages", EVENTS)]
 )
-def test_no_message_is_documented_that_does_not_exist(part: str, structs: tuple[Any, ...]) -> None:
-    assert headings(part) == [tag(struct) for struct in structs]
+def test_no_message_is_documented_that_does_not_exist(page: str, structs: tuple[Any, ...]) -> None:
+    assert headings(page) == [tag(struct) for struct in structs]
 
 
 def test_the_query_parameters_are_those_of_the_asyncapi_document() -> None:
-    rows = table(section("Connect"))
+    rows = table(PAGES["connect"])
     assert list(rows) == list(QUERY)
     for name, schema in QUERY.items():
         if "default" in schema:
@@ -110,11 +115,11 @@ def test_the_query_parameters_are_those_of_the_asyncapi_document() -> None:
 
 
 def test_the_limits_have_the_defaults_of_the_code() -> None:
-    rows = table(section("Limits"))
+    rows = table(section("limits", "Limits"))
     assert list(rows) == list(LimitsInfo.__struct_fields__)
     for name, (default, _) in rows.items():
         assert default.startswith(f"{getattr(Limits(), name):g}"), name
-    said = section("Limits")
+    said = prose("limits")
     limits = Limits()
     assert f"{limits.burst} at once" in said
     assert f"longer than {limits.job_s:g} s" in said
@@ -124,10 +129,10 @@ def test_the_limits_have_the_defaults_of_the_code() -> None:
 
 def test_the_numbers_of_rooms_and_growing_utterances_are_the_defaults() -> None:
     limits, pace, lengths, rules = Limits(), PartialTiming(), SegmentLengths(), StabilityRules()
-    rooms, growing = (" ".join(section(name).split()) for name in ("Rooms", "Growing utterances"))
+    rooms, growing = prose("rooms"), prose("growing")
     assert f"for {limits.linger_s:g} s after" in rooms
     assert rooms.count(f"the last {limits.backfill} utterances") == 2
-    assert f"server's number ({limits.backfill})" in section("`want`", level=3)
+    assert f"server's number ({limits.backfill})" in section("client-messages", "`want`")
     assert limits.presence_s == 1 and "once a second" in rooms
     assert f"nothing has changed for {pace.stall:g} s" in growing
     assert f"every {pace.interval:g} s at most" in growing
@@ -143,7 +148,7 @@ def test_the_numbers_of_rooms_and_growing_utterances_are_the_defaults() -> None:
 
 def test_the_numbers_of_resuming_are_the_defaults() -> None:
     limits = Limits()
-    said = " ".join(section("Resume").split())
+    said = prose("resume")
     assert f"for {limits.resume_s / 3600:g} hours" in said
     assert f"last {limits.log} events" in said
     assert f"{limits.log_bytes // 2**20} MiB" in said
@@ -152,9 +157,10 @@ def test_the_numbers_of_resuming_are_the_defaults() -> None:
 
 
 def test_every_code_on_the_page_exists() -> None:
-    shown = set(re.findall(r'"code":"(\w+)"', PAGE))
+    shown = set(re.findall(r'"code":"(\w+)"', EVERYTHING))
     assert shown <= {code.value for code in ErrorCode}
-    closes = {int(code) for code in re.findall(r"close (?:code )?(\d{4})\b", PAGE)}
+    named = r"\bclose[sd]?(?: code| with)? (\d{4})\b"
+    closes = {int(code) for code in re.findall(named, EVERYTHING)}
     assert closes and closes <= {code.value for code in CloseCode}
 
 
@@ -177,7 +183,7 @@ def test_every_message_has_an_example_and_those_of_the_schema_are_among_them() -
     for example in EXAMPLES:
         sign = ">" if type(example) in REQUESTS else "<"
         written = (sign, json.loads(msgspec.json.encode(example)))
-        assert written in shown, f"docs/protocol.md lacks this example: {written}"
+        assert written in shown, f"The protocol pages lack this example: {written}"
 
 
 METHODS = ("DELETE", "POST", "GET")
@@ -190,7 +196,7 @@ def test_every_request_over_http_is_shown_with_an_example() -> None:
         for route in routes.ROUTES
     }
     row = r"^\| `((?:GET|POST|DELETE) [^`]+)` \| `curl (?:-N |-X DELETE )?([^` ]+)"
-    rows = re.findall(row, PAGE, re.MULTILINE)
+    rows = re.findall(row, PAGES["http"], re.MULTILINE)
     assert {request for request, _ in rows} == served
     for request, address in rows:
         host, slash, path = address.strip("'").partition("/")
@@ -199,25 +205,8 @@ def test_every_request_over_http_is_shown_with_an_example() -> None:
 
 
 def test_every_status_of_an_error_is_on_the_page() -> None:
-    rows = dict(re.findall(r"^\| (\d{3})[^|]* \| (.*?) \|$", section("HTTP"), re.MULTILINE))
+    rows = dict(re.findall(r"^\| (\d{3})[^|]* \| (.*?) \|$", PAGES["http"], re.MULTILINE))
     here = (ErrorCode.RATE,)  # no request meets it
     for code, status in api.STATUS.items():
         if code not in here:
             assert f"`{code}`" in rows[str(status)]
-
-
-@pytest.mark.parametrize(
-    "page", sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")]), ids=lambda p: p.name
-)
-def test_links_to_files_and_headings_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        if re.match(r"\w+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        assert target.exists(), f"{page.name} links to {link}"
-        if anchor and target.suffix == ".md":
-            titles = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-            assert anchor in slugs, f"{page.name} links to {link}"
