@@ -1,6 +1,7 @@
 """The cost of a delta in the gateway, relative to a bare `asyncio.Protocol`.
 
-``python -m benchmarks.delta`` prints ratios measured in one run; ``docs/benchmarks.md`` explains
+``python -m benchmarks.delta`` prints ratios measured in one run; ``docs/figures/benchmarks.md``
+explains
 them. Owns: the experiments, the statistics, the goals. Must not know: how a server or client works.
 
 Absolute times vary by half on a shared machine, from one minute to the next. So all servers run at

@@ -1,6 +1,7 @@
 """Measures of growing captions: latency, flicker and lag.
 
-Owns: the figures and how each is computed; ``docs/captions.md`` says what they mean. Must not know:
+Owns: the figures and how each is computed; ``docs/reference/replay.md`` says what they mean. Must
+not know:
 sockets, clocks, files, how translations are scored.
 
 Units are words, or characters in scripts without spaces. Times are seconds of one clock that began
