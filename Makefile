@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run
 TEST   := $(VENV)/.test
 PURE_TESTS := $(shell $(PYTHON) scripts/pure.py tests) tests/properties
+SITE   := $(VENV)/.site
 DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs fuzz search soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages fuzz search soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -29,6 +30,11 @@ $(TEST): pyproject.toml | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group test
 	@touch $@ $(RUN)
+
+$(SITE): pyproject.toml | $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group docs
+	@touch $@
 
 lint: $(TEST)
 	$(BIN)/ruff check .
@@ -68,7 +74,11 @@ audit: $(TEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group audit
 	$(BIN)/python scripts/audit.py
 
-docs: $(TEST)
+# The generated pages, then the site with its search, in build/site. A dead link is an error.
+docs: docs-pages $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-pages: $(RUN)
 	$(BIN)/python scripts/docs.py
 
 # Fuzzing of frames, byte streams, whole meetings and HTTP. The corpus stays in build/fuzz. A SEED
@@ -88,7 +98,7 @@ autobahn: $(TEST)
 soak: $(RUN)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-# A comparison with the architectures that preceded this gateway. See docs/benchmarks.md.
+# A comparison with the architectures that preceded this gateway. See docs/figures/benchmarks.md.
 journey: $(RUN)
 	$(BIN)/python -m benchmarks.journey $(ARGS)
 

@@ -21,7 +21,7 @@ class ErrorCode(enum.StrEnum):
     """Machine-readable reason in ``error`` and ``failed``. Clients switch on it."""
 
     doc: str
-    """Meaning, as published in ``docs/codes.md``."""
+    """Meaning, as published in ``docs/reference/codes.md``."""
     retry: bool
     """True if the same request may succeed a little later."""
 
@@ -70,7 +70,7 @@ class CloseCode(enum.IntEnum):
     """
 
     doc: str
-    """Meaning, as published in ``docs/codes.md``."""
+    """Meaning, as published in ``docs/reference/codes.md``."""
 
     def __new__(cls, value: int, doc: str = "") -> CloseCode:
         """Create a code from its value on the wire and its meaning."""

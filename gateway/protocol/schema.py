@@ -4,7 +4,7 @@ Owns: the files generated from the structs (`FILES`, below ``docs/``), an exampl
 and the query parameters of the socket. Must not know: sockets, settings, engines.
 
 The pages about the protocol in ``docs/`` are the same contract for people.
-``tests/docs/test_docs.py`` checks that both agree.
+``tests/docs/test_protocol.py`` checks that both agree.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ def asyncapi() -> Json:
             "title": "Real-time translation gateway",
             "version": str(VERSION),
             "description": "Send utterances and read their translations while they are made. "
-            "`docs/protocol.md` describes the protocol in words.",
+            "`docs/reference/protocol/` describes the protocol in words.",
             "license": {
                 "name": "Apache-2.0",
                 "url": "https://www.apache.org/licenses/LICENSE-2.0",

@@ -1,4 +1,4 @@
-"""Settings as text: the output of ``gateway settings`` and the page ``docs/settings.md``.
+"""Settings as text: the output of ``gateway settings`` and the page ``docs/reference/settings.md``.
 
 Owns: the format of listings, and hiding secrets in them. Must not know: how settings are loaded.
 """
@@ -32,7 +32,7 @@ def as_json(loaded: LoadedSettings) -> dict[str, dict[str, Any]]:
 
 
 def markdown() -> str:
-    """Return the content of ``docs/settings.md``."""
+    """Return the content of ``docs/reference/settings.md``."""
     lines = [_HEAD]
     for row in table().values():
         flag = row.flag + (" KEY=VALUE" if row.table else "")

@@ -1,6 +1,6 @@
 // The captions of a room as a reader sees them. Pure.
 //
-// Owns: the state of the page's captions, and how each event of docs/protocol.md changes it.
+// Owns: the state of the page's captions, and how each event of docs/reference/protocol/ changes it.
 // Must not know: sockets, the document.
 //
 // An utterance: { key, id, epochIndex, ord, lang, text, speaker, final, retracted, interrupted, position,

@@ -11,7 +11,7 @@ const MAX_REVISIONS = 10 * MAX_PENDING; // a late message must still get a highe
 const DURABLE = ["source", "final", "failed", "cancelled", "edited", "retracted", "settings"];
 
 /**
- * Tell whether to connect again after a close (docs/codes.md).
+ * Tell whether to connect again after a close (docs/reference/codes.md).
  * @param {number} code close code; 1006 means that no close frame was received
  */
 export function isRetryable(code) {

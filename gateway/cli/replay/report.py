@@ -119,7 +119,7 @@ HEADS = (
     *("first p50", "p95", "final p50", "p95", "LAAL", "source"),
     *("BLEU", "chrF", "offline", "same"),
 )
-"""Heads of the table's columns; ``docs/captions.md`` explains them."""
+"""Heads of the table's columns; ``docs/reference/replay.md`` explains them."""
 
 
 def table(report: ReplayReport) -> str:

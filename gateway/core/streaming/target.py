@@ -17,7 +17,7 @@ from gateway.text import units
 
 
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of the rules, in words. ``docs/captions.md`` has the measurements behind them. Each
+    """Numbers of the rules, in words. ``docs/reference/replay.md`` has the measurements behind them. Each
     is a setting with the prefix ``stable_``; its docstring is the documentation of that setting."""
 
     hold: int = 4

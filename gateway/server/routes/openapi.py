@@ -52,7 +52,7 @@ def openapi() -> Json:
         "info": {
             "title": "Real-time translation gateway: HTTP interface",
             "version": __version__,
-            "description": "One-shot translation, transcripts and health. `docs/protocol.md`"
+            "description": "One-shot translation, transcripts and health. `docs/reference/protocol/`"
             " explains them; `asyncapi.v1.json` describes the WebSocket.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

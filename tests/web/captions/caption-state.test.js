@@ -1,4 +1,4 @@
-// The captions of a room, as they follow from the events of docs/protocol.md.
+// The captions of a room, as they follow from the events of docs/reference/protocol/.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
