@@ -277,7 +277,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     forms = show.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print JSON: value and origin by name")
-    forms.add_argument("--markdown", action="store_true", help="print the page docs/reference/settings.md")
+    forms.add_argument(
+        "--markdown", action="store_true", help="print the page docs/reference/settings.md"
+    )
     _add_settings(show)
 
     key = command(

@@ -28,7 +28,9 @@ def test_the_listing_shows_values_and_origins_but_no_secrets() -> None:
 
 def test_the_page_of_settings_is_up_to_date() -> None:
     page = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
-    assert page == listing.markdown(), "run: gateway settings --markdown > docs/reference/settings.md"
+    assert page == listing.markdown(), (
+        "run: gateway settings --markdown > docs/reference/settings.md"
+    )
 
 
 def test_the_repr_of_settings_contains_no_secret() -> None:

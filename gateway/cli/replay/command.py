@@ -34,7 +34,9 @@ Line = Callable[[str], object]
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``gateway replay``."""
     parser.add_argument(
-        "file", metavar="FILE", help="meeting as JSON lines or as columns; see docs/reference/replay.md"
+        "file",
+        metavar="FILE",
+        help="meeting as JSON lines or as columns; see docs/reference/replay.md",
     )
     parser.add_argument(
         "--url", default="ws://127.0.0.1:8000", help="address of the gateway; default: %(default)s"

@@ -17,14 +17,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-SOCKET = "/v1/ws"
-"""Path of the WebSocket."""
-
-BEARER = "gw.bearer."
-"""Prefix of a sub-protocol that carries a token."""
-
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Room names that a client can choose. Others are refused everywhere."""
+from gateway.protocol.handshake import SOCKET_PATH, bearer_token, is_room_name, offered_token
 
 _ROOM_PATH = re.compile(r"/v1/rooms/([^/]+)(?:/.*)?")
 _ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
@@ -60,16 +53,15 @@ def room_hint(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> RoomHint
     text = _ORIGIN.sub("", target.decode("latin-1"), count=1)
     raw, _, query = text.partition("#")[0].partition("?")
     path = unquote(raw)
-    if path != SOCKET:
+    if path != SOCKET_PATH:
         found = _ROOM_PATH.fullmatch(path)
-        named = found is not None and NAME.fullmatch(found[1])
-        return RoomHint(room=found[1]) if found and named else None
+        return RoomHint(room=found[1]) if found and is_room_name(found[1]) else None
     # As Starlette reads a query: the last of several values counts.
     fields = dict(parse_qsl(query, keep_blank_values=True))
     room = fields.get("room")
     if room is not None:
         # Any process can refuse a wrong name.
-        return RoomHint(room=room) if NAME.fullmatch(room) else None
+        return RoomHint(room=room) if is_room_name(room) else None
     return RoomHint(
         resume=fields.get("resume") or None,
         bearer=_bearer(headers),
@@ -83,14 +75,12 @@ def _bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     for name, value in headers:
         text = value.decode("latin-1")
         if name == b"authorization":
-            scheme, _, token = text.partition(" ")
-            if scheme.lower() == "bearer" and token.strip():
-                return token.strip()
+            token = bearer_token(text)
+            if token is not None:
+                return token
         elif name == b"sec-websocket-protocol" and offered is None:
             # Browsers cannot set headers of a WebSocket, but they can name sub-protocols.
-            names = (one.strip() for one in text.split(","))
-            tokens = (one.removeprefix(BEARER) for one in names if one.startswith(BEARER))
-            offered = next(tokens, None)
+            offered = offered_token(one.strip() for one in text.split(","))
     return offered
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gateway.core.validation import usual
 from gateway.engines.base.engine import Engine, SubstitutableEngine
+from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.process import lan
 from gateway.settings.catalogue import Settings, asks
 
@@ -71,6 +72,6 @@ def _addresses(engine: Engine, address: str, settings: Settings) -> str:
     secure = "" if settings.certfile is None else "s"
     return (
         f"  Open   http{secure}://{address}/\n"
-        f"  or     wscat {key}-c 'ws{secure}://{address}/v1/ws?from={source}&to={','.join(targets)}'"
+        f"  or     wscat {key}-c 'ws{secure}://{address}{SOCKET_PATH}?from={source}&to={','.join(targets)}'"
         "   and type a line\n"
     )

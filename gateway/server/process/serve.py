@@ -212,7 +212,7 @@ def serve(
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
-    app.state.metrics.collect(collector)
+    app.state.metrics.add_garbage_collector(collector)
     watchdog = Watchdog()
 
     def signalled() -> None:
