@@ -160,11 +160,11 @@ class Stage:
         self.room = Room(
             "room",
             log=EventLog("epoch", limits),
-            dispatch=self.dispatch,
-            profile=profile,
+            scheduler=self.dispatch,
+            model=profile,
             limits=limits,
-            flow=flow,
-            alarm=lambda when: clock.at(when, lambda: self.room.wake(clock.now)),
+            options=flow,
+            set_timer=lambda when: clock.at(when, lambda: self.room.on_timer(clock.now)),
         )
         self._speaker = Member("speaker", Role.SPEAK, Outbox(Codec.JSON, limits))
         self.room.join(self._speaker, 0.0)
@@ -196,7 +196,7 @@ class Stage:
             for action in actions:
                 match action:
                     case StartJob(job):
-                        self._lines[job.id] = self.room.started(job.id, self._clock.now)
+                        self._lines[job.id] = self.room.captioner.started(job.id, self._clock.now)
                         yield job
                     case StopJob(job_id):
                         self.stopped.add(job_id)
@@ -218,14 +218,14 @@ class Stage:
             self.tokens += chunk.tokens
             line = self._lines[job_id]
             if line is not None:
-                line.fed(chunk, self._clock.now)
+                line.feed(chunk, self._clock.now)
 
     def _end(self, job_id: str, fault: ErrorCode | None) -> None:
         if job_id not in self.stopped:
             if fault is None:
-                self.room.finished(job_id, self._clock.now)
+                self.room.captioner.finished(job_id, self._clock.now)
             else:
-                self.room.failed(job_id, fault, self._clock.now)
+                self.room.captioner.failed(job_id, fault, self._clock.now)
             self.dispatch.done(job_id)
 
     def read(self) -> None:

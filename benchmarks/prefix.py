@@ -261,17 +261,17 @@ class Meeting:
         self._room = Room(
             "room",
             log=EventLog("epoch", limits),
-            dispatch=self._dispatch,
-            profile=profile,
+            scheduler=self._dispatch,
+            model=profile,
             limits=limits,
             observe=self._observe,
-            alarm=lambda when: clock.at(when, lambda: self._room.wake(clock.now)),
+            set_timer=lambda when: clock.at(when, lambda: self._room.on_timer(clock.now)),
         )
         self._speaker = Member("speaker", Role.MODERATE, Outbox(Codec.JSON, limits))
         self._reader = Member("reader", Role.VIEW, Outbox(Codec.JSON, limits))
         for member in (self._speaker, self._reader):
             self._room.join(member, 0.0)
-        self._room.change(self._speaker, Set(context=TOPIC, glossary=GLOSSARY), 0.0)
+        self._room.change_settings(self._speaker, Set(context=TOPIC, glossary=GLOSSARY), 0.0)
         self._room.want(self._reader, tuple(to), None, 0.0)
         for one in said:
             for update in one.updates if arm.growing else ():
@@ -293,7 +293,7 @@ class Meeting:
                 match action:
                     case StartJob(job):
                         self.jobs += 1
-                        self._lines[job.id] = self._room.started(job.id, self._clock.now)
+                        self._lines[job.id] = self._room.captioner.started(job.id, self._clock.now)
                         yield job
                     case StopJob(job_id):
                         self._stopped.add(job_id)
@@ -313,10 +313,11 @@ class Meeting:
         if fault is None:
             line = self._lines[job_id]
             if line is not None:
-                line.fed(chunk, self._clock.now)
-            self._room.finished(job_id, self._clock.now)  # not heard if `fed` asked for another
+                line.feed(chunk, self._clock.now)
+            # Ignored if `feed` asked for another job.
+            self._room.captioner.finished(job_id, self._clock.now)
         else:
-            self._room.failed(job_id, fault, self._clock.now)
+            self._room.captioner.failed(job_id, fault, self._clock.now)
         self._dispatch.done(job_id)
 
 

@@ -83,7 +83,7 @@ def one(data: bytes) -> None:
     """Play one input."""
     tape = Tape(data)
     meeting = Meeting(
-        "en", "de", "fr", "zh-Hant", limits=LIMITS, flow=tape.pick((EAGER, StreamingOptions()))
+        "en", "de", "fr", "zh-Hant", limits=LIMITS, options=tape.pick((EAGER, StreamingOptions()))
     )
     role = tape.pick((Role.SPEAK, Role.MODERATE, Role.VIEW))
     peer = meeting.enter("de", role=role, codec=tape.pick((Codec.JSON, Codec.MSGPACK)))
@@ -110,7 +110,7 @@ def one(data: bytes) -> None:
     meeting.wait(100.0)
     meeting.finish_all()
     reader.events()
-    for utterance in meeting.room.memory.utterances.values():
+    for utterance in meeting.room.utterances.by_id.values():
         assert utterance.ended, utterance
-    assert not meeting.room.booth.jobs
+    assert not meeting.room.captioner.jobs
     assert meeting.dispatch.queued == meeting.dispatch.running == 0

@@ -1,116 +1,78 @@
-"""Where a room's captions are made: jobs for the engine, and what comes back of them.
+"""The captions of a room in the making: jobs for the engine, and what the engine returns.
 
 Owns: which caption waits for which job, and what each job is told. Must not know: members, frames,
-the log. What it makes it hands to its `CaptionListener`, which decides who gets it.
+the log. How captions end is decided by `gateway.core.outcomes`.
 
-Per utterance and language there is one job at most. While it runs, newer text waits, and of that
-only the newest; a job is stopped early where its source was changed, ended, or is wanted no more.
+For each utterance and language there is one job at most. While it runs, newer text waits, and of
+that only the newest. A job is stopped early if its source was changed, has ended, or is not wanted
+any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
 
 from msgspec.structs import replace
 
+from gateway.core.member import Reply
 from gateway.core.model import Model
+from gateway.core.outcomes import CaptionOutcomes
 from gateway.core.scheduler import JobStage, Scheduler
 from gateway.core.streaming.target import StabilityRules
+from gateway.core.subscribers import Subscribers
+from gateway.core.translation_context import TranslationContext
 from gateway.core.utterance import Caption, Utterance
+from gateway.core.utterances import Utterances
 from gateway.core.validation import printable
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job, Priority
-from gateway.protocol.messages import By, Delta
+from gateway.protocol.messages import Delta, Was
 from gateway.text import languages
-from gateway.text.glossary import Glossary, missed, named
+from gateway.text.glossary import missed
 
-Pairs = tuple[tuple[str, str], ...]
 Show = Callable[[Delta, float], None]
-"""Called where a growing caption changed on the screen."""
-
-NAMES = 100
-"""Speakers whose names are known to a room."""
+"""Called with each change of a growing caption, and the time in seconds."""
 
 MISSED = "glossary"
-"""Flag of a caption that lacks the translation of a term that the room's glossary has."""
-
-
-class CaptionListener(Protocol):
-    """Who gets what a booth makes."""
-
-    def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        """A caption is complete."""
-
-    def fail(self, u: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
-        """There will be no caption."""
-
-    def revise(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        """A corrected original has this translation."""
-
-    def settle(self, u: Utterance, now: float) -> None:
-        """Something of the utterance ended; maybe all of it."""
-
-    def context(self, u: Utterance, lang: str) -> Pairs:
-        """What was said before it, with its translations."""
-
-
-class TranslationContext:
-    """What the room wants its translators to know. ``version`` rises with every change."""
-
-    def __init__(self) -> None:
-        self.topic = ""
-        self.glossary = Glossary()
-        self.style: str | None = None
-        self.version = 0
-        self.names: dict[str, None] = {}
-        """Who speaks here."""
-
-    def meet(self, name: str) -> None:
-        """Somebody of this name speaks here; the first of too many is forgotten."""
-        if name and name not in self.names:
-            self.names[name] = None
-            if len(self.names) > NAMES:
-                del self.names[next(iter(self.names))]
-
-    def terms(self, text: str) -> Pairs:
-        """The terms of the glossary that occur in ``text``, and the names, which stay."""
-        terms = self.glossary.find(text)
-        known = {term.casefold() for term, _ in terms}
-        kept = ((name, name) for name in named(self.names, text) if name.casefold() not in known)
-        return (*terms, *kept)
+"""Flag of a caption that lacks the translation of a term in the room's glossary."""
 
 
 class CaptionSink:
-    """One job's way into its caption, open until the job ends or the booth takes it back.
+    """The way of one job's text into its caption, open until the job ends or is taken back.
 
-    A job that translates a corrected original anew shows nothing before its end: ``text`` is what
-    it has said so far.
+    If the job translates a corrected original (``revises``), nothing is shown before its end:
+    ``text`` is what the engine has returned so far.
     """
 
-    __slots__ = ("_booth", "_show", "anew", "caption", "open", "text", "utterance")
+    __slots__ = ("_captioner", "_show", "caption", "open", "revises", "text", "utterance")
 
     def __init__(
-        self, booth: Captioner, utterance: Utterance, caption: Caption, show: Show, *, anew: bool
+        self,
+        captioner: Captioner,
+        utterance: Utterance,
+        caption: Caption,
+        show: Show,
+        *,
+        revises: bool,
     ) -> None:
-        self._booth = booth
+        self._captioner = captioner
         self._show = show
         self.utterance = utterance
         self.caption = caption
-        self.anew = anew
+        self.revises = revises
         self.open = True
         self.text = ""
 
-    def fed(self, chunk: Chunk, now: float) -> None:
-        """Take more of what the engine says, control characters as spaces.
+    def feed(self, chunk: Chunk, now: float) -> None:
+        """Add text from the engine to the caption, with control characters as spaces.
 
-        What it says of a job that was taken back is not heard.
+        Text of a job that was taken back is dropped.
         """
         if not self.open:
             return
         if not chunk.text.isprintable():
             chunk = replace(chunk, text=printable(chunk.text))
-        if self.anew:
+        if self.revises:
             self.text = ("" if chunk.reset else self.text) + chunk.text
             return
         caption = self.caption
@@ -118,176 +80,211 @@ class CaptionSink:
         if delta is not None:
             self._show(delta, now)
         elif not caption.partial and caption.contradicted:
-            self._booth.redo(self.utterance, caption, now)
+            self._captioner.restart(self.utterance, caption, now)
 
 
 class Captioner:
     """The jobs of one room.
 
-    :param show: with every token that an engine makes, so it is not asked of the room each time
+    :param name: the name of the room
+    :param rules: what of a partial translation stays, see `gateway.core.streaming.target`
     """
 
     def __init__(
         self,
-        room: CaptionListener,
         name: str,
-        dispatch: Scheduler,
-        profile: Model,
+        *,
+        model: Model,
+        scheduler: Scheduler,
         rules: StabilityRules,
-        show: Show,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        outcomes: CaptionOutcomes,
     ) -> None:
-        self.brief = TranslationContext()
+        self.translation_context = TranslationContext()
         self.tenant = ""
-        """Whose turn at the engine its jobs wait for."""
+        """Tenant whose share of the engine the jobs use."""
         self.jobs: dict[str, CaptionSink] = {}
-        self._room = room
-        self._show = show
         self._name = name
-        self._dispatch = dispatch
-        self._profile = profile
+        self._model = model
+        self._scheduler = scheduler
         self._rules = rules
+        self._utterances = utterances
+        self._outcomes = outcomes
+        self._show = subscribers.show
 
     # --- what is to be made ---------------------------------------------------------------------
 
     def translate(self, utterance: Utterance, langs: Iterable[str], now: float) -> None:
-        """Bring these languages of the utterance, and those it has, to its newest text."""
+        """Bring the utterance's captions, and new ones in ``langs``, to its newest text."""
         for lang in sorted({*langs, *utterance.captions}):
-            caption = utterance.captions.get(lang)
-            if caption is None:
-                caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+            caption = utterance.captions.get(lang) or self._add(utterance, lang)
             if not caption.state.ended and caption.turn != utterance.turn:
                 self._advance(utterance, caption, now)
 
     def echo(self, utterance: Utterance, text: str, langs: Iterable[str], now: float) -> None:
-        """Show a growing original to those who read the speaker's own language."""
+        """Show a growing original to readers of the speaker's own language."""
         for lang in langs:
             if languages.same(lang, utterance.lang):
-                caption = utterance.captions.get(lang)
-                if caption is None:
-                    caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
-                if not caption.state.ended:
-                    self.withdraw(caption)  # it was taken for another language
+                caption = utterance.captions.get(lang) or self._add(utterance, lang)
+                if not caption.state.ended:  # a cancelled language stays cancelled
+                    self.withdraw(caption)  # the speaker was thought to use another language
                     delta = caption.echo(text, utterance.rev)
                     if delta is not None:
                         self._show(delta, now)
 
     def backfill(self, utterance: Utterance, lang: str, now: float) -> bool:
-        """Make a caption of an utterance that has ended, when there is nothing better to do.
+        """Caption an utterance that has ended, when the engine has nothing more urgent to do.
 
-        Where too much waits it is not made; whether it is.
+        Returns False if too many jobs wait; then there is no caption.
         """
+        # The original itself needs no job.
         free = languages.same(lang, utterance.lang)
-        if free or self._dispatch.admits(1, Priority.BACKFILL):
-            caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+        if free or self._scheduler.admits(1, Priority.BACKFILL):
+            caption = self._add(utterance, lang)
             self._advance(utterance, caption, now, Priority.BACKFILL)
             return True
         return False
 
     def decline(self, utterance: Utterance, lang: str, now: float) -> None:
-        """Say that a caption will not be made: there is too much to do."""
-        caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
-        self._room.fail(utterance, caption, ErrorCode.BUSY, now)
+        """Fail a caption because too many jobs wait."""
+        self._outcomes.fail(utterance, self._add(utterance, lang), ErrorCode.BUSY, now)
 
     def revise(self, utterance: Utterance, now: float) -> None:
-        """The original was corrected: translate it anew, but for what people have written."""
-        self.doubt(utterance)
+        """Translate a corrected original anew, except for captions that people have written."""
+        self.invalidate(utterance)
         for caption in utterance.captions.values():
             self.withdraw(caption)
             if not caption.state.ended:
                 self._advance(utterance, caption, now)
             elif caption.by == "same":
-                self._room.revise(utterance, caption, utterance.text, "same", now)
-            elif caption.by == "mt":
+                self._outcomes.revise(utterance, caption, utterance.text, "same", now)
+            elif caption.by == "mt":  # readers keep the old translation until the new one is whole
                 job = self._job(utterance, caption)
-                if job is not None and self._dispatch.admits(1):
-                    self._submit(job, utterance, caption, now, anew=True)
+                if job is not None and self._scheduler.admits(1):
+                    self._submit(job, utterance, caption, now, revises=True)
 
-    def doubt(self, utterance: Utterance) -> None:
-        """The source was changed in what had been translated: that is void."""
+    def invalidate(self, utterance: Utterance) -> None:
+        """Stop relying on translations of a source that was changed in what they were made of."""
         for caption in utterance.active:
             self.withdraw(caption)
-            caption.doubt()
+            caption.invalidate()
+
+    def cancel(
+        self,
+        utterance: Utterance,
+        tags: tuple[str, ...] | None,
+        now: float,
+        reply: Reply | None = None,
+    ) -> None:
+        """Stop the work on an utterance.
+
+        :param tags: languages to stop it in; None for the whole utterance
+        :param reply: the request that asks for it, if a client does
+        """
+        for tag in tags if tags is not None else (None,):
+            captions = self._outcomes.unfinished(utterance, tag)
+            stages = {self.withdraw(caption) for caption in captions} - {None}
+            was: Was | None = None
+            if stages:
+                was = "running" if JobStage.RUNNING in stages else "queued"
+            answer = None if reply is None else reply._replace(tag=tag)
+            self._outcomes.cancel(utterance, captions, tag, was, now, answer)
+        self._outcomes.settle(utterance, now)
 
     def withdraw(self, caption: Caption) -> JobStage | None:
-        """Take a caption's job back, if it has one; it will be heard no more."""
-        if caption.state.ended:  # else none is made anew, and all jobs need not be gone through
-            for job_id in [id for id, one in self.jobs.items() if one.caption is caption]:
-                self._take(job_id)
+        """Take a caption's job back, if it has one; no more of its text is accepted.
+
+        Returns the stage that the job had reached.
+        """
+        # Only an ended caption can be in revision, and only then all jobs must be searched.
+        if caption.state.ended:
+            for job_id in [id for id, sink in self.jobs.items() if sink.caption is caption]:
+                self._abort(job_id)
         if caption.job_id is None:
             return None
-        stage = self._take(caption.job_id)
+        stage = self._abort(caption.job_id)
         caption.withdraw()
         return stage
 
     def clear(self) -> None:
-        """Take back every job there is."""
+        """Take back every job."""
         for job_id in list(self.jobs):
-            self._take(job_id)
+            self._abort(job_id)
 
-    def unread(self, langs: Collection[str]) -> list[tuple[Utterance, Caption]]:
-        """What is being made in these languages."""
-        lines = [one for one in self.jobs.values() if not one.anew]
-        return [(one.utterance, one.caption) for one in lines if one.caption.lang in langs]
+    def in_progress(self, langs: Collection[str]) -> list[tuple[Utterance, Caption]]:
+        """Return the captions in these languages that a job makes for the first time."""
+        sinks = [sink for sink in self.jobs.values() if not sink.revises]
+        return [(sink.utterance, sink.caption) for sink in sinks if sink.caption.lang in langs]
 
     # --- what the engine did --------------------------------------------------------------------
-    # A job that was taken back is no longer in `jobs`: whatever it still says is not heard.
+    # A job that was taken back is no longer in `jobs`, so its reports are ignored.
 
     def started(self, job_id: str, now: float) -> CaptionSink | None:
-        """The line of the job, which spares looking it up with every token; None where it was taken
-        back."""
-        line = self.jobs.get(job_id)
-        if line is not None and not line.anew:
-            line.caption.start(now)
-        return line
+        """Note that the engine was given a job; return its sink, or None if it was taken back."""
+        sink = self.jobs.get(job_id)
+        if sink is not None and not sink.revises:
+            sink.caption.start(now)
+        return sink
 
     def finished(self, job_id: str, now: float) -> None:
-        line = self._close(job_id)
-        if line is None:
+        """Complete the caption of a job that the engine has finished."""
+        sink = self._close(job_id)
+        if sink is None:
             return
-        utterance, caption = line.utterance, line.caption
-        if line.anew:
-            self._room.revise(utterance, caption, line.text, "mt", now)
+        utterance, caption = sink.utterance, sink.caption
+        if sink.revises:
+            self._outcomes.revise(utterance, caption, sink.text, "mt", now)
         elif caption.partial:
-            delta = caption.rest()
+            delta = caption.finish_partial()
             if delta is not None:
                 self._show(delta, now)
             self._advance_later(utterance, caption, now)
         elif caption.broken:
+            # It ended before the committed text did, so `restart` was not called.
             caption.withdraw()
-            self._again(utterance, caption, now)
+            self._resubmit(utterance, caption, now)
         else:
-            terms = self.brief.glossary.find(utterance.text)
+            terms = self.translation_context.glossary.find(utterance.text)
             if missed(terms, caption.text):
                 caption.flags += (MISSED,)
-            self._room.finish(utterance, caption, caption.text, "mt", now)
-        self._room.settle(utterance, now)
+            self._outcomes.finish(utterance, caption, caption.text, "mt", now)
+        self._outcomes.settle(utterance, now)
 
     def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
-        line = self._close(job_id)
-        if line is None:
+        """Give up the caption of a job that the engine could not do.
+
+        A partial caption waits for the next revision instead.
+        """
+        sink = self._close(job_id)
+        if sink is None:
             return
-        utterance, caption = line.utterance, line.caption
-        if line.anew:
+        utterance, caption = sink.utterance, sink.caption
+        if sink.revises:
             pass  # the old translation is better than none
         elif caption.partial:
             caption.withdraw()
             self._advance_later(utterance, caption, now)
-        elif caption.forced:  # some servers cannot be forced, and some beginnings not be continued
+        elif caption.forced:  # some engines cannot continue a given beginning
             caption.withdraw()
-            self._again(utterance, caption, now, free=True)
+            self._resubmit(utterance, caption, now, free=True)
         else:
-            self._room.fail(utterance, caption, code, now)
-        self._room.settle(utterance, now)
+            self._outcomes.fail(utterance, caption, code, now)
+        self._outcomes.settle(utterance, now)
 
-    def redo(self, utterance: Utterance, caption: Caption, now: float) -> None:
-        """A final translation does not go on from what was committed: make it once more."""
+    def restart(self, utterance: Utterance, caption: Caption, now: float) -> None:
+        """Make a final translation again that does not continue what was committed."""
         self.withdraw(caption)
-        self._again(utterance, caption, now)
+        self._resubmit(utterance, caption, now)
 
     # --- inside ---------------------------------------------------------------------------------
 
+    def _add(self, utterance: Utterance, lang: str) -> Caption:
+        caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+        return caption
+
     def _advance_later(self, utterance: Utterance, caption: Caption, now: float) -> None:
-        """The newest text has waited for the end of the job before it."""
+        """Translate the newest text if it has waited for the job that has just ended."""
         if caption.turn != utterance.turn:
             self._advance(utterance, caption, now)
 
@@ -300,22 +297,24 @@ class Captioner:
     ) -> None:
         if languages.same(caption.lang, utterance.lang):
             if utterance.final:
-                self.withdraw(caption)  # it was taken for another language
-                self._room.finish(utterance, caption, utterance.text, "same", now)
+                self.withdraw(caption)  # the speaker was thought to use another language
+                self._outcomes.finish(utterance, caption, utterance.text, "same", now)
             return
         if caption.job_id is not None:
             if not utterance.final:
-                self._renew(utterance, caption)
+                self._update(utterance, caption)
                 return
             self.withdraw(caption)
         job = self._job(utterance, caption)
         if job is None:
-            self._pass(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
+            self._give_up(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
             return
-        # `say` has asked for finals; `want` and a late revision have not, and partials can wait.
-        if not self._dispatch.admits(1, job.priority):
-            self._pass(utterance, caption, ErrorCode.BUSY, now)
+        # `Ingest.say` has asked the scheduler for finals. New languages and late revisions have
+        # not been asked for yet, and partials can wait.
+        if not self._scheduler.admits(1, job.priority):
+            self._give_up(utterance, caption, ErrorCode.BUSY, now)
             return
+        # `_job` has given it the priority of a final, which must not wait for old utterances.
         if priority is Priority.BACKFILL:
             job = replace(job, priority=priority)
         caption.queue(
@@ -329,38 +328,42 @@ class Captioner:
         )
         self._submit(job, utterance, caption, now)
 
-    def _renew(self, utterance: Utterance, caption: Caption) -> None:
-        """Give a job that waits the newest text. One that has begun ends first, then the newest
-        text starts: something is always shown."""
+    def _update(self, utterance: Utterance, caption: Caption) -> None:
+        """Give a waiting job the newest text.
+
+        A job that has started ends first, and the newest text starts after it: if every revision
+        stopped the job before, readers would see nothing until the speaker pauses.
+        """
         assert caption.job_id is not None
-        if self._dispatch.waits(caption.job_id):
+        if self._scheduler.waits(caption.job_id):
             job = self._job(utterance, caption)
             if job is not None:
-                self._dispatch.update(replace(job, id=caption.job_id))
+                self._scheduler.update(replace(job, id=caption.job_id))
                 caption.update(utterance.rev, utterance.turn)
 
-    def _again(
+    def _resubmit(
         self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
     ) -> None:
-        """Make a final translation once more: forced to go on from what was committed, or free."""
+        """Make a final translation again: continuing what was committed, or ``free``."""
         job = self._job(utterance, caption)
         assert job is not None, "what has been translated can be translated"
         if not free:
             job = replace(job, prefix=caption.committed, prefix_ids=caption.ids)
-        caption.again(job.id, base=job.prefix)
+        caption.requeue(job.id, base=job.prefix)
         self._submit(job, utterance, caption, now)
 
     def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
-        """What is to be done for a caption now; None where the model lacks the languages."""
-        source = languages.match(utterance.lang, self._profile.sources)
-        target = languages.match(caption.lang, self._profile.targets)
-        if source is None or target is None or not self._profile.supports(source, target):
+        """Return the job for a caption as it stands; None if the model lacks the languages."""
+        source = languages.match(utterance.lang, self._model.sources)
+        target = languages.match(caption.lang, self._model.targets)
+        if source is None or target is None or not self._model.supports(source, target):
             return None
         growing = not utterance.final
+        # The context of the first job stays, so that engines can reuse its prompt.
         if caption.context is None:
-            caption.context = self._room.context(utterance, caption.lang)
+            caption.context = self._utterances.translated_before(utterance, caption.lang)
         return Job(
-            id=self._dispatch.name(self._name),
+            id=self._scheduler.new_id(self._name),
             room=self._name,
             tenant=self.tenant,
             text=utterance.text,
@@ -369,33 +372,33 @@ class Captioner:
             partial=growing,
             prefix=caption.committed if growing else "",
             prefix_ids=caption.ids if growing else (),
-            topic=self.brief.topic,
+            topic=self.translation_context.topic,
             context=caption.context,
-            glossary=self.brief.terms(utterance.text),
-            style=self.brief.style,
+            glossary=self.translation_context.terms(utterance.text),
+            style=self.translation_context.style,
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )
 
     def _submit(
-        self, job: Job, utterance: Utterance, caption: Caption, now: float, *, anew: bool = False
+        self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False
     ) -> None:
-        self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, anew=anew)
-        self._dispatch.submit(job, now)
+        self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, revises=revises)
+        self._scheduler.submit(job, now)
 
-    def _take(self, job_id: str) -> JobStage:
-        stage = self._dispatch.abort(job_id)
-        assert stage is not None, f"job {job_id} of {self._name} is not dispatched"
+    def _abort(self, job_id: str) -> JobStage:
+        stage = self._scheduler.abort(job_id)
+        assert stage is not None, f"job {job_id} of {self._name} is not scheduled"
         self._close(job_id)
         return stage
 
     def _close(self, job_id: str) -> CaptionSink | None:
-        """The job is heard no more; its line, if it was."""
-        line = self.jobs.pop(job_id, None)
-        if line is not None:
-            line.open = False
-        return line
+        """Accept no more text of a job; return its sink, or None if it was closed before."""
+        sink = self.jobs.pop(job_id, None)
+        if sink is not None:
+            sink.open = False
+        return sink
 
-    def _pass(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
-        """This text cannot be translated: a partial waits for the next one."""
+    def _give_up(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+        """Fail a caption whose text cannot be translated; a partial waits for the next text."""
         if utterance.final:
-            self._room.fail(utterance, caption, code, now)
+            self._outcomes.fail(utterance, caption, code, now)

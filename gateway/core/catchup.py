@@ -1,17 +1,15 @@
-"""A member that reads: where the room's log is told to it from, and what it missed.
+"""The events that a member missed, sent from the room's log as its socket takes them.
 
-Owns: how much of the log waits for it at once, and when there is room for more. Must not know:
-frames, what else a member may do. What it is told is the business of `recall`.
+Owns: how much of the log waits for a member at once, and when the next page follows. Must not know:
+frames, what else a member does, which events it is sent (`gateway.core.snapshots`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.auth.permissions import Role
 from gateway.core.event_log import StreamPosition
 from gateway.core.member import CatchUp, Member
-from gateway.core.outbox import Outbox
 from gateway.core.room import Room
 from gateway.errors import CloseCode
 from gateway.limits import Limits
@@ -19,111 +17,113 @@ from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import PRIVATE, Resumed
 
 PAGE = 500
-"""Events of a log that are looked through at once for somebody who missed them."""
+"""Events of a log that are searched at once for one member."""
 PAGE_BYTES = 65_536
-"""Bytes that wait for him at most while he is told: enough to keep any connection busy."""
+"""Bytes that wait for a member while it catches up: enough to keep any connection busy."""
+
+Defer = Callable[["LogReader"], None]
+"""Called with a reader whose `LogReader.advance` is to be called soon, but not at once."""
 
 
-class Reader(Member):
-    """A member of one room. It is behind for as long as it has a `CatchUp`.
+class LogReader:
+    """The reading of a room's log for one member, which is behind while it has a `CatchUp`."""
 
-    :param defer: called with it when `catch_up` is to be called, soon but not at once
-    """
+    __slots__ = ("_defer", "_limits", "member", "room")
 
-    __slots__ = ("_defer", "_limits", "room")
-
-    def __init__(
-        self,
-        id: str,
-        role: Role,
-        outbox: Outbox,
-        *,
-        room: Room,
-        limits: Limits,
-        defer: Callable[[Reader], None],
-    ) -> None:
-        super().__init__(id, role, outbox)
+    def __init__(self, member: Member, room: Room, limits: Limits, defer: Defer) -> None:
+        self.member = member
         self.room = room
         self._limits = limits
         self._defer = defer
 
-    def begin(
+    def start(
         self, langs: Sequence[str], since: StreamPosition | None
     ) -> tuple[int, Resumed | None, list[Envelope]]:
-        """Where the log is told from: the number before that, whether it is what was asked for, and
-        what is told at once.
+        """Choose where to begin in the log.
 
-        :param langs: those it reads, or is about to
+        Returns the number of the last event before that, an answer if ``since`` was asked for, and
+        events to send at once.
+
+        :param langs: the languages that the member reads, or is about to
         :param since: how far its client has come
         """
-        log = self.room.log
+        log, snapshots = self.room.log, self.room.snapshots
+        # If the log reaches back it is sent from there; else the newest events have to do.
         if since is not None and log.reaches(*since):
-            self.backlog = CatchUp(since.seq)
-            return since.seq, Resumed(ok=True, replayed=self.room.count(langs, since.seq)), []
-        recalled = self._recalled(langs)
-        first = getattr(recalled[0].message, "seq", 1) - 1 if recalled else log.seq
+            self.member.catch_up = CatchUp(since.seq)
+            replayed = snapshots.count(langs, since.seq)
+            return since.seq, Resumed(ok=True, replayed=replayed), []
+        recent = self._recent(langs)
+        first = getattr(recent[0].message, "seq", 1) - 1 if recent else log.seq
         if since is None:
-            return first, None, recalled
+            return first, None, recent
+        # The transcript of a private room is nobody else's to read.
         private = self.room.name.startswith(PRIVATE)
         path = None if private else f"/v1/rooms/{self.room.name}/transcript.json"
-        lost = Resumed(ok=False, replayed=len(recalled), from_=log.oldest, transcript=path)
-        return first, lost, recalled
+        lost = Resumed(ok=False, replayed=len(recent), from_=log.oldest, transcript=path)
+        return first, lost, recent
 
-    def _recalled(self, langs: Sequence[str]) -> list[Envelope]:
-        """What was said before this socket came, as far back as it can take at once."""
-        most = self._limits.backfill if langs else 0
-        while most and not self.outbox.fits(recalled := self.room.recall(langs, most)):
-            most //= 2
-        return recalled if most else []
+    def advance(self, now: float) -> None:
+        """Queue as many missed events as may wait; the next call follows when they were taken.
 
-    def catch_up(self, now: float) -> None:
-        """Tell what was missed: as much as may wait, and the rest when that has been taken.
-
-        When all is told, what is in flight is shown; then life goes on.
+        After the last of them, captions in flight are shown, and the member is up to date.
         """
-        backlog = self.backlog
-        if backlog is None or self.outbox.closing is not None:
+        member = self.member
+        catch_up, outbox = member.catch_up, member.outbox
+        if catch_up is None or outbox.closing is not None:
             return
-        backlog.due = True  # what is taken meanwhile asks for nothing
-        self.outbox.refill = self._ask
-        missed = self.room.missed(self.langs, backlog.cursor, PAGE)
+        catch_up.due = True  # the outbox may run empty meanwhile, and must not ask for a page
+        outbox.refill = self._ask
+        missed = self.room.snapshots.missed(member.langs, catch_up.cursor, PAGE)
+        # The log may drop events while a slow reader catches up; a gap must not go unnoticed.
         if missed is None:
-            self.outbox.discard()
-            self.outbox.close(
+            outbox.discard()
+            outbox.close(
                 CloseCode.TOO_SLOW, "The room has forgotten what this socket has not read yet."
             )
             return
         for seq, envelopes in missed:
-            if self.outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
+            if outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
                 break
-            backlog.cursor = seq
-            self._tell(envelopes, backlog.owed.pop(seq, None), now)
-        backlog.due = False
-        if backlog.cursor == self.room.log.seq:
-            self._caught_up(now)
-        elif not len(self.outbox):
+            catch_up.cursor = seq
+            self._send(envelopes, catch_up.owed.pop(seq, None), now)
+        catch_up.due = False
+        if catch_up.cursor == self.room.log.seq:
+            self._end(now)
+        elif not len(outbox):  # the socket took all at once, so no refill will be reported
             self._ask()
 
-    def _tell(self, envelopes: list[Envelope], answer: Envelope | None, now: float) -> None:
-        """Tell one event of the log, under each of its tags, as it was told when it was new."""
+    def _recent(self, langs: Sequence[str]) -> list[Envelope]:
+        """Return the newest events, as many as the outbox has room for at once."""
+        most = self._limits.backfill if langs else 0
+        fits = self.member.outbox.fits
+        while most and not fits(recent := self.room.snapshots.recent(langs, most)):
+            most //= 2
+        return recent if most else []
+
+    def _send(self, envelopes: list[Envelope], answer: Envelope | None, now: float) -> None:
+        """Send one event of the log under each of its tags, as it was sent when it was new."""
         lang = None if answer is None else getattr(answer.message, "lang", None)
         for envelope in envelopes:
             if answer is None or getattr(envelope.message, "lang", None) != lang:
-                self.take(envelope, now)
+                self.member.send(envelope, now)
         if answer is not None:
-            self.take(answer, now)
+            self.member.send(answer, now)
 
-    def _caught_up(self, now: float) -> None:
-        self.backlog = None
-        self.outbox.refill = None
-        shots = self.room.in_flight(self)
-        if self.outbox.fits(shots):  # else their ends alone tell the text
-            for shot in shots:
-                self.outbox.push(shot, now)
-        self.ended(now)
+    def _end(self, now: float) -> None:
+        member = self.member
+        member.catch_up = None
+        member.outbox.refill = None
+        growing = self.room.snapshots.in_flight(member.langs, member.view)
+        # If they do not fit, the ends of these captions alone bring the text.
+        if member.outbox.fits(growing):
+            for envelope in growing:
+                member.outbox.push(envelope, now)
+        member.ended(now)
 
     def _ask(self) -> None:
-        """There is room for more of what was missed."""
-        if self.backlog is not None and not self.backlog.due:
-            self.backlog.due = True
+        """Ask for a call of `advance`, unless one is due already."""
+        catch_up = self.member.catch_up
+        if catch_up is not None and not catch_up.due:
+            catch_up.due = True
             self._defer(self)

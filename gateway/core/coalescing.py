@@ -1,45 +1,49 @@
-"""How long text may wait for more of itself, so that one write carries both.
+"""The time that text waits for more of itself, so that one write carries both.
 
-Owns: from how busy the process is to that time. Must not know: clocks, engines, sockets, what text.
+Owns: this time, as it follows from the load of the process. Must not know: clocks, engines,
+sockets, texts.
 
-A token that is shown by itself costs as much as ten that are shown together, and nobody can read
-the difference. While there is time for it each is shown when it comes. Where there is not, tokens
-would wait for each other anyway, in no order: then it is better that they are put together.
+A token that is shown by itself costs as much as ten that are shown together, and no reader sees the
+difference. While the process has time, each token is shown when it comes. If it has not, tokens
+wait for each other in any case, so they are better shown together.
 """
 
 from __future__ import annotations
 
 BUSY = 0.5
-"""Share of the thread's time from which on text waits; there is as much left as is used."""
+"""Share of the thread's time in use above which text waits."""
 FULL = 0.9
-"""Share at which it waits longest."""
+"""Share at which text waits longest."""
 CALM = 0.4
-"""Share below which it waits no more: less than `BUSY`, or it would begin anew in the next look."""
+"""Share below which text waits no more; lower than `BUSY`, so that the decision does not flap."""
 SHORTEST_S = 0.02
-"""Seconds that it waits at least, where it waits at all: less would gather next to nothing."""
+"""Seconds that text waits at least, if it waits: a shorter time would gather next to nothing."""
 RATE = 1_000.0
-"""Chunks a second below which text never waits. A thread that is busy with so few is busy with
-something else, which waiting would not make less: a test under load, a large transcript."""
+"""Chunks a second below which text never waits. A thread that is busy with fewer is busy with
+something else, such as a large transcript, and waiting would not help."""
 
 
 class Coalescing:
-    """Decides from what was measured, look by look; they are about a second apart.
+    """The decision, renewed about once a second.
 
-    What waiting saves must not be taken for calm. So it reckons with what the chunks would cost if
-    each was shown by itself, which it knows from before.
+    Time that waiting saves must not look like a low load. So the load is computed from the cost of
+    chunks that are shown each by itself, which was measured before text began to wait.
 
-    :param longest: seconds that text may wait at most; 0: it never does
+    :param longest: seconds that text may wait at most; 0: it never waits
     """
 
     def __init__(self, longest: float) -> None:
         self.longest = longest
         self.interval = 0.0
         """Seconds that text waits for more of itself."""
-        self._cost = 0.0  # of one chunk shown by itself: seconds, other work included
+        self._cost = 0.0  # of a chunk shown by itself: seconds, with all other work
 
-    def look(self, share: float, rate: float) -> None:
-        """Take in the last second: the share of it (0 to 1) that the thread was at work, and the
-        chunks a second that came."""
+    def poll(self, share: float, rate: float) -> None:
+        """Decide anew.
+
+        :param share: part of the last second (0 to 1) in which the thread was at work
+        :param rate: chunks a second that came
+        """
         if rate < RATE:
             self.interval = 0.0
             return

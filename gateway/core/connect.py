@@ -1,29 +1,33 @@
-"""What a client asks for when it connects, and what it is given to take the same place again.
+"""A client's request to connect, and the token with which it can resume its session.
 
-Owns: what a seat and a place are made of, and the kind of the token that states a place. Must not
-know: queries, sockets, rooms, clocks.
+Owns: the fields of both, and the kind of the token. Must not know: queries, sockets, rooms, clocks.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.auth.signing import Signer
 from gateway.core.event_log import StreamPosition
-from gateway.core.session import Renew
 from gateway.errors import ClientFault
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import PRIVATE, View
 
 RESUME = "resume"
-"""The kind of a token that states a `ResumePlace`."""
+"""Kind of a token that states a `ResumePlace`."""
+
+Renew = Callable[[str], Permissions]
+"""Returns the permissions that a key or a token gives. Raises `ClientFault`."""
 
 
 class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
-    """What a resume token states: whose place a socket may take.
+    """The session that a resume token allows a socket to continue.
 
-    ``grant`` None: everything. ``attempt`` is that of the socket that was given the token.
+    ``grant`` is None if everything is permitted. ``attempt`` is that of the socket that was given
+    the token.
     """
 
     session: str
@@ -38,11 +42,14 @@ class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asked for when it connected. Languages are as they were typed.
+    """The request of a client that connects. Languages are as the client wrote them.
 
-    ``session`` is the one whose place it takes, ``since`` how far that had come. ``attempt`` counts
-    the client's attempts to come back, where it is ``numbered`` by the client. ``once`` is for a
-    request that nobody will come back for.
+    ``session``   id of the session to continue
+    ``since``     how far the client of that session had come
+    ``attempt``   number of the client's attempt to come back
+    ``numbered``  whether the client numbers its attempts
+    ``once``      whether nobody will come back to the session: it serves a single request
+    ``renew``     checks the keys that the client presents later; None if none are needed
     """
 
     session: str | None = None
@@ -61,16 +68,16 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     renew: Renew | None = None
 
     def check(self) -> None:
-        """Raises `ClientFault` (``forbidden``) where the grant does not reach as far as this."""
-        self.grant.check_role(self.role)
-        self.grant.check_room(PRIVATE if self.room is None else self.room)
+        """Raises `ClientFault` (``forbidden``) if the grant does not allow the request."""
+        self.grant.be(self.role)
+        self.grant.enter(PRIVATE if self.room is None else self.room)
 
     def token(self, signer: Signer, session: str, room: str, most: int, until: float) -> str:
-        """For another socket to take this seat's place: the session in it, and its room.
+        """Return a token with which another socket can continue a session in a room.
 
-        :param most: languages that may be read; more are too many, however many, so that it does
-            not grow with what was typed
-        :param until: seconds since 1970; its grant is looked at by itself
+        :param most: languages that one socket may read; the token names at most one more, which is
+            refused as too many, so that its size is bounded
+        :param until: end of validity in seconds since 1970; the grant is checked by itself
         """
         place = ResumePlace(
             session,
@@ -89,10 +96,12 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 def recognise(
     signer: Signer, token: str | None, room: str | None, now: float
 ) -> ResumePlace | None:
-    """The place that a resume token states, unless it is in another room than ``room``.
+    """Return the place that a resume token states, unless it is in another room than ``room``.
 
-    Raises `ClientFault` (``unauthenticated``) where the token is not good, and without it
-    nobody knows which room is meant.
+    Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None, since
+    the room is then unknown.
+
+    :param now: seconds since 1970
     """
     if not token:
         return None

@@ -1,10 +1,10 @@
-"""What a room has decided, in order.
+"""The durable events of a room, in order.
 
-Owns: sequence numbers, when each event came, and how far back they can be replayed. Must not know:
-who reads, encodings, where a log outlives its process.
+Owns: sequence numbers, the time of each event, and how far back events can be replayed. Must not
+know: readers, encodings, where a log is stored beyond the life of the process.
 
-Bound: `Limits.log` events and `Limits.log_bytes`; the oldest go first. A reader who asks for more
-than is left is told so, and never given a part as the whole.
+Bound: `Limits.log` events and `Limits.log_bytes`; the oldest are dropped first. A reader that asks
+for more than is left is told so, and is never sent a part as if it were the whole.
 """
 
 from __future__ import annotations
@@ -39,34 +39,37 @@ Durable = Source | Final | Failed | Cancelled | Edited | Retracted | Settings
 """Events that carry a ``seq``."""
 
 ENTRY_BYTES = 144
-"""Memory that a log takes for an event beside the event itself: its `LogEntry`, its cost, and its
+"""Bytes that a log takes for an event beside the event itself: its `LogEntry`, its cost, and its
 places in three lists."""
 SMALL = 256
-"""The largest number of which CPython has one object for all."""
+"""Largest integer of which CPython keeps a single object."""
 
 
 class LogEntry(NamedTuple):
-    """An event, and the seconds after the room's history began when it was decided."""
+    """An event, and the seconds between the begin of the log and it."""
 
     event: Durable
     at: float
 
 
 class StreamPosition(NamedTuple):
-    """How far somebody has come in a history: its last event that he has."""
+    """The last event of a log that a reader has."""
 
     epoch: str
     seq: int
 
 
 class EventLog:
-    """The durable events of one room. ``epoch`` names this history: another one begins anew.
+    """The durable events of one room.
 
-    ``before``: up to where it is the same as one that ended in a crash; who has come no further in
-    that may go on here. ``bytes``: what its events cost. ``originals``: the numbers of those that
-    corrected what was said, and not a caption.
+    ``epoch``      name of this log; a log that begins anew has another one
+    ``before``     position in an earlier log, which ended in a crash, up to which both are the
+                   same: a reader that has come no further there can continue here
+    ``settings``   settings of the room before the oldest event, if there were any
+    ``bytes``      memory that the events take
+    ``originals``  numbers of the events that corrected an original and not a caption
 
-    :param began: when the history began, in seconds of the clock that `append` is told
+    :param began: time at which the log began, in seconds of the clock that `append` is told
     """
 
     __slots__ = (
@@ -80,17 +83,21 @@ class EventLog:
         "epoch",
         "originals",
         "seq",
+        "settings",
     )
 
     def __init__(self, epoch: str, limits: Limits, *, began: float = 0.0) -> None:
         self.epoch = epoch
         self.began = began
         self.before: StreamPosition | None = None
+        self.settings: Settings | None = None
         self.seq = 0
         self._limits = limits
         self._entries: deque[LogEntry] = deque()
         self._costs: deque[int] = deque()  # of the entries, as they were counted
-        self._seqs: dict[str | None, array[int]] = {}  # by `concerns`; the first may be forgotten
+        self._seqs: dict[
+            str | None, array[int]
+        ] = {}  # by `concerns`; the first of them may be dropped already
         self.originals: set[int] = set()
         self.bytes = 0
 
@@ -99,11 +106,11 @@ class EventLog:
 
     @property
     def oldest(self) -> int:
-        """The number of the first event that is left, or of the next one where none is."""
+        """Number of the first event that is left, or of the next one if none is."""
         return self.seq - len(self._entries) + 1
 
     def reaches(self, epoch: str, seq: int) -> bool:
-        """Whether all is here that came after event ``seq`` of ``epoch``."""
+        """Tell whether all events after number ``seq`` of ``epoch`` are here."""
         if epoch != self.epoch and (
             self.before is None or epoch != self.before.epoch or seq > self.before.seq
         ):
@@ -111,17 +118,17 @@ class EventLog:
         return self.oldest - 1 <= seq <= self.seq
 
     def next(self) -> int:
-        """The number of the event that is about to be appended."""
+        """Return the number of the event that is about to be appended."""
         self.seq += 1
         return self.seq
 
     def append(self, event: Durable, now: float) -> None:
-        """Keep an event that has the newest number."""
+        """Append the event with the newest number."""
         assert event.seq == self.seq, "an event was numbered and not appended"
         self._keep(LogEntry(event, now - self.began))
 
     def restore(self, entries: Iterable[LogEntry]) -> None:
-        """Begin with what an earlier process decided: events in order, without holes."""
+        """Begin with the events of an earlier process, in order and without holes."""
         assert self.seq == 0, "a log that has begun is not restored"
         spoken: dict[int, str] = {}
         for entry in entries:
@@ -136,7 +143,8 @@ class EventLog:
             self._keep(entry)
 
     def since(self, seq: int, most: int | None = None) -> list[Durable] | None:
-        """The events after ``seq``, so many ``most``; None where the log does not reach back."""
+        """Return the first ``most`` events after ``seq``; None if the log does not reach back."""
+        # A number beyond the newest is of a log that this process does not know.
         first = seq + 1 - self.oldest
         if seq > self.seq or first < 0:
             return None
@@ -146,24 +154,26 @@ class EventLog:
         return [self._entries[n].event for n in range(first, last)]
 
     def concerns(self, event: Durable) -> str | None:
-        """The language whose readers an event is for; None: it is for everybody."""
+        """Return the language whose readers an event concerns; None if it concerns everybody."""
         if isinstance(event, _EVERYBODY) or event.seq in self.originals:
             return None
         return event.lang
 
     def count(self, lang: str | None, seq: int) -> int:
-        """How many of the events after ``seq`` that are left are for the readers of a language, or
-        for everybody. As fast for two hours as for a second: many come back at once."""
+        """Return how many events after ``seq`` concern the readers of a language, or everybody.
+
+        Takes no longer for two hours than for a second, since many readers come back at once.
+        """
         seqs = self._seqs.get(lang, ())
         return len(seqs) - bisect_right(seqs, max(seq, self.oldest - 1))
 
     def entries(self, seq: int = 0) -> list[LogEntry]:
-        """Those of the entries after ``seq`` that are still there."""
+        """Return the entries after ``seq`` that are left."""
         count = max(0, min(len(self._entries), self.seq - seq))
         return list(islice(reversed(self._entries), count))[::-1]
 
     def last(self, utterances: int) -> list[Durable]:
-        """The events of so many utterances at most, the last ones that were said to their end."""
+        """Return the events of the last complete utterances, as many as that at most."""
         ids: set[str] = set()
         kept: list[Durable] = []
         for entry in reversed(self._entries):
@@ -175,15 +185,15 @@ class EventLog:
         return [event for event in reversed(kept) if getattr(event, "id", None) in ids]
 
     def shed(self, size: int) -> None:
-        """Forget the oldest events, until so many bytes are free that were not."""
+        """Drop the oldest events, until ``size`` bytes more are free."""
         least = max(0, self.bytes - size)
         while self.bytes > least:
             self._pop()
 
     def erase(self, ord: int) -> None:
-        """Forget what an utterance said, and keep that there was one: numbers have no holes.
+        """Erase the texts of an utterance. Its events stay, so that numbers have no holes.
 
-        By its position: its id may have been that of another before.
+        :param ord: position of the utterance; an id may have been used before
         """
         for n, (event, at) in enumerate(reversed(self._entries), 1):
             if isinstance(event, _TEXTS) and event.ord == ord:
@@ -191,7 +201,7 @@ class EventLog:
                 self.bytes += cost(erased) - self._costs[-n]
                 self._entries[-n], self._costs[-n] = LogEntry(erased, at), cost(erased)
                 if isinstance(event, Source):
-                    return  # nothing was said of it before
+                    return  # no event of the utterance is older
 
     def _keep(self, entry: LogEntry) -> None:
         event = entry.event
@@ -211,7 +221,9 @@ class EventLog:
         self.bytes -= self._costs.popleft()
         lang = self.concerns(event)
         seqs = self._seqs[lang]
-        if seqs[len(seqs) // 2] < self.oldest:  # half of them at once: each is moved once
+        if (
+            seqs[len(seqs) // 2] < self.oldest
+        ):  # by halves, so that each number is moved once at most
             del seqs[: bisect_left(seqs, self.oldest)]
             if not seqs:
                 del self._seqs[lang]
@@ -222,7 +234,7 @@ _TEXTS = (Source, Final, Edited)
 
 
 _EVERYBODY = (Source, Retracted, Settings)
-"""A union would be built anew at each call, and there are many."""
+"""Types of events that concern everybody. A union would be built anew at each of many calls."""
 
 
 def cost(event: Durable) -> int:
@@ -238,7 +250,7 @@ def _memory(value: object) -> int:
     if isinstance(value, str):
         return memory(value)
     if value is None or (isinstance(value, int) and value <= SMALL):
-        return 0  # there is one object of each in a process
+        return 0  # CPython keeps a single object of each
     if isinstance(value, dict):
         return getsizeof(value) + sum(map(memory, value)) + sum(map(memory, value.values()))
     if isinstance(value, tuple):

@@ -1,79 +1,97 @@
-"""Readers who are sent the same bytes.
+"""A group of sockets that are sent the same bytes.
 
-Owns: which of them can be written to at once, and how much they were all sent. Must not know: why
-somebody belongs together, rooms, sockets.
+Owns: which of them can be written to at once, and how much all of them were sent. Must not know:
+why sockets are in one group, rooms, outboxes.
 
-A thousand readers of one language are a thousand objects that lie far apart in memory, and looking
-at each of them costs more than all else that is done for it. So a circle keeps what their frames
-are written with in one place, and counts for all of them.
+A thousand readers of one language are a thousand objects far apart in memory, and to visit each of
+them costs more than everything else that is done for it. So a group keeps the functions that write
+to its sockets in one place, and counts for all of them.
 """
 
 from __future__ import annotations
 
-from gateway.core.outbox import Outbox, Post
+from collections.abc import Callable, Hashable
+
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta
 
+WriteFrame = Callable[[bytes], object]
+"""Writes a frame with its head to a socket at once."""
+QueueEvent = Callable[[Envelope, float], None]
+"""Queues an event for a socket that cannot be written to at once; the time is in seconds."""
+
 
 class FanoutGroup:
-    """Outboxes of one codec. ``tag`` and ``live`` are what their owners see of a caption."""
+    """Sockets of one codec whose owners are shown the same of a caption.
 
-    __slots__ = ("_each", "_wire", "codec", "frames", "late", "live", "posts", "sent", "tag")
+    :param tag: the language as these readers call it
+    :param live: whether they are shown drafts
+    """
+
+    __slots__ = ("_each", "_wire", "codec", "frames", "late", "live", "sent", "tag", "writers")
 
     def __init__(self, tag: str, live: bool, codec: Codec) -> None:
         self.tag = tag
         self.live = live
         self.codec = codec
-        self.posts: dict[Outbox, Post] = {}
-        """Of those that can be written to at once."""
-        self.late: dict[Outbox, None] = {}
-        """The others."""
+        self.writers: dict[Hashable, WriteFrame] = {}
+        """Sockets that can be written to at once, by their owner."""
+        self.late: dict[Hashable, QueueEvent] = {}
+        """The other sockets."""
         self.frames = 0
         self.sent = 0
-        """Frames and bytes that went to each of `posts` since the beginning."""
+        """Frames and bytes that were sent to each of `writers` since the group began."""
         self._wire = codec.encoder
-        self._each: tuple[Post, ...] = ()  # `posts`, while they stay the same
+        self._each: tuple[WriteFrame, ...] = ()  # `writers`, while they stay the same
 
     def __repr__(self) -> str:
-        return f"<Circle {self.tag} {self.codec.value}, {len(self.posts)}, {len(self.late)} late>"
+        return (
+            f"<FanoutGroup {self.tag} {self.codec.value}, "
+            f"{len(self.writers)}, {len(self.late)} late>"
+        )
 
     def __len__(self) -> int:
-        return len(self.posts) + len(self.late)
+        return len(self.writers) + len(self.late)
 
-    def turn(self, outbox: Outbox, post: Post | None) -> None:
-        """The outbox can be written to at once from now on, or cannot."""
+    def set_writer(self, owner: Hashable, write: WriteFrame | None, queue: QueueEvent) -> None:
+        """Add a socket to the group, or change how it is written to.
+
+        :param write: None if the socket cannot be written to at once; then ``queue`` is called
+        """
         self._each = ()
-        if post is None:
-            self.posts.pop(outbox, None)
-            self.late[outbox] = None
+        if write is None:
+            self.writers.pop(owner, None)
+            self.late[owner] = queue
         else:
-            self.late.pop(outbox, None)
-            self.posts[outbox] = post
+            self.late.pop(owner, None)
+            self.writers[owner] = write
 
-    def leave(self, outbox: Outbox) -> None:
+    def leave(self, owner: Hashable) -> None:
+        """Remove a socket from the group."""
         self._each = ()
-        self.posts.pop(outbox, None)
-        self.late.pop(outbox, None)
+        self.writers.pop(owner, None)
+        self.late.pop(owner, None)
 
-    def _gather(self) -> tuple[Post, ...]:
-        self._each = tuple(self.posts.values())
+    def _gather(self) -> tuple[WriteFrame, ...]:
+        self._each = tuple(self.writers.values())
         return self._each
 
     def show(self, delta: Delta, now: float) -> None:
-        """Send an ephemeral delta to all of them, but those that are told what they missed."""
+        """Send an ephemeral delta to every socket of the group."""
         wire = self._wire(delta)
-        if wire is None:
+        if wire is None:  # this codec does not show deltas
             return
         size = len(wire)
         self.frames += 1
+        # The head of a short frame has two bytes (RFC 6455 section 5.2).
         self.sent += size - 2 if size < 128 else size - frames.offset(wire)
-        late = list(self.late) if self.late else None
-        # A write can fill its socket, and whoever is late from then on has had this one.
-        for post in self._each or self._gather():
-            post(wire)
+        # Taken before the writes: a socket that one of them fills has had this delta.
+        late = list(self.late.values()) if self.late else None
+        # The tuple is kept, because to build it costs a look at every socket.
+        for write in self._each or self._gather():
+            write(wire)
         if late is not None:
             envelope = Envelope(delta)
-            for outbox in late:
-                if not outbox.held:
-                    outbox.push(envelope, now)
+            for queue in late:
+                queue(envelope, now)

@@ -1,73 +1,65 @@
-"""The floor of a room: what is being said, as the interpreters' booth hears it.
+"""The utterances of a room as they are spoken.
 
-Owns: which revision is taken, when a growing text is translated, where it is cut, and when it has
-been said to its end. Must not know: readers, the log. What it decides its `SpeechListener` makes
-known."""
+Owns: which revision is accepted, when a growing text is translated, where it is cut, and when an
+utterance has ended. Must not know: readers, the log.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
+from gateway.core.caption_state import CaptionState
 from gateway.core.captioner import Captioner
 from gateway.core.member import Member
+from gateway.core.outcomes import CaptionOutcomes
 from gateway.core.scheduler import Scheduler
 from gateway.core.speech import Speech
-from gateway.core.utterance import CaptionState, Utterance
+from gateway.core.subscribers import Subscribers
+from gateway.core.timer import RoomTimer
+from gateway.core.utterance import Utterance
 from gateway.core.utterances import Utterances
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Ack, Say
 from gateway.text import languages
 
 
-class SpeechListener(Protocol):
-    """Who listens to a floor."""
-
-    @property
-    def wanted(self) -> set[str]:
-        """The languages that captions are made in."""
-
-    def said(self, u: Utterance, now: float) -> None:
-        """It was said to its end: this is the original."""
-
-    def settle(self, u: Utterance, now: float) -> None:
-        """Something of it ended; maybe all of it."""
-
-    def drop(self, u: Utterance, now: float) -> None:
-        """It turned out to be nothing."""
-
-    def at(self, when: float) -> None:
-        """`Ingest.admit` has something to do then."""
-
-
 class Ingest:
-    """What the members of one room say."""
+    """The speech of the members of one room.
+
+    :param name: the name of the room
+    """
 
     def __init__(
         self,
-        room: SpeechListener,
         name: str,
-        memory: Utterances,
-        booth: Captioner,
-        dispatch: Scheduler,
+        *,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        captioner: Captioner,
+        outcomes: CaptionOutcomes,
+        scheduler: Scheduler,
+        timer: RoomTimer,
     ) -> None:
-        self._room = room
         self._name = name
-        self._memory = memory
-        self._booth = booth
-        self._dispatch = dispatch
+        self._utterances = utterances
+        self._subscribers = subscribers
+        self._captioner = captioner
+        self._outcomes = outcomes
+        self._scheduler = scheduler
+        self._timer = timer
 
     def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
-        """Take a new utterance or revision. ``text`` and ``lang`` are normalised.
+        """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
 
-        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``) with nothing changed.
+        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
-        speech = self._memory.speeches.get(say.id or "")
+        speech = self._utterances.speeches.get(say.id or "")
         rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
+        # Every check comes before the first change, so that a refusal changes nothing.
         if speech is None:
-            if self._heard(member, say, text, now):
+            if self._repeats_restored(member, say, text, now):
                 return
-            self._unused(say.id)
+            self._check_unused(say.id)
         elif speech.author != member.id:
             raise ClientFault(
                 ErrorCode.FORBIDDEN, f"Utterance {speech.id!r} belongs to another speaker."
@@ -76,108 +68,111 @@ class Ingest:
             _acknowledge(member, speech, say, now)
             return
         else:
-            _goes_on(speech, rev)
+            _check_revision(speech, rev)
+        # Jobs that wait are given the new text, so only the others need a place in the queue.
         queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
-        jobs = sum(not languages.same(tag, lang) for tag in self._room.wanted) - len(queued)
+        wanted = self._subscribers.wanted
+        jobs = sum(not languages.same(tag, lang) for tag in wanted) - len(queued)
         if speech is None:
-            wait = self._dispatch.admit(self._name, self._booth.tenant, jobs, now) if jobs else 0
+            tenant = self._captioner.tenant
+            wait = self._scheduler.admit(self._name, tenant, jobs, now) if jobs else 0
             if wait:
                 raise ClientFault(
                     ErrorCode.BUSY,
                     "The engine has more to do than it can; say it again in a moment.",
                     retry_ms=math.ceil(wait * 1000),
                 )
-            member.allow(now)
-            speech = self._memory.begin(say.id, member.id, now)
+            member.charge(now)
+            speech = self._utterances.begin(say.id, member.id, now)
             member.inflight.add(speech.id)
-        elif not self._dispatch.admits(jobs):
+        elif not self._scheduler.admits(jobs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
             )
         speech.rev, speech.text, speech.final = rev, text, say.final
         if say.speaker is not None:
-            self._booth.brief.meet(say.speaker)
-        _inform(speech, say, lang)
+            self._captioner.translation_context.add_speaker(say.speaker)
+        _note(speech, say, lang)
         _acknowledge(member, speech, say, now)
         if say.final:
             self._end(speech, lang, now)
         else:
             self._grow(member, speech, lang, say, now)
 
-    def admit(self, speech: Speech, now: float) -> None:
+    def translate_due(self, speech: Speech, now: float) -> None:
         """Translate what is agreed of a growing text, if it is time to."""
-        part, gate = speech.open, speech.gate
-        due = gate.due(now)
+        part, policy = speech.open, speech.policy
+        due = policy.due(now)
         if due is not None and due > now:
-            self._room.at(due)
+            self._timer.at(due)
         elif due is not None:
-            if gate.diverged:
-                self._booth.doubt(part)
-            part.text = gate.admit(now)
+            if policy.diverged:
+                self._captioner.invalidate(part)
+            part.text = policy.take(now)
             part.turn += 1
-        self._booth.translate(part, self._room.wanted, now)
+        self._captioner.translate(part, self._subscribers.wanted, now)
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _heard(self, member: Member, say: Say, text: str, now: float) -> bool:
-        """Acknowledge what was said to an earlier process, and may be said again for want of an
-        answer; whether it was. Nobody here is known to have said it."""
-        said = self._memory.utterances.get(say.id or "")
-        if said is None or said.author or say.rev not in (None, said.rev):
+    def _repeats_restored(self, member: Member, say: Say, text: str, now: float) -> bool:
+        """Acknowledge a repetition of what an earlier process accepted; tell whether it is one.
+
+        A client that got no answer says its utterance again. The author is unknown after a restart.
+        """
+        known = self._utterances.by_id.get(say.id or "")
+        if known is None or known.author or say.rev not in (None, known.rev):
             return False
-        if (text, say.final) != (said.text, said.final):
+        if (text, say.final) != (known.text, known.final):
             return False
-        ack = Ack(id=said.id, rev=said.rev, ord=said.ord, ref=say.ref)
+        ack = Ack(id=known.id, rev=known.rev, ord=known.ord, ref=say.ref)
         member.outbox.send(ack, now)
         return True
 
-    def _unused(self, id: str | None) -> None:
-        """Raises `ClientFault` (``stale``) where an id cannot be that of something new."""
-        if id is not None and id in self._memory.utterances:
-            root = self._memory.utterances[id].root
+    def _check_unused(self, id: str | None) -> None:
+        """Raises `ClientFault` (``stale``) if an id cannot be that of a new utterance."""
+        known = self._utterances.by_id.get(id or "")
+        if known is not None:
             what = f"Utterance {id!r} is over."
-            if id != root:
-                what = f"{id!r} is a part of {root!r}, which is said under that id."
+            if id != known.root:
+                what = f"{id!r} is a part of {known.root!r}, which is said under that id."
             raise ClientFault(ErrorCode.STALE, what, "Say the new text under a new id.")
 
     def _grow(self, member: Member, speech: Speech, lang: str, say: Say, now: float) -> None:
-        """Take a text that will go on: cut what is complete of it, translate what is agreed."""
+        """Accept a text that will go on: end its complete parts, translate what is agreed."""
         speech.offer(lang, now if say.t1 is None else say.t1, now)
-        changed = speech.gate.diverged
+        changed = speech.policy.diverged
         while (head := speech.cut(lang)) is not None:
             part = speech.open
-            member.inflight.add(self._memory.part(speech, now).id)
-            _inform(speech, say, lang)
+            member.inflight.add(self._utterances.add_part(speech, now).id)
+            _note(speech, say, lang)
             self._close(part, head, now, changed=changed)
-            changed = False
-        self._booth.echo(speech.open, speech.remainder(lang), self._room.wanted, now)
-        self.admit(speech, now)
+            changed = False  # the change was in the first part
+        wanted = self._subscribers.wanted
+        self._captioner.echo(speech.open, speech.remainder(lang), wanted, now)
+        self.translate_due(speech, now)
 
     def _end(self, speech: Speech, lang: str, now: float) -> None:
-        """The rest of what was said under an id is known."""
+        """End the open part of a text that is complete."""
         part, text = speech.open, speech.remainder(lang)
-        changed = not speech.gate.continues(text, lang)
+        # Before the end, after which the policy knows no earlier text.
+        changed = not speech.policy.continues(text, lang)
         speech.end()
         if text:
             self._close(part, text, now, changed=changed)
-        else:  # all of it belongs to the parts before
-            self._room.drop(part, now)
+        else:  # all of the text belongs to the parts before
+            self._captioner.cancel(part, None, now)
 
     def _close(self, part: Utterance, text: str, now: float, *, changed: bool) -> None:
-        """An utterance, or a part of a long one, has been said to its end."""
+        """End an utterance, or one part of a long one."""
         if changed:
-            self._booth.doubt(part)
-        part.text = text
-        part.turn += 1
-        part.final = True
-        part.at = now
-        self._room.said(part, now)
-        self._booth.translate(part, self._room.wanted, now)
-        self._room.settle(part, now)
+            self._captioner.invalidate(part)
+        self._outcomes.end_speech(part, text, now)
+        self._captioner.translate(part, self._subscribers.wanted, now)
+        self._outcomes.settle(part, now)
 
 
-def _goes_on(speech: Speech, rev: int) -> None:
-    """Raises `ClientFault` (``stale``) where this cannot be its next revision."""
+def _check_revision(speech: Speech, rev: int) -> None:
+    """Raises `ClientFault` (``stale``) if ``rev`` cannot be the next revision."""
     if rev <= speech.rev:
         raise ClientFault(
             ErrorCode.STALE,
@@ -192,13 +187,14 @@ def _goes_on(speech: Speech, rev: int) -> None:
         )
 
 
-def _inform(speech: Speech, say: Say, lang: str) -> None:
-    """Note with the open part what came with the newest revision."""
+def _note(speech: Speech, say: Say, lang: str) -> None:
+    """Copy language, speaker and times of the newest revision to the open part."""
     part = speech.open
     part.grown = part.grown or not say.final
     part.rev = speech.rev
     part.lang = lang
     part.speaker = say.speaker or part.speaker
+    # A later part begins where the one before it ended.
     if part.t0 is None:
         part.t0 = say.t0 if len(speech.parts) == 1 else speech.parts[-2].t1
     part.t1 = say.t1

@@ -1,9 +1,12 @@
-"""A socket as its room sees it.
+"""A member of a room, as the room sees it.
 
-Owns: what a member may do, what it reads, and what of it is in flight. Must not know: rooms.
+Owns: what a member may do and reads, what it has in flight, and the events it is sent. Must not
+know: rooms, frames, sockets.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple, Protocol
 
 from gateway.auth.permissions import Role
 from gateway.core.outbox import Outbox
@@ -11,15 +14,25 @@ from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Cancelled, Failed, Final, View
 
 OWED = 64
-"""Answers that are kept for somebody who is behind; later ones come without their ``ref``."""
+"""Answers that are kept for a member that is behind; later ones come without their ``ref``."""
+
+
+class MemberListener(Protocol):
+    """The one listener of a member: its session."""
+
+    def charge(self, now: float) -> None:
+        """Count a new utterance of the member. Raises `ClientFault` (``busy``) over its quota."""
+
+    def ended(self, now: float) -> None:
+        """Note that an utterance of the member has ended, or that it has caught up."""
 
 
 class CatchUp:
-    """How far a member has come that is told what it missed.
+    """The progress of a member that is sent events it missed.
 
-    ``cursor``  the number of the last durable event it was told, or had no part in
-    ``due``     the next ones are about to be told: nobody has to ask
-    ``owed``    events that answer a request of its own, by number, as it is to see them
+    ``cursor``  number of the last durable event that it was sent, or that did not concern it
+    ``due``     whether the next events are about to be sent already
+    ``owed``    events that answer requests of its own, by number, as it is to see them
     """
 
     __slots__ = ("cursor", "due", "owed")
@@ -31,63 +44,74 @@ class CatchUp:
 
 
 class Member:
-    """Somebody in a room. `gateway.core.session.Session` is the only kind."""
+    """A participant of a room: a speaker, a reader or both.
+
+    :param listener: told what becomes of its utterances, until it is set to None
+    """
 
     __slots__ = (
-        "_backlog",
+        "_catch_up",
         "cancelled",
         "failed",
         "finals",
         "id",
         "inflight",
         "langs",
+        "listener",
         "outbox",
-        "recalled",
         "role",
         "speaker",
         "view",
+        "welcomed",
     )
 
-    def __init__(self, id: str, role: Role, outbox: Outbox) -> None:
+    def __init__(
+        self, id: str, role: Role, outbox: Outbox, listener: MemberListener | None = None
+    ) -> None:
         self.id = id
         self.role = role
         self.outbox = outbox
+        self.listener = listener
         self.speaker: str | None = None
         self.langs: tuple[str, ...] = ()
-        self.recalled = False
-        """Whether it was shown what had been said before it came."""
+        self.welcomed = False
+        """True if it was sent what had been said before it came."""
         self.view: View = "live"
-        self._backlog: CatchUp | None = None
+        self._catch_up: CatchUp | None = None
         self.inflight: set[str] = set()
+        """Ids of its utterances that have not ended."""
         self.finals = self.failed = self.cancelled = 0
 
     @property
-    def backlog(self) -> CatchUp | None:
-        """While it has one, it is told durable events out of the room's log, in order, and not as
-        they are decided; and it is shown nothing that still changes."""
-        return self._backlog
+    def catch_up(self) -> CatchUp | None:
+        """Progress while it is behind; None if it is sent events as they happen.
 
-    @backlog.setter
-    def backlog(self, backlog: CatchUp | None) -> None:
-        self._backlog = backlog
-        self.outbox.held = backlog is not None
+        A member that is behind is sent durable events from the log, in order, and no deltas.
+        """
+        return self._catch_up
+
+    @catch_up.setter
+    def catch_up(self, catch_up: CatchUp | None) -> None:
+        self._catch_up = catch_up
+        self.outbox.hold(catch_up is not None)
 
     def hear(self, envelope: Envelope, now: float) -> None:
-        """Take an event of the room."""
-        if self.backlog is not None and getattr(envelope.message, "seq", None) is not None:
+        """Send an event of the room, unless it will come from the log."""
+        # The log has every durable event, and an event must not arrive twice or out of order.
+        if self._catch_up is not None and getattr(envelope.message, "seq", None) is not None:
             return
-        self.take(envelope, now)
+        self.send(envelope, now)
 
     def answer(self, envelope: Envelope, now: float) -> None:
-        """Take a durable event that answers this member."""
-        if self.backlog is None:
-            self.take(envelope, now)
-        elif len(self.backlog.owed) < OWED:
+        """Send a durable event that answers this member, or keep it until its turn comes."""
+        if self._catch_up is None:
+            self.send(envelope, now)
+        elif len(self._catch_up.owed) < OWED:
             seq = getattr(envelope.message, "seq", None)
-            assert seq is not None, "what is not in the log is answered at once"
-            self.backlog.owed[seq] = envelope
+            assert seq is not None, "an answer that is not in the log is sent at once"
+            self._catch_up.owed[seq] = envelope
 
-    def take(self, envelope: Envelope, now: float) -> None:
+    def send(self, envelope: Envelope, now: float) -> None:
         """Count an event of the room, and queue it."""
         match envelope.message:
             case Final():
@@ -98,8 +122,23 @@ class Member:
                 self.cancelled += 1
         self.outbox.push(envelope, now)
 
-    def allow(self, now: float) -> None:
-        """It begins something new. Raises `ClientFault` (``busy``) beyond its quota."""
+    def charge(self, now: float) -> None:
+        """Count a new utterance. Raises `ClientFault` (``busy``) over the quota."""
+        if self.listener is not None:
+            self.listener.charge(now)
 
     def ended(self, now: float) -> None:
-        """An utterance of this member has ended."""
+        """Report that an utterance of this member has ended, or that it has caught up."""
+        if self.listener is not None:
+            self.listener.ended(now)
+
+
+class Reply(NamedTuple):
+    """The request of a member that an event answers.
+
+    :param tag: the language as the request named it
+    """
+
+    member: Member
+    ref: str | None
+    tag: str | None = None

@@ -1,7 +1,7 @@
-"""The minutes of a meeting: what was decided becomes an event that stays.
+"""Durable events: numbered, logged and sent to the members they concern.
 
-Owns: the number of a durable event, its place in the log, and that everybody it concerns gets it.
-Must not know: why it was decided.
+Owns: the number of a durable event, its place in the log, and its recipients. Must not know: why
+the event happens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from gateway.core.event_log import Durable, EventLog
-from gateway.core.member import Member
+from gateway.core.member import Member, Reply
 from gateway.core.subscribers import Subscribers
 from gateway.core.utterance import Caption, Utterance
 from gateway.errors import ErrorCode
@@ -33,119 +33,115 @@ from gateway.protocol.messages import (
 
 
 class Publisher:
-    """Every method logs one event and sends it to those it concerns.
+    """The durable events of one room. Every method logs one, and sends it.
 
-    Where it answers a member, ``to`` gets it in any case, with its ``ref`` and under the ``tag`` of
-    the language that it used.
+    If the event answers a request, ``reply`` is sent it in any case, with its ``ref`` and under the
+    language tag that the request used.
+
+    :param observe: called with every event
     """
 
     def __init__(
-        self, log: EventLog, audience: Subscribers, observe: Callable[[ServerMessage], None]
+        self, log: EventLog, subscribers: Subscribers, observe: Callable[[ServerMessage], None]
     ) -> None:
         self._log = log
-        self._audience = audience
+        self._subscribers = subscribers
         self._observe = observe
 
-    def source(self, u: Utterance, now: float) -> None:
-        """It was said to its end: this is the original."""
+    def source(self, utterance: Utterance, now: float) -> None:
+        """Publish the original of a complete utterance."""
         event = Source(
             seq=self._log.next(),
-            id=u.id,
-            rev=u.rev,
-            ord=u.ord,
-            lang=u.lang,
-            text=u.text,
-            speaker=u.speaker,
-            t0=u.t0,
-            t1=u.t1,
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=utterance.lang,
+            text=utterance.text,
+            speaker=utterance.speaker,
+            t0=utterance.t0,
+            t1=utterance.t1,
         )
-        u.seq = u.seq or event.seq
-        self._keep(event, None, now)
+        utterance.seq = utterance.seq or event.seq
+        self._publish(event, None, now)
 
     def final(
         self,
-        u: Utterance,
+        utterance: Utterance,
         caption: Caption,
         ms: Timing,
         now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-        tag: str | None = None,
+        reply: Reply | None = None,
     ) -> None:
-        """A caption is complete."""
+        """Publish a complete caption."""
         assert caption.by is not None, "it has been finished"
         event = Final(
             seq=self._log.next(),
-            id=u.id,
-            rev=u.rev,
-            ord=u.ord,
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
             lang=caption.lang,
             text=caption.stable,
             by=caption.by,
             ms=ms,
             flags=caption.flags,
         )
-        self._keep(event, caption.lang, now, to=to, ref=ref, tag=tag)
+        self._publish(event, caption.lang, now, reply)
 
-    def failed(self, u: Utterance, lang: str, code: ErrorCode, now: float) -> None:
-        """There will be no caption."""
+    def failed(self, utterance: Utterance, lang: str, code: ErrorCode, now: float) -> None:
+        """Publish that there will be no caption."""
         event = Failed(
             seq=self._log.next(),
-            id=u.id,
-            rev=u.rev,
-            ord=u.ord,
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
             lang=lang,
             code=code.value,
             retry=code.retry,
         )
-        self._keep(event, lang, now)
+        self._publish(event, lang, now)
 
     def cancelled(
         self,
-        u: Utterance,
+        utterance: Utterance,
         lang: str | None,
         was: Was,
         now: float,
-        *,
-        to: Member | None,
-        ref: str | None,
-        tag: str | None,
+        reply: Reply | None,
     ) -> None:
-        """The work on a language of it, or on all of it, was stopped."""
-        event = Cancelled(seq=self._log.next(), id=u.id, rev=u.rev, lang=lang, was=was)
-        u.seq = u.seq or self._log.seq
-        self._keep(event, lang, now, to=to, ref=ref, tag=tag)
+        """Publish that the work on one language, or on the whole utterance, was stopped."""
+        event = Cancelled(
+            seq=self._log.next(), id=utterance.id, rev=utterance.rev, lang=lang, was=was
+        )
+        utterance.seq = utterance.seq or self._log.seq
+        self._publish(event, lang, now, reply)
 
-    def original(self, u: Utterance, now: float, *, to: Member, ref: str | None) -> None:
-        """The original was corrected: that is for everybody."""
-        event = self._edited(u, u.lang, u.text, "human")
+    def original(self, utterance: Utterance, now: float, reply: Reply) -> None:
+        """Publish a corrected original to everybody."""
+        event = self._edited(utterance, utterance.lang, utterance.text, "human")
         self._log.originals.add(event.seq)
-        self._keep(event, None, now, to=to, ref=ref)
+        self._publish(event, None, now, reply)
 
     def edited(
         self,
-        u: Utterance,
+        utterance: Utterance,
         caption: Caption,
         now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-        tag: str | None = None,
+        reply: Reply | None = None,
     ) -> None:
-        """A caption that had ended has another text."""
+        """Publish the new text of a caption that had ended."""
         assert caption.by is not None, "it has been edited"
-        event = self._edited(u, caption.lang, caption.stable, caption.by)
-        self._keep(event, caption.lang, now, to=to, ref=ref, tag=tag)
+        event = self._edited(utterance, caption.lang, caption.stable, caption.by)
+        self._publish(event, caption.lang, now, reply)
 
-    def retracted(self, u: Utterance, now: float, *, to: Member, ref: str | None) -> None:
-        """It was taken back; what was said of it is not kept."""
-        self._log.erase(u.ord)
-        event = Retracted(seq=self._log.next(), id=u.id, ord=u.ord)
-        self._keep(event, None, now, to=to, ref=ref)
+    def retracted(self, utterance: Utterance, now: float, reply: Reply) -> None:
+        """Publish that an utterance was retracted, and erase its texts from the log."""
+        # First, so that nobody who reads the log after the event still finds the text.
+        self._log.erase(utterance.ord)
+        event = Retracted(seq=self._log.next(), id=utterance.id, ord=utterance.ord)
+        self._publish(event, None, now, reply)
 
-    def settings(self, change: Set, version: int, now: float, *, to: Member) -> None:
-        """The room's settings, or those of a speaker, were changed."""
+    def settings(self, change: Set, version: int, now: float, member: Member) -> None:
+        """Publish a member's change of the room's settings, or of its own."""
         event = Settings(
             seq=self._log.next(),
             version=version,
@@ -154,33 +150,35 @@ class Publisher:
             style=change.style,
             from_=change.from_,
             speaker=change.speaker,
-            session=to.id,
+            session=member.id,
         )
-        self._keep(event, None, now, to=to, ref=change.ref)
+        self._publish(event, None, now, Reply(member, change.ref))
 
-    def _edited(self, u: Utterance, lang: str, text: str, by: By) -> Edited:
+    def _edited(self, utterance: Utterance, lang: str, text: str, by: By) -> Edited:
         return Edited(
-            seq=self._log.next(), id=u.id, rev=u.rev, ord=u.ord, lang=lang, text=text, by=by
+            seq=self._log.next(),
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=lang,
+            text=text,
+            by=by,
         )
 
-    def _keep(
-        self,
-        event: Durable,
-        lang: str | None,
-        now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-        tag: str | None = None,
+    def _publish(
+        self, event: Durable, lang: str | None, now: float, reply: Reply | None = None
     ) -> None:
-        """Log it, and send it to the readers of a language, or to all."""
+        """Log an event, and send it to the readers of a language, or to everybody with None."""
         self._log.append(event, now)
         self._observe(event)
         envelope = Envelope(event)
-        self._audience.tell(envelope, lang, now, but=to, tag=tag)
-        if to is not None:
-            if tag is not None:
-                envelope = envelope.for_language(tag)
-            if ref is not None:
-                envelope = Envelope(replace(envelope.message, ref=ref))
-            to.answer(envelope, now)
+        if reply is None:
+            self._subscribers.tell(envelope, lang, now)
+            return
+        self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
+        if reply.tag is not None:
+            envelope = envelope.tagged(reply.tag)
+        # Last, since only this member knows the reference.
+        if reply.ref is not None:
+            envelope = Envelope(replace(envelope.message, ref=reply.ref))
+        reply.member.answer(envelope, now)

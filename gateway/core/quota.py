@@ -1,7 +1,7 @@
-"""What each tenant uses, and the refusal of more than its quota.
+"""The usage of each tenant, and its quota.
 
-Owns: the accounts. Must not know: keys, rooms, how a tenant is told. What is in flight is counted
-from the members themselves when somebody begins something, so that no count can drift.
+Owns: the accounts. Must not know: keys, rooms, how a tenant is told. Utterances in flight are
+counted from the members themselves at each new utterance, so that no counter can drift.
 
 Bound: one account for each tenant that has a socket, or had one within `KEEP_S`.
 """
@@ -16,40 +16,40 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import TokenBucket
 
 KEEP_S = 60.0
-"""Seconds that an account is kept without a socket: reconnecting does not renew what a minute
-allows."""
+"""Seconds that an account is kept without a socket, so that reconnecting does not renew the quota
+of a minute."""
 
 FREE = Quota()
-"""Nothing but the gateway's own limits."""
+"""No quota beside the gateway's own limits."""
 
 
 class Account:
-    """What all sockets of one tenant use together."""
+    """The usage of all sockets of one tenant together."""
 
     def __init__(self) -> None:
         self.members: set[Member] = set()
         self.idle = 0.0
-        """When a socket was closed last."""
-        self._away: list[set[str]] = []  # what is in flight of those whose sockets are closed
+        """Time at which a socket was closed last, in seconds."""
+        self._away: list[set[str]] = []  # in flight, of sockets that are closed
         self._bucket: TokenBucket | None = None
         self._minute = 0
 
     @property
     def inflight(self) -> int:
-        """Utterances that have not ended, of those too who may come back to them."""
+        """Utterances that have not ended, with those of absent members."""
         sets = [member.inflight for member in list(self.members)]
-        # Who came back has the very set of its socket before, which may not be closed yet.
+        # A member that came back shares the set of its old socket, which may not be closed yet.
         return sum(map(len, {id(one): one for one in (*sets, *list(self._away))}.values()))
 
     def leave(self, member: Member, now: float) -> None:
-        """A socket is closed; what is in flight of it may go on for a while. Idempotent."""
+        """Remove a closed socket, whose utterances may go on for a while. Idempotent."""
         if member in self.members:
             self.members.discard(member)
             self.idle = now
             self._away = [lost for lost in (*self._away, member.inflight) if lost]
 
     def begin(self, quota: Quota, now: float) -> None:
-        """Something new is said. Raises `ClientFault` (``busy``)."""
+        """Count a new utterance. Raises `ClientFault` (``busy``) over the quota."""
         if quota.inflight is not None and self.inflight >= quota.inflight:
             raise ClientFault(
                 ErrorCode.BUSY,
@@ -57,6 +57,7 @@ class Account:
                 "Wait for their captions, or cancel one.",
             )
         if quota.minute is not None:
+            # Keys of one tenant may have different quotas; the one in use counts.
             if self._bucket is None or self._minute != quota.minute:
                 self._minute = quota.minute
                 self._bucket = TokenBucket(quota.minute / 60, quota.minute, now)
@@ -70,15 +71,15 @@ class Account:
 
 
 class TenantUsage:
-    """The accounts of those tenants that have a name or a quota."""
+    """The accounts of all tenants that have a name or a quota."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
 
     def check(self, grant: Permissions, *, instead: Member | None = None) -> None:
-        """Before a socket is let in, ``instead`` of one that it replaces.
+        """Raises `ClientFault` (``busy``) if a tenant may not open another socket.
 
-        Raises `ClientFault` (``busy``).
+        :param instead: the member that the new socket replaces
         """
         account = self.accounts.get(grant.tenant)
         if account is None or grant.quota.sessions is None:
@@ -91,7 +92,7 @@ class TenantUsage:
             )
 
     def enter(self, member: Member, grant: Permissions) -> Account | None:
-        """A socket was let in; the account that it uses."""
+        """Add a new socket; return the account that it uses, if its usage is counted."""
         if not grant.tenant and grant.quota == FREE:
             return None
         account = self.accounts.setdefault(grant.tenant, Account())
@@ -99,7 +100,7 @@ class TenantUsage:
         return account
 
     def sweep(self, now: float) -> None:
-        """Close the accounts that nobody uses any more."""
+        """Drop accounts without sockets that are older than `KEEP_S`."""
         for tenant, account in list(self.accounts.items()):
             if not account.members and now - account.idle > KEEP_S:
                 del self.accounts[tenant]

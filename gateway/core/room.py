@@ -1,43 +1,46 @@
-"""One meeting: its members, its utterances, and what was decided of them.
+"""A meeting: its members, its utterances, and what members may do.
 
-Owns: who may do what, who gets what, and the rule that every (utterance, language) asked for ends
-in exactly one of ``final``, ``failed``, ``cancelled``. Must not know: frames, sockets, tasks,
-clocks. How captions are made is the `Captioner`'s business; what people read goes into their
-outboxes.
+Owns: the rules of who may do what, and what follows for the room when members come and go. Must not
+know: frames, sockets, tasks, clocks, how captions are made (`gateway.core.captioner`) or how they
+end (`gateway.core.outcomes`).
 
-A member whose socket was lost is *away* for `Limits.grace_s`: nothing is sent to it, and what it
-has said goes on. Then its work is aborted as if it had left.
+The parts of a room form a graph without cycles; each calls only those below it::
 
-Bound: `Limits.utterances` are remembered; the oldest that has ended goes first, and those in flight
-are bounded per member. Only who has something in flight is away.
+    Room, Ingest, Snapshots     what members do, say and are told
+    Captioner                   which caption waits for which job
+    CaptionOutcomes             how captions end
+    Publisher, Attendance       durable events; who is present or away
+    Subscribers, Utterances     who reads what; what was said, by id
+
+Bound: `Limits.utterances`; only members with utterances in flight are away.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
-from weakref import proxy
-
-from msgspec.structs import replace
+from collections.abc import Callable
 
 from gateway.auth.permissions import Role
-from gateway.core import restore, snapshots
-from gateway.core.captioner import Captioner, CaptionSink, Pairs
+from gateway.core import restore
+from gateway.core.attendance import Attendance
+from gateway.core.captioner import Captioner
 from gateway.core.event_log import EventLog
 from gateway.core.ingest import Ingest
-from gateway.core.member import Member
+from gateway.core.member import Member, Reply
 from gateway.core.model import Model
+from gateway.core.outcomes import CaptionOutcomes
 from gateway.core.publisher import Publisher
-from gateway.core.scheduler import JobStage, Scheduler
+from gateway.core.scheduler import Scheduler
+from gateway.core.snapshots import Snapshots
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.subscribers import Subscribers
-from gateway.core.utterance import Caption, CaptionState, Utterance
+from gateway.core.timer import RoomTimer
+from gateway.core.utterance import Utterance
 from gateway.core.utterances import Utterances
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import (
-    By,
     Cancelled,
     Degraded,
     Edit,
@@ -45,22 +48,21 @@ from gateway.protocol.messages import (
     Say,
     ServerMessage,
     Set,
-    Settings,
-    Snapshot,
     View,
-    Was,
 )
 from gateway.text import languages
 from gateway.text.glossary import Glossary
 
 
 class Room:
-    """State of one meeting. Every method takes the time and returns at once.
+    """The state of one meeting. Every method takes the time in seconds and returns at once.
 
-    :param log: empty, or what an earlier process decided
-    :param settings: what the room's settings came to, where the log no longer has them all
-    :param flow: how text that still grows is treated
-    :param alarm: called with the time at which `wake` has something to do; the newest one holds
+    :param log: an empty log, or that of an earlier process
+    :param model: the languages that can be translated
+    :param options: how growing text is treated
+    :param observe: called with every durable event
+    :param set_timer: called with the time of the next call of `on_timer`; each call replaces the
+        one before
     """
 
     def __init__(
@@ -68,147 +70,132 @@ class Room:
         name: str,
         *,
         log: EventLog,
-        dispatch: Scheduler,
-        profile: Model,
+        scheduler: Scheduler,
+        model: Model,
         limits: Limits,
-        settings: Settings | None = None,
-        flow: StreamingOptions | None = None,
+        options: StreamingOptions | None = None,
         observe: Callable[[ServerMessage], None] = lambda _: None,
-        alarm: Callable[[float], None] = lambda _: None,
+        set_timer: Callable[[float], None] = lambda _: None,
     ) -> None:
+        options = options or StreamingOptions()
         self.name = name
         self.log = log
-        self.audience = Subscribers(profile.targets, limits.linger_s)
-        self.minutes = Publisher(log, self.audience, observe)
-        self._flow = flow or StreamingOptions()
-        here = proxy(self)  # or a room that has ended would wait for the garbage collector
-        rules, show = self._flow.stability, self.audience.show
-        self.booth = Captioner(here, name, dispatch, profile, rules, show)
-        self.away: dict[str, Member] = {}
+        self.utterances = Utterances(name, options, limits)
+        self.subscribers = Subscribers(model.targets, limits.linger_s)
+        self.attendance = Attendance(self.subscribers.members, self.utterances)
+        self._publisher = Publisher(log, self.subscribers, observe)
+        self._outcomes = CaptionOutcomes(self._publisher, self.subscribers, self.attendance)
+        self.captioner = Captioner(
+            name,
+            model=model,
+            scheduler=scheduler,
+            rules=options.stability,
+            utterances=self.utterances,
+            subscribers=self.subscribers,
+            outcomes=self._outcomes,
+        )
+        self._timer = RoomTimer(set_timer)
+        self._ingest = Ingest(
+            name,
+            utterances=self.utterances,
+            subscribers=self.subscribers,
+            captioner=self.captioner,
+            outcomes=self._outcomes,
+            scheduler=scheduler,
+            timer=self._timer,
+        )
+        self.snapshots = Snapshots(
+            log, self.utterances, self.subscribers, self.attendance, self.captioner
+        )
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
-        """What those who come are told of the engine, where it is not as usual."""
-        self.fleeting = False
-        """Whether nobody will come back to it."""
-        self._until: dict[str, float] = {}
+        """The state of the engine for those who join now; None if it works as usual."""
+        self.temporary = False
+        """True if nobody will come back to the room."""
         self._limits = limits
-        self._alarm = alarm
-        self._awake_at: float | None = None
         self._announced = False
         self._announce_at: float | None = None
-        self.memory = Utterances(name, self._flow, limits.utterances)
-        self.floor = Ingest(here, name, self.memory, self.booth, dispatch)
-        for utterance in restore.utterances(log, self._flow):
-            self.memory.restore(utterance)
-        self._owed = restore.open_ones(log, self.memory.utterances.values(), 2 * limits.job_s)
-        restore.brief(log, self.booth.brief, settings)
+        for utterance in restore.utterances(log, options):
+            self.utterances.restore(utterance)
+        self._interrupted = restore.interrupted(
+            log, self.utterances.by_id.values(), 2 * limits.job_s
+        )
+        restore.settings(log, self.captioner.translation_context)
 
     def __repr__(self) -> str:
         return (
-            f"<Room {self.name} seq {self.log.seq}, {len(self.members)} members, "
-            f"{len(self.memory.utterances)} utterances, {len(self.booth.jobs)} jobs>"
+            f"<Room {self.name} seq {self.log.seq}, {len(self.subscribers.members)} members, "
+            f"{len(self.utterances)} utterances, {len(self.captioner.jobs)} jobs>"
         )
-
-    @property
-    def members(self) -> dict[str, Member]:
-        return self.audience.members
-
-    @property
-    def wanted(self) -> set[str]:
-        """The languages that captions are made in."""
-        return self.audience.wanted
-
-    @property
-    def tenant(self) -> str:
-        """Whose share of the engine it uses."""
-        return self.booth.tenant
-
-    @tenant.setter
-    def tenant(self, tenant: str) -> None:
-        self.booth.tenant = tenant
 
     # --- members ------------------------------------------------------------------------------
 
     def join(self, member: Member, now: float) -> None:
-        """From now on the member receives what its languages and view ask for.
+        """Send the member from now on what its languages and view ask for.
 
-        One of the same id that is away has come back: what it has in flight is its own again.
+        A member of the same id that is away has come back: it gets its work in flight again.
         """
-        self.audience.join(member)
+        self.subscribers.join(member)
         self.empty_since = None
-        before = self._back(member.id)
+        before = self.attendance.release(member.id)
+        # The set is shared, because the account of the tenant may still count the old socket.
         if before is not None:
             member.inflight = before.inflight
         if member.speaker is not None:
-            self.booth.brief.meet(member.speaker)
+            self.captioner.translation_context.add_speaker(member.speaker)
         self._announce(now)
 
     def leave(self, member: Member, now: float) -> None:
-        """The member has left: its work is aborted, and in time what only it read too."""
-        self.audience.leave(member, now)
+        """Let a member go: cancel its work, and at once what nobody reads in an empty room."""
+        self.subscribers.leave(member, now)
         self._abort(member, now)
-        self._vacate(now)
+        self._check_empty(now)
+        # In an empty room nobody is expected back, so no language lingers.
         if self.empty_since is not None:
-            self._expire(math.inf, now)
+            self._expire_languages(math.inf, now)
         self._announce(now)
 
-    def part(self, member: Member, now: float) -> None:
-        """The member's socket is lost: for the time of grace its work goes on, and it may join
-        again. What is made for it as a reader goes on too, even where it was the last one."""
-        self.audience.leave(member, now)
+    def disconnect(self, member: Member, now: float) -> None:
+        """Wait for a member whose socket was lost: its work goes on for `Limits.grace_s`.
+
+        What is made for it as a reader goes on as well, even if it was the last reader.
+        """
+        self.subscribers.leave(member, now)
         if member.inflight:
-            self.away[member.id] = member
-            self._until[member.id] = now + self._limits.grace_s
-            self.at(self._until[member.id])
-        self._vacate(now)
+            until = now + self._limits.grace_s
+            self.attendance.wait_for(member, until)
+            self._timer.at(until)
+        self._check_empty(now)
         self._announce(now)
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is under way: who goes on with the log elsewhere misses nothing."""
-        return not self.booth.jobs and not any(one.inflight for one in self._present())
+        """True if nothing is in flight, so that another process can continue with the log."""
+        everybody = self.attendance.everybody
+        return not self.captioner.jobs and not any(member.inflight for member in everybody)
 
     def stop(self, now: float) -> None:
-        """The server stops: what has not ended is cancelled, visibly."""
-        for utterance in self._open():
-            self._cancel(utterance, None, now)
-        for line in list(self.booth.jobs.values()):
-            if not line.caption.state.ended:  # else a corrected original keeps its old translation
-                self._cancel(line.utterance, (line.caption.lang,), now)
-        self.booth.clear()
-        self.away.clear()
-        self._until.clear()
+        """Cancel everything that has not ended, because the server stops."""
+        for utterance in self.attendance.unfinished():
+            self.captioner.cancel(utterance, None, now)
+        for sink in list(self.captioner.jobs.values()):
+            # A corrected original keeps its old translation.
+            if not sink.caption.state.ended:
+                self.captioner.cancel(sink.utterance, (sink.caption.lang,), now)
+        self.captioner.clear()
+        self.attendance.clear()
 
     def end(self) -> None:
-        """The room is given up: what is still being made in it is stopped."""
-        self.booth.clear()
-        for member in self._present():
-            member.inflight.clear()  # its tenant's account counts it for as long as it is there
+        """Take back all jobs, because the room is given up."""
+        self.captioner.clear()
+        for member in self.attendance.everybody:
+            member.inflight.clear()  # the tenant's account counts it while the member exists
 
-    def hush(self, member: Member, now: float) -> None:
-        """The member will say no more: what it has not said to its end is cancelled."""
-        for utterance in self._open(member):
+    def finish_speaking(self, member: Member, now: float) -> None:
+        """Cancel the member's utterances that still grow: it will say no more."""
+        for utterance in self.attendance.unfinished(member):
             if not utterance.final:
-                self._cancel(utterance, None, now)
-
-    def recall(self, tags: Iterable[str], most: int | None = None) -> list[Envelope]:
-        """What was decided of the last utterances, for somebody who comes now."""
-        return snapshots.decided(self.log, self._tagged(tags), self._backfill(most))
-
-    def missed(
-        self, tags: Iterable[str], seq: int, most: int
-    ) -> list[tuple[int, list[Envelope]]] | None:
-        """What a reader of these languages was sent of the log after ``seq``; see `recall`."""
-        return snapshots.missed(self.log, self._tagged(tags), seq, most)
-
-    def count(self, tags: Iterable[str], seq: int) -> int:
-        """How much that is in all."""
-        return snapshots.count(self.log, self._tagged(tags), seq)
-
-    def in_flight(self, member: Member) -> list[Envelope]:
-        """The utterances that are being translated for a member, as its view shows them."""
-        shots = snapshots.in_flight(self._active(), self._tagged(member.langs), member.view)
-        return [Envelope(shot) for shot in shots]
+                self.captioner.cancel(utterance, None, now)
 
     def want(
         self,
@@ -221,74 +208,77 @@ class Room:
     ) -> None:
         """Change what the member reads.
 
-        Utterances in flight are made in new languages too; where one is being made already, the
-        member is told what it missed. Those that have ended it is shown, if it has not been, and a
-        language that is new to the room gets them when the engine has time: ``most`` at most.
+        Utterances in flight are captioned in the new languages too. If that is done already, the
+        member is sent what it missed. It is shown finished captions that it has not seen, and
+        languages new to the room are backfilled when the engine has time.
+
+        :param view: None leaves the view as it is
+        :param most: utterances to backfill, within `Limits.backfill`
         """
-        new = {tag: self.audience.key(tag) for tag in langs if tag not in member.langs}
-        unmade = set(new.values()) - self.wanted
-        again = view is not None and view != member.view
-        if again and view is not None:
+        new = {tag: self.subscribers.served_by(tag) for tag in langs if tag not in member.langs}
+        missing = set(new.values()) - self.subscribers.wanted
+        other_view = view is not None and view != member.view
+        if view is not None:
             member.view = view
-        self.audience.change(member, langs, now)
-        if member.recalled:
-            self._remind(member, new, most, now)
-        shown = {tag: self.audience.key(tag) for tag in langs} if again else new
-        active = self._active()
-        for tag, key in shown.items():
-            for delta in snapshots.under_way(active, key):
-                self.audience.catch_up(member, tag, delta, now)
-        for utterance in self._open():
-            self.booth.translate(utterance, self.wanted, now)
-        for utterance in self.memory.last(self._backfill(most)):
-            for lang in sorted(unmade - utterance.captions.keys()):
-                self.booth.backfill(utterance, lang, now)
-        for utterance in self._owed:  # a killed process was asked for them: each ends, some way
-            for lang in sorted(unmade - utterance.captions.keys()):
-                if not self.booth.backfill(utterance, lang, now):
-                    self.booth.decline(utterance, lang, now)
-        self._expire(now, now)
+        self.subscribers.change(member, langs, now)
+        if member.welcomed:
+            self._show_finished(member, new, most, now)
+        # Another view shows another part of each caption, so all of them are sent again.
+        shown = {tag: self.subscribers.served_by(tag) for tag in langs} if other_view else new
+        # After the change above, so that the next delta continues what is shown here.
+        for tag, lang in shown.items():
+            for delta in self.snapshots.growing(lang):
+                self.subscribers.catch_up(member, tag, delta, now)
+        for utterance in self.attendance.unfinished():
+            self.captioner.translate(utterance, self.subscribers.wanted, now)
+        for utterance in self.utterances.last(self._limited(most)):
+            for lang in sorted(missing - utterance.captions.keys()):
+                self.captioner.backfill(utterance, lang, now)
+        # A killed process had accepted these, so each caption has to end in some way.
+        for utterance in self._interrupted:
+            for lang in sorted(missing - utterance.captions.keys()):
+                if not self.captioner.backfill(utterance, lang, now):
+                    self.captioner.decline(utterance, lang, now)
+        self._expire_languages(now, now)
         self._announce(now)
 
-    def knows(self, id: str | None) -> bool:
-        """Whether something was said under ``id``."""
-        return self.memory.knows(id)
-
-    # --- what members ask for -------------------------------------------------------------------
+    # --- requests of members --------------------------------------------------------------------
 
     def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
-        """Take a new utterance or revision. ``text`` and ``lang`` are normalised.
+        """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
 
-        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``) with nothing changed.
+        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
-        self.memory.forget(self.log.oldest)
-        self.floor.say(member, say, text, lang, now)
+        self.utterances.forget(self.log.oldest)
+        self._ingest.say(member, say, text, lang, now)
 
     def cancel(
         self, member: Member, id: str, langs: tuple[str, ...] | None, ref: str | None, now: float
     ) -> None:
-        """Stop the work on an utterance, all parts of it. Always answered by ``cancelled``.
+        """Stop the work on an utterance and all its parts. The answer is always ``cancelled``.
 
-        Raises `ClientFault` (``forbidden``) where the utterance belongs to somebody else.
+        Raises `ClientFault` (``forbidden``) if the utterance belongs to another speaker.
         """
-        parts = self.memory.parts(id)
+        parts = self.utterances.parts(id)
+        # A client may cancel what it has not said yet or what was forgotten: nothing is lost.
         if not parts:
             for lang in langs or (None,):
                 answer = Cancelled(id=id, rev=0, lang=lang, was="none", ref=ref)
                 member.outbox.send(answer, now)
             return
-        self._may(member, parts[0], "cancel")
+        self._check_owner(member, parts[0], "cancel")
         for part in parts:
+            # The first part is answered in any case, the others only if something ends.
             if part is parts[0] or not part.ended:
-                self._cancel(part, langs or None, now, to=member, ref=ref)
+                self.captioner.cancel(part, langs or None, now, Reply(member, ref))
 
     def edit(self, member: Member, edit: Edit, text: str, lang: str, now: float) -> None:
-        """Put ``text`` in the place of a caption, or of the original, which is translated anew.
+        """Replace a caption, or the original, which is then translated anew.
 
         Raises `ClientFault` (``not_found``, ``forbidden``, ``stale``).
         """
-        utterance = self.memory.known(edit.id)
-        self._may(member, utterance, "correct")
+        utterance = self.utterances.known(edit.id)
+        self._check_owner(member, utterance, "correct")
         if not utterance.final:
             raise ClientFault(
                 ErrorCode.STALE,
@@ -298,171 +288,98 @@ class Room:
         if languages.same(lang, utterance.lang):
             utterance.text = text
             utterance.turn += 1
-            self.minutes.original(utterance, now, to=member, ref=edit.ref)
-            self.booth.revise(utterance, now)
-            self.settle(utterance, now)
+            self._publisher.original(utterance, now, Reply(member, edit.ref))
+            self.captioner.revise(utterance, now)
+            self._outcomes.settle(utterance, now)
             return
-        caption = utterance.captions.get(self.audience.key(lang))
+        caption = utterance.captions.get(self.subscribers.served_by(lang))
         if caption is None:
             raise ClientFault(
                 ErrorCode.NOT_FOUND,
                 f"Utterance {edit.id!r} has no caption in {lang!r}.",
                 "Correct it in a language that somebody reads.",
             )
-        self.booth.withdraw(caption)
+        # The job first: a translation that ends now would replace the text of a person.
+        self.captioner.withdraw(caption)
+        reply = Reply(member, edit.ref, lang)
         if caption.state.ended:
             caption.edit(text, "human")
-            self.minutes.edited(utterance, caption, now, to=member, ref=edit.ref, tag=lang)
+            self._publisher.edited(utterance, caption, now, reply)
         else:
-            self._complete(
-                utterance, caption, text, "human", now, to=member, ref=edit.ref, tag=lang
-            )
-            self.settle(utterance, now)
+            self._outcomes.finish(utterance, caption, text, "human", now, reply)
+            self._outcomes.settle(utterance, now)
 
     def retract(self, member: Member, retract: Retract, now: float) -> None:
-        """Take an utterance back, all parts of it, in all languages.
+        """Erase an utterance and all its parts, in all languages.
 
         Raises `ClientFault` (``not_found``, ``forbidden``).
         """
-        self._may(member, self.memory.known(retract.id), "retract")
-        speech = self.memory.speeches.get(retract.id)
+        self._check_owner(member, self.utterances.known(retract.id), "retract")
+        # A restored utterance has no speech.
+        speech = self.utterances.speeches.get(retract.id)
         if speech is not None:
             speech.erase()
-        for part in self.memory.parts(retract.id):
+        for part in self.utterances.parts(retract.id):
             if part.retracted:
                 continue
             if not part.ended:
-                self._cancel(part, None, now)
+                self.captioner.cancel(part, None, now)
             for caption in part.captions.values():
-                self.booth.withdraw(caption)
+                self.captioner.withdraw(caption)
             part.erase()
-            self.minutes.retracted(part, now, to=member, ref=retract.ref)
+            self._publisher.retracted(part, now, Reply(member, retract.ref))
 
-    def change(self, member: Member, change: Set, now: float) -> None:
-        """Change the room's settings; everybody is told the new version."""
-        brief = self.booth.brief
+    def change_settings(self, member: Member, change: Set, now: float) -> None:
+        """Change the room's settings, and send everybody the new version."""
+        context = self.captioner.translation_context
         if change.context is not None:
-            brief.topic = change.context
+            context.topic = change.context
         if change.glossary is not None:
-            brief.glossary = Glossary(change.glossary)
+            context.glossary = Glossary(change.glossary)
         if change.style is not None:
-            brief.style = change.style or None
+            context.style = change.style or None
         if change.speaker:
-            self.booth.brief.meet(change.speaker)
+            context.add_speaker(change.speaker)
             self._announce(now)
-        brief.version += 1
-        self.minutes.settings(change, brief.version, now, to=member)
+        context.version += 1
+        self._publisher.settings(change, context.version, now, member)
 
-    def snapshot(
-        self, id: str, ref: str | None = None, langs: Collection[str] | None = None
-    ) -> Snapshot:
-        """One utterance as it stands, in these languages. Raises `ClientFault` (``not_found``)."""
-        return snapshots.snapshot(self.memory.known(id), ref, langs)
-
-    # --- the engine and the clock ---------------------------------------------------------------
-
-    def started(self, job_id: str, now: float) -> CaptionSink | None:
-        """The job was given to the engine: where its text goes, or None if that is not wanted."""
-        return self.booth.started(job_id, now)
-
-    def finished(self, job_id: str, now: float) -> None:
-        """The engine finished the job."""
-        self.booth.finished(job_id, now)
-
-    def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
-        """The engine could not do it. A partial only waits for the next revision."""
-        self.booth.failed(job_id, code, now)
+    # --- the process and the clock --------------------------------------------------------------
 
     def shed(self, size: int) -> None:
-        """Forget the oldest of what was decided, until so many bytes of the log are free."""
+        """Forget the oldest events and their utterances, to free ``size`` bytes of the log."""
         self.log.shed(size)
-        self.memory.forget(self.log.oldest)
+        self.utterances.forget(self.log.oldest)
 
     def degrade(self, how: Degraded, now: float) -> None:
-        """The engine works less well than before, or better: tell everybody."""
+        """Tell everybody that the engine works worse than before, or better."""
+        # Those who join later are told only of a state that is not as usual.
         self.degraded = how if how.engine or how.partials == "off" else None
-        self.audience.tell(Envelope(how), None, now)
+        self.subscribers.tell(Envelope(how), None, now)
 
-    def wake(self, now: float) -> None:
-        """Do what was put off until now: growing text, languages without readers, presence, and
-        what became of those who are away."""
-        self._awake_at = None
-        for id in [id for id, until in self._until.items() if until <= now]:
-            gone = self._back(id)
-            assert gone is not None
-            self._abort(gone, now)
-        for utterance in self._open():
+    def on_timer(self, now: float) -> None:
+        """Do what is due: growing texts, absent members, unread languages, presence."""
+        self._timer.expired()
+        for member in self.attendance.expire(now):
+            self._abort(member, now)
+        for utterance in self.attendance.unfinished():
             if not utterance.final:
-                self.floor.admit(self.memory.speeches[utterance.root], now)
-        self._vacate(now)
-        if self._until:
-            self.at(min(self._until.values()))
+                self._ingest.translate_due(self.utterances.speeches[utterance.root], now)
+        self._check_empty(now)
+        deadline = self.attendance.deadline
+        if deadline is not None:
+            self._timer.at(deadline)
         if self._announce_at is not None:
             if self._announce_at <= now:
                 self._announce_at = None
-                self.audience.tell(Envelope(self.audience.presence()), None, now)
+                self.subscribers.tell(Envelope(self.subscribers.presence()), None, now)
             else:
-                self.at(self._announce_at)
-
-    # --- what the booth made ----------------------------------------------------------------------
-
-    def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        """A caption is complete."""
-        self._complete(u, caption, text, by, now)
-
-    def revise(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        """A corrected original has this translation."""
-        caption.edit(text, by)
-        self.minutes.edited(u, caption, now)
-
-    def fail(self, u: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
-        """There will be no caption."""
-        caption.fail()
-        self.minutes.failed(u, caption.lang, code, now)
-
-    def settle(self, u: Utterance, now: float) -> None:
-        """Something of the utterance ended; if that was all of it, its speaker is told."""
-        author = self.members.get(u.author) or self.away.get(u.author)
-        if u.ended and author is not None and u.id in author.inflight:
-            author.inflight.discard(u.id)
-            author.ended(now)
-            if not author.inflight:
-                self._back(author.id)  # there is nothing to come back for
-
-    def context(self, u: Utterance, lang: str) -> Pairs:
-        """What was said shortly before it in its language, with the translations, oldest first."""
-        pairs: list[tuple[str, str]] = []
-        for earlier in self.memory.before(u):
-            caption = earlier.captions.get(lang)
-            if len(pairs) == self._limits.context or u.began - earlier.at > self._limits.context_s:
-                break
-            if (
-                caption is not None
-                and caption.state is CaptionState.FINAL
-                and languages.same(earlier.lang, u.lang)
-            ):
-                pairs.append((earlier.text, caption.stable))
-        return tuple(reversed(pairs))
-
-    # --- what the floor decided -------------------------------------------------------------------
-
-    def said(self, u: Utterance, now: float) -> None:
-        """It was said to its end: this is the original."""
-        self.minutes.source(u, now)
-
-    def drop(self, u: Utterance, now: float) -> None:
-        """It turned out to be nothing."""
-        self._cancel(u, None, now)
-
-    def at(self, when: float) -> None:
-        """Be woken then, or before."""
-        if self._awake_at is None or when < self._awake_at:
-            self._awake_at = when
-            self._alarm(when)
+                self._timer.at(self._announce_at)
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _may(self, member: Member, utterance: Utterance, what: str) -> None:
+    def _check_owner(self, member: Member, utterance: Utterance, what: str) -> None:
+        # After a restart utterances have no author, so that no speaker can claim one.
         if member.role is not Role.MODERATE and utterance.author != member.id:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
@@ -470,128 +387,54 @@ class Room:
                 f"Only its speaker and moderators can {what} it.",
             )
 
-    def _open(self, *members: Member) -> list[Utterance]:
-        """What these members, or all, have said that has not ended, oldest first."""
-        members = members or self._present()
-        utterances = [self.memory.utterances[id] for member in members for id in member.inflight]
-        return sorted(utterances, key=lambda utterance: utterance.ord)
-
-    def _present(self) -> tuple[Member, ...]:
-        """Who is here, or may come back."""
-        return (*self.members.values(), *self.away.values())
-
-    def _active(self) -> set[Utterance]:
-        """What captions are being made of; that may be an utterance that has ended."""
-        return {*self._open(), *(line.utterance for line in self.booth.jobs.values())}
-
-    def _tagged(self, tags: Iterable[str]) -> list[tuple[str, str]]:
-        """Each tag with the language that serves it."""
-        return [(tag, self.audience.key(tag)) for tag in tags]
-
-    def _back(self, id: str) -> Member | None:
-        """Whoever is away under this id is so no more."""
-        self._until.pop(id, None)
-        return self.away.pop(id, None)
-
     def _abort(self, member: Member, now: float) -> None:
-        """Cancel what the member has said that has not ended."""
-        for utterance in self._open(member):
-            self._cancel(utterance, None, now)
+        """Cancel the member's utterances that have not ended."""
+        for utterance in self.attendance.unfinished(member):
+            self.captioner.cancel(utterance, None, now)
         member.inflight.clear()
 
-    def _vacate(self, now: float) -> None:
-        """Somebody may have been the last one."""
-        self._expire(now, now)  # with what it aborts may end what somebody was waited for
-        if self.members or self.away:
+    def _check_empty(self, now: float) -> None:
+        """Note since when the room is empty."""
+        # First, because a cancelled caption may be the last that an absent member is waited for.
+        self._expire_languages(now, now)
+        if self.subscribers.members or self.attendance.away:
             self.empty_since = None
         elif self.empty_since is None:
             self.empty_since = now
 
-    def _backfill(self, most: int | None) -> int:
-        return self._limits.backfill if most is None else min(most, self._limits.backfill)
-
-    def _remind(self, member: Member, new: dict[str, str], most: int | None, now: float) -> None:
-        """Show what has ended in languages that a member who is here already begins to read, as
-        far back as it can take at once."""
-        told: list[Envelope] = []
-        for utterance in self.memory.last(self._backfill(most)):
-            for tag, key in reversed(new.items()):
-                caption = utterance.captions.get(key)
-                if caption is not None and caption.state is CaptionState.FINAL:
-                    shot = self.snapshot(utterance.id, langs=(key,))
-                    lines = tuple(replace(line, lang=tag) for line in shot.lines)
-                    told.append(Envelope(replace(shot, lines=lines)))
-        while told and not member.outbox.fits(told):
-            del told[len(told) // 2 :]
-        for envelope in reversed(told):
-            member.outbox.push(envelope, now)
-
-    def _cancel(
-        self,
-        utterance: Utterance,
-        tags: tuple[str, ...] | None,
-        now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-    ) -> None:
-        for tag in tags if tags is not None else (None,):
-            lang = None if tag is None else self.audience.key(tag)
-            captions = [c for c in utterance.active if lang is None or c.lang == lang]
-            stages = {self.booth.withdraw(c) for c in captions} - {None}
-            decides = bool(captions) or (lang is None and not utterance.ended)
-            was: Was = "none"
-            if stages:
-                was = "running" if JobStage.RUNNING in stages else "queued"
-            elif not decides and (lang is None or lang in utterance.captions):
-                was = "done"
-            for caption in captions:
-                caption.cancel()
-            if decides:
-                utterance.cancelled = utterance.cancelled or lang is None
-                self.minutes.cancelled(utterance, lang, was, now, to=to, ref=ref, tag=tag)
-            else:
-                assert to is not None, "only a client cancels what has ended"
-                answer = Cancelled(id=utterance.id, rev=utterance.rev, lang=tag, was=was, ref=ref)
-                to.outbox.send(answer, now)
-        self.settle(utterance, now)
-
-    def _expire(self, until: float, now: float) -> None:
-        """Abort what nobody reads any more, of the languages that linger ``until`` then."""
-        unread = self.audience.expire(until)
+    def _expire_languages(self, until: float, now: float) -> None:
+        """Cancel captions in unread languages that linger no later than ``until``."""
+        unread = self.subscribers.expire(until)
         if unread:
             lost: dict[Utterance, dict[str, None]] = {}
-            waiting = ((u, c) for u in self._open() for c in u.active)
-            for utterance, caption in (*waiting, *self.booth.unread(unread)):
+            unfinished = ((u, c) for u in self.attendance.unfinished() for c in u.active)
+            for utterance, caption in (*unfinished, *self.captioner.in_progress(unread)):
                 if caption.lang in unread:
                     lost.setdefault(utterance, {})[caption.lang] = None
             for utterance, langs in lost.items():
-                self._cancel(utterance, tuple(langs), now)
-        if (due := self.audience.due) is not None:
-            self.at(due)
+                self.captioner.cancel(utterance, tuple(langs), now)
+        if (due := self.subscribers.due) is not None:
+            self._timer.at(due)
 
     def _announce(self, now: float) -> None:
-        """Tell everybody who is here, soon: many may come at once."""
-        if len(self.members) > 1 or self._announced:
-            self._announced = len(self.members) > 1
+        """Send ``presence`` to everybody, a little later: many may come at once."""
+        # A member that is alone need not be told so, unless it was told of others.
+        if len(self.subscribers.members) > 1 or self._announced:
+            self._announced = len(self.subscribers.members) > 1
             if self._announce_at is None:
                 self._announce_at = now + self._limits.presence_s
-                self.at(self._announce_at)
+                self._timer.at(self._announce_at)
 
-    def _complete(
-        self,
-        u: Utterance,
-        caption: Caption,
-        text: str,
-        by: By,
-        now: float,
-        *,
-        to: Member | None = None,
-        ref: str | None = None,
-        tag: str | None = None,
+    def _limited(self, most: int | None) -> int:
+        return self._limits.backfill if most is None else min(most, self._limits.backfill)
+
+    def _show_finished(
+        self, member: Member, new: dict[str, str], most: int | None, now: float
     ) -> None:
-        delta = caption.correct(text)
-        if delta is not None:
-            self.audience.show(delta, now)
-        ms = caption.finish(text, by, now)
-        self.minutes.final(u, caption, ms, now, to=to, ref=ref, tag=tag)
+        """Send final captions in ``new`` languages, as far back as the member's outbox has room."""
+        found = self.snapshots.finished(new, self._limited(most))
+        # By halves: each attempt encodes the events, which the next one need not do again.
+        while found and not member.outbox.fits(found):
+            del found[len(found) // 2 :]
+        for envelope in reversed(found):
+            member.outbox.push(envelope, now)

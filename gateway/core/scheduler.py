@@ -1,14 +1,15 @@
-"""Which job runs next.
+"""The order in which jobs run.
 
 Owns: the queue of jobs, the set of running ones, and the only place where either changes. Decides
 synchronously; the hub carries out what `actions` returns. Must not know: engines, rooms' insides.
 
 Order: finals before partials before backfill. Within one priority the tenants share the engine by
 work, then the rooms of a tenant, and each room's jobs keep their order. The last free slot goes
-only to a tenant with the fewest running jobs (`Scheduler.expect`). Bound: ``depth`` waiting jobs,
-answered by ``busy`` before anything of an utterance is accepted; and fewer where the engine does
-not keep up, see `gateway.core.overload`. Gauges: ``queued``, ``finals``, ``running``; ``given``
-counts."""
+only to a tenant with the fewest running jobs (`Scheduler.expect`). Bound: ``depth`` waiting jobs;
+beyond it an utterance is answered by ``busy`` before anything of it is accepted. The bound is lower
+while the engine does not keep up, see `gateway.core.overload`. Gauges: ``queued``, ``finals``,
+``running``; ``given`` counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from gateway.job import Job, Priority
 
 KNOWN_S = 300.0
 """Seconds after a tenant's last job or new socket for which a slot is kept free for it: longer than
-the usual pause of a meeting, and not as long as a page may lie open."""
+the usual pause of a meeting, and shorter than a forgotten page stays open."""
 
 
 def work(job: Job) -> int:
@@ -36,7 +37,7 @@ def work(job: Job) -> int:
 
 
 class JobStage(enum.Enum):
-    """Where a job was when it was aborted."""
+    """Stage of a job at which it was aborted."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -55,14 +56,14 @@ class StopJob(msgspec.Struct, frozen=True):
 
 
 class Shares:
-    """The virtual times of those who share the engine: start-time fair queueing.
+    """The virtual times of the parties that share the engine: start-time fair queueing.
 
-    Each has a time at which its next job is due. A job moves that on by its work, and who has been
-    idle is due now. So nobody saves up turns, and nobody who is ahead gets rid of that by being
-    idle for a moment. Over a time in which two of them always have jobs waiting, the work that was
+    Each party has a time at which its next job is due. A job moves this time on by its work, and a
+    party that was idle is due now. So no party saves up turns, and none that is ahead becomes equal
+    by being idle for a moment. While two of them always have jobs waiting, the work that was
     started for one exceeds that for the other by at most the largest job of each.
 
-    (Goyal, Vin, Cheng: "Start-Time Fair Queuing", SIGCOMM 1996.)
+    Source: Goyal, Vin, Cheng, "Start-Time Fair Queuing", SIGCOMM 1996.
     """
 
     __slots__ = ("_due", "_now")
@@ -72,16 +73,18 @@ class Shares:
         self._due: dict[str, float] = {}
 
     def join(self, key: str) -> None:
-        """Let somebody have jobs who had none waiting."""
+        """Add a party that had no jobs waiting."""
         self._due[key] = max(self._due.get(key, 0.0), self._now)
 
     def first(self, keys: Iterable[str]) -> str:
-        """Return whose job is due first; of several the first that is named."""
+        """Return the party whose job is due first; of several the first of ``keys``."""
         return min(keys, key=self._due.__getitem__)
 
     def charge(self, key: str, work: int, waiting: Container[str]) -> None:
-        """Count a job that starts. Those who are not ``waiting`` are forgotten once they are due:
-        they would be due now if they came again."""
+        """Count a job that starts, and forget parties that are due and not ``waiting``.
+
+        They would be due now if they came again, so nothing is lost.
+        """
         now = self._now = max(self._now, self._due[key])
         self._due[key] += work
         self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
@@ -99,7 +102,7 @@ class JobTurns:
         return (id for rooms in self._waiting.values() for ids in rooms.values() for id in ids)
 
     def add(self, job: Job) -> None:
-        """Queue a job behind those of its room."""
+        """Queue a job behind the others of its room."""
         rooms = self._waiting.get(job.tenant)
         if rooms is None:
             rooms = self._waiting[job.tenant] = {}
@@ -111,12 +114,12 @@ class JobTurns:
         rooms[job.room].append(job.id)
 
     def remove(self, job: Job) -> None:
-        """Take a job out of the queue, wherever it stands."""
+        """Remove a job from the queue."""
         self._waiting[job.tenant][job.room].remove(job.id)
         self._tidy(job.tenant, job.room)
 
     def behind(self, room: str, jobs: int) -> bool:
-        """Whether another room has more than this one would have with so many jobs more."""
+        """Tell whether another room has more jobs than this one would have with ``jobs`` more."""
         counts = [
             (name, len(ids)) for rooms in self._waiting.values() for name, ids in rooms.items()
         ]
@@ -124,7 +127,7 @@ class JobTurns:
         return any(count > own + jobs for _, count in counts)
 
     def next(self, work: Callable[[str], int], among: Container[str] | None = None) -> str | None:
-        """Take out the job whose turn it is; None where there is none.
+        """Remove and return the job whose turn it is; None if there is none.
 
         :param work: the work of a job, by its id
         :param among: tenants that may have a turn; None: all
@@ -143,7 +146,7 @@ class JobTurns:
         return id
 
     def _tidy(self, tenant: str, room: str) -> None:
-        """Forget what has no jobs left; all of it where nothing waits, since nobody competes."""
+        """Forget rooms and tenants without jobs, and all virtual times if nothing waits."""
         rooms = self._waiting[tenant]
         if not rooms[room]:
             del rooms[room]
@@ -162,11 +165,11 @@ class Scheduler:
         self.depth = depth
         self.load = load or OverloadMonitor()
         self.finals = 0
-        """Finals that wait."""
+        """Number of finals that wait."""
         self.due = False
-        """Whether something was queued or taken back since `actions` was last asked."""
+        """True if a job was queued or taken back since the last call of `actions`."""
         self.given: Counter[Priority] = Counter()
-        """Jobs that the engine was given, since the start."""
+        """Jobs that the engine was given since the start, by priority."""
         self._waiting: dict[str, tuple[Job, float]] = {}
         self._turns = {priority: JobTurns() for priority in Priority}
         self._running: dict[str, tuple[Job, float]] = {}
@@ -176,7 +179,7 @@ class Scheduler:
         self._named = 0
 
     def __repr__(self) -> str:
-        return f"<Dispatch {self.running}/{self.capacity} running, {self.queued} queued>"
+        return f"<Scheduler {self.running}/{self.capacity} running, {self.queued} queued>"
 
     @property
     def queued(self) -> int:
@@ -186,23 +189,31 @@ class Scheduler:
     def running(self) -> int:
         return len(self._running)
 
-    def name(self, room: str) -> str:
-        """An id for a job of a room. No two in this process are the same, of rooms neither that
-        have the same name one after the other: a job of the first may still be stopping."""
+    def new_id(self, room: str) -> str:
+        """Return a new id for a job of a room.
+
+        No two jobs of a process have the same id, even if a room ends and another of the same name
+        begins: a job of the first may still be stopping.
+        """
         self._named += 1
         return f"{room}.{self._named}"
 
     def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
-        """Whether so many more jobs may be submitted. Backfill leaves half of the queue free; where
-        the engine does not keep up, there are only finals."""
+        """Tell whether ``jobs`` more may be submitted.
+
+        Backfill leaves half of the queue free. While the engine does not keep up, only finals are
+        admitted.
+        """
         if self.load.overloaded and priority is not Priority.FINAL:
             return False
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
         return self.queued + jobs <= depth + max(0, self.capacity - self.running)
 
     def admit(self, room: str, tenant: str, jobs: int, now: float) -> float:
-        """0 where something new that takes so many jobs may be said in a room, else the seconds
-        after which to try again."""
+        """Return 0 if a new utterance that takes ``jobs`` jobs is admitted in a room.
+
+        Otherwise returns the seconds after which to try again.
+        """
         if not self.admits(jobs):
             return self.load.full(self.queued, self.capacity, now)
         behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
@@ -216,7 +227,7 @@ class Scheduler:
         """Keep a slot free for a tenant from now on, for `KNOWN_S`.
 
         While several tenants are expected, the last free slot goes only to one with the fewest
-        running jobs. So one that has nothing running need not wait for a long job of another. A
+        running jobs. So a tenant without running jobs need not wait for a long job of another. A
         tenant that is alone uses all slots, one beside others all but one; an engine with one slot
         keeps none free.
         """
@@ -224,7 +235,7 @@ class Scheduler:
         self._slots.setdefault(tenant, 0)
 
     def submit(self, job: Job, now: float) -> None:
-        """Queue a job. The caller has asked `admits`; nothing is refused here."""
+        """Queue a job. Nothing is refused here: the caller has called `admits` before."""
         self.due = True
         self.expect(job.tenant, now)
         self._waiting[job.id] = (job, now)
@@ -234,18 +245,18 @@ class Scheduler:
             self.load.asked()
 
     def waits(self, job_id: str) -> bool:
-        """Whether a job has not been given to the engine yet."""
+        """Tell whether a job waits for the engine."""
         return job_id in self._waiting
 
     def update(self, job: Job) -> None:
-        """Put a newer text in the place of a waiting job of the same id, room and priority."""
+        """Replace a waiting job by one with a newer text and the same id, room and priority."""
         old, since = self._waiting[job.id]
         place = (job.tenant, job.room, job.priority)
         assert (old.tenant, old.room, old.priority) == place, "it would lose its place"
         self._waiting[job.id] = (job, since)
 
     def abort(self, job_id: str) -> JobStage | None:
-        """Take a job back. None if it is neither queued nor running (any more)."""
+        """Take a job back. Returns its stage, or None if it neither waits nor runs."""
         if job_id in self._waiting:
             self._forget(self._waiting[job_id][0])
             return JobStage.QUEUED
@@ -256,7 +267,7 @@ class Scheduler:
         return None
 
     def begun(self, job_id: str, now: float) -> None:
-        """The engine has taken a job up."""
+        """Note that the engine has begun a job."""
         job, since = self._running[job_id]
         if job.priority is Priority.FINAL:
             alone = len(self._running) <= max(1, self.capacity // 8)
@@ -268,7 +279,7 @@ class Scheduler:
             self.load.made(job_id, now)
 
     def done(self, job_id: str) -> None:
-        """A running job has ended, however it ended: its slot is free, nothing is left to stop."""
+        """Free the slot of a running job that has ended in any way."""
         ended = self._running.pop(job_id, None)
         if ended is not None:
             self._slots[ended[0].tenant] -= 1
@@ -277,21 +288,23 @@ class Scheduler:
             self._stops = [stop for stop in self._stops if stop.job_id != job_id]
 
     def overdue(self, now: float, patience: float) -> list[Job]:
-        """Jobs that have waited longer than ``patience`` seconds; they leave the queue."""
+        """Remove and return the jobs that have waited longer than ``patience`` seconds."""
         late = [job for job, since in self._waiting.values() if now - since > patience]
         for job in late:
             self._forget(job)
         return late
 
-    def look(self, now: float) -> list[Job]:
-        """Decide anew whether the engine keeps up, and which tenants are still expected. Partials
-        that need not be made any more leave the queue."""
+    def poll(self, now: float) -> list[Job]:
+        """Decide anew whether the engine keeps up, and which tenants are still expected.
+
+        Removes and returns the partials that are not made while it does not.
+        """
         silent = {t for t, expected in self._known.items() if now - expected > KNOWN_S}
         for tenant in silent - {job.tenant for job, _ in self._waiting.values()}:
             if not self._slots[tenant]:
                 del self._known[tenant], self._slots[tenant]
         finals = (since for job, since in self._waiting.values() if job.priority is Priority.FINAL)
-        self.load.look(now - next(finals, now), now)
+        self.load.poll(now - next(finals, now), now)
         if not self.load.overloaded:
             return []
         spared = [self._waiting[id][0] for id in self._turns[Priority.PARTIAL]]
@@ -300,7 +313,7 @@ class Scheduler:
         return spared
 
     def actions(self) -> list[StartJob | StopJob]:
-        """What the engine has to do now: stops first, then as many starts as there are slots."""
+        """Return what the engine has to do now: stops, then as many starts as there are slots."""
         self.due = False
         actions: list[StartJob | StopJob] = list(self._stops)
         self._stops.clear()
@@ -314,7 +327,7 @@ class Scheduler:
         return actions
 
     def _next(self) -> str | None:
-        """Take the job out of the queue that is to start now; None where none is."""
+        """Remove and return the id of the job that is to start now; None if none is."""
         free = self.capacity - len(self._running)
         if free <= 0 or not self._waiting:
             return None

@@ -1,34 +1,36 @@
-"""One socket's conversation with the gateway.
+"""The conversation of one socket with the gateway.
 
-Owns: what a client's frame means, its limits, and the answers to the client's mistakes.
-Must not know: sockets, tasks, clocks, engines. Frames come in through `Session.receive`, everything
-that goes out lies in the outbox, work for the engine lies in the dispatcher.
+Owns: the meaning of a client's frames, the limits of a socket, and the answers to a client's
+mistakes. Must not know: sockets, tasks, clocks, engines. Frames come in through `Session.receive`,
+events go out through the outbox, and work for the engine goes to the scheduler.
 
-Invariant (``tests/core/test_session.py``): any sequence of any frames leads to events or to a named
-``error``, never to an exception, and nothing that was accepted is left without its end.
+Invariant (``tests/core/test_session.py``): any sequence of frames leads to events or to a named
+``error``, never to an exception, and everything that was accepted comes to an end.
 """
 
 from __future__ import annotations
 
-import enum
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gateway.auth.permissions import EVERYTHING, Permissions, Role
+from gateway.auth.permissions import Permissions, Role
 from gateway.core import validation
-from gateway.core.catchup import PAGE, Reader
+from gateway.core.catchup import PAGE, LogReader
+from gateway.core.connect import ConnectRequest
 from gateway.core.event_log import StreamPosition
-from gateway.core.member import CatchUp
-from gateway.core.model import Model
+from gateway.core.member import CatchUp, Member
 from gateway.core.outbox import Outbox
 from gateway.core.quota import Account
 from gateway.core.room import Room
-from gateway.core.validation import AUTO, Detect
+from gateway.core.session_context import SessionContext
+from gateway.core.session_state import SESSION_TRANSITIONS, SessionEvent, SessionState
+from gateway.core.transitions import next_state
+from gateway.core.validation import AUTO
 from gateway.errors import ClientFault, CloseCode, ErrorCode
-from gateway.limits import Limits, TokenBucket
+from gateway.limits import TokenBucket
 from gateway.protocol.codec import decode, reference
 from gateway.protocol.messages import (
     HELP,
@@ -44,7 +46,6 @@ from gateway.protocol.messages import (
     Error,
     Get,
     Help,
-    LimitsInfo,
     Resumed,
     Retract,
     Say,
@@ -53,7 +54,6 @@ from gateway.protocol.messages import (
     Sync,
     Synced,
     Tick,
-    View,
     Want,
     Welcome,
 )
@@ -63,42 +63,35 @@ log = logging.getLogger("gateway.session")
 
 WEIGHT = 4_096
 """Characters of a frame, or bytes of a binary one, that count as one more frame. Only a glossary or
-a context is as long as that; to take one in costs as much as that many utterances."""
-
-Renew = Callable[[str], Permissions]
-"""The rights that a key or a token gives. Raises `ClientFault`."""
+a context is that long, and to accept one costs as much as that many utterances."""
 
 
-class SessionState(enum.Enum):
-    """Life of a session. Changed in `Session._enter` alone."""
+class Session:
+    """A member of one room, driven by the frames of one socket.
 
-    OPEN = "open"
-    DRAINING = "draining"  # the server is about to stop: nothing new is taken
-    DISMISSED = "dismissed"  # nothing more is decided here; the room goes on in another process
-    LEAVING = "leaving"  # after `bye`: ends when nothing is in flight
-    CLOSED = "closed"
-
-
-class Session(Reader):
-    """A member of one room, driven by the frames of one socket."""
+    :param lang: tag of the language that the member speaks, or `AUTO`
+    """
 
     __slots__ = (
         "_bad",
         "_bucket",
         "_bye",
-        "_detect",
-        "_engine",
-        "_heard",
+        "_context",
+        "_detected",
         "_opened",
-        "_profile",
         "_released",
         "account",
         "attempt",
         "errors",
         "frames_in",
         "grant",
+        "id",
         "lang",
+        "member",
+        "outbox",
+        "reader",
         "renew",
+        "room",
         "sayings",
         "state",
     )
@@ -106,42 +99,36 @@ class Session(Reader):
     def __init__(
         self,
         id: str,
+        request: ConnectRequest,
         *,
-        role: Role,
         room: Room,
         outbox: Outbox,
-        profile: Model,
-        engine: str,
-        limits: Limits,
         lang: str,
+        context: SessionContext,
         now: float,
-        defer: Callable[[Reader], None],
-        speaker: str | None = None,
-        view: View = "live",
-        detect: Detect | None = None,
-        grant: Permissions = EVERYTHING,
-        renew: Renew | None = None,
     ) -> None:
-        super().__init__(id, role, outbox, room=room, limits=limits, defer=defer)
-        self.grant = grant
+        self.id = id
+        self.room = room
+        self.outbox = outbox
+        self.member = Member(id, request.role, outbox, self)
+        self.member.speaker = validation.clean(request.speaker or "") or None
+        self.member.view = request.view
+        self.reader = LogReader(self.member, room, context.limits, context.defer)
+        self.grant = request.grant
+        self.renew = request.renew
         self.account: Account | None = None
-        """What its tenant uses, where that is counted."""
+        """Usage of its tenant, if that is counted."""
         self.attempt = 0
-        """Which attempt of its client to come back opened its socket."""
-        self.renew = renew
+        """Number of the client's attempt to come back that opened the socket."""
         self.lang = lang
-        self.speaker = validation.clean(speaker or "") or None
-        self.view = view
         self.state = SessionState.OPEN
         self.sayings = self.errors = self.frames_in = 0
-        self._profile = profile
-        self._engine = engine
-        self._detect = detect
-        self._bucket = TokenBucket(limits.rate, limits.burst, now)
-        self._bad = 0
-        self._bye: str | None = None
+        self._context = context
+        self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
+        self._bad = 0  # unreadable frames in a row
+        self._bye: str | None = None  # `ref` of the first `bye`
         self._released = False
-        self._heard = validation.usual(profile)
+        self._detected = validation.usual(context.model)
         self._opened = now
 
     def __repr__(self) -> str:
@@ -157,10 +144,10 @@ class Session(Reader):
         since: StreamPosition | None = None,
         token: str | None = None,
     ) -> Resumed | None:
-        """Join the room and send ``welcome``; languages that do not exist are named in an error.
+        """Join the room and send ``welcome``; unknown languages are named in an ``error``.
 
-        :param since: how far its client has come: it is told what came after that
-        :param token: with which another socket can take the place of this one
+        :param since: how far the client has come; it is sent what came after that
+        :param token: with which another socket can continue this session
         """
         hint = None
         if not langs:
@@ -168,8 +155,8 @@ class Session(Reader):
                 "This socket reads no language yet: connect with ?to=de,fr "
                 'or send {"type":"want","langs":["de","fr"]}.'
             )
-        self.room.join(self, now)
-        seq, resumed, recalled = self.begin(self._known(langs), since)
+        self.room.join(self.member, now)
+        seq, resumed, recent = self.reader.start(self._known(langs), since)
         self.outbox.send(
             Welcome(
                 v=VERSION,
@@ -178,15 +165,9 @@ class Session(Reader):
                 epoch=self.room.log.epoch,
                 seq=seq,
                 resume=token,
-                engine=self._engine,
-                languages=self._profile.targets,
-                limits=LimitsInfo(
-                    frame=self._limits.frame,
-                    text=self._limits.text,
-                    inflight=self._limits.inflight,
-                    targets=self._limits.targets,
-                    rate=self._limits.rate,
-                ),
+                engine=self._context.engine,
+                languages=self._context.model.targets,
+                limits=self._context.limits_info(),
                 resumed=resumed,
                 hint=hint,
             ),
@@ -194,74 +175,83 @@ class Session(Reader):
         )
         if self.room.degraded is not None:
             self.outbox.send(self.room.degraded, now)
-        for envelope in recalled:
+        for envelope in recent:
             self.outbox.push(envelope, now)
         refused = None
+        # A fault follows the events, so that the client first has all that it may read.
         if langs:
             try:
                 self._want(Want(langs=langs), now)
             except ClientFault as fault:
                 refused = fault
-        self.recalled = True
-        self.catch_up(now)
+        self.member.welcomed = True
+        self.reader.advance(now)
         if refused is not None:
             self._refuse(refused, now)
         return resumed
 
     def close(self, now: float, *, lost: bool = False) -> None:
-        """The socket is gone: leave the room, whatever was in flight is aborted; where it was
-        ``lost``, only if nobody comes back for it."""
+        """Leave the room, because the socket is gone. Idempotent.
+
+        The work in flight is cancelled: at once, or if the socket was ``lost``, after a time in
+        which the client may come back.
+        """
         if self.state is not SessionState.CLOSED:
-            self._enter(SessionState.CLOSED)
+            self._move(SessionEvent.CLOSE)
+            # A client that said `bye` does not come back, however its socket was lost.
             if lost and self._bye is None:
-                self.room.part(self, now)
+                self.room.disconnect(self.member, now)
             else:
-                self.room.leave(self, now)
-            self.backlog = None
+                self.room.leave(self.member, now)
+            self.member.listener = None  # a cycle would wait for the garbage collector
+            self.member.catch_up = None
             self.outbox.refill = None
             self.outbox.discard()
 
     def drain(self) -> None:
-        """The server is about to stop: take nothing new. The socket is closed with its room."""
-        if self.state is SessionState.OPEN:
-            self._enter(SessionState.DRAINING)
+        """Accept nothing new: the server is about to stop. The socket is closed with its room."""
+        self._move(SessionEvent.DRAIN)
 
     def dismiss(self) -> None:
-        """The room has been let go: from now on nothing changes it here, nor does who leaves."""
+        """Change the room no more: it was released and may continue in another process."""
         self._released = True
-        if self.state in (SessionState.OPEN, SessionState.DRAINING):
-            self._enter(SessionState.DISMISSED)
+        self._move(SessionEvent.DISMISS)
 
-    def allow(self, now: float) -> None:
+    def charge(self, now: float) -> None:
+        """Count a new utterance. Raises `ClientFault` (``busy``) over the tenant's quota."""
         if self.account is not None:
             self.account.begin(self.grant.quota, now)
 
     def ended(self, now: float) -> None:
-        if self.state is SessionState.LEAVING and not self.inflight and self.backlog is None:
+        """Close the socket after ``bye`` once nothing is in flight and the member is up to date."""
+        leaving = self.state is SessionState.LEAVING
+        if leaving and not self.member.inflight and self.member.catch_up is None:
             self.outbox.send(self.stats(now, self._bye or None), now)
             self.outbox.close(CloseCode.DONE)
 
     def refuse(self, fault: ClientFault, code: CloseCode, now: float) -> None:
-        """Say what has become of its rights, and close the socket."""
+        """Send a fatal ``error``, and close the socket: its permissions have ended."""
         self._refuse(fault, now, fatal=True)
         self.outbox.close(code, str(fault))
 
     def tick(self, now: float) -> None:
-        """Send a heartbeat."""
-        seq = self.room.log.seq if self.backlog is None else self.backlog.cursor
+        """Send a heartbeat with the number of the last event that the member was sent."""
+        catch_up = self.member.catch_up
+        seq = self.room.log.seq if catch_up is None else catch_up.cursor
         self.outbox.send(Tick(seq=seq), now)
 
     # --- frames -----------------------------------------------------------------------------------
 
     def receive(self, frame: str | bytes, now: float) -> None:
-        """Do what one frame asks for, completely, now."""
+        """Do everything that one frame asks for."""
         if self.state is SessionState.CLOSED or self.outbox.closing is not None:
             return
+        limits = self._context.limits
         self.frames_in += 1
         wait = self._bucket.take(now)
         if wait:
             fault = ClientFault(
-                ErrorCode.RATE, f"More than {self._limits.rate:g} frames a second; it was not read."
+                ErrorCode.RATE, f"More than {limits.rate:g} frames a second; it was not read."
             )
             self._refuse(fault, now, retry_ms=math.ceil(wait * 1000))
             return
@@ -270,8 +260,9 @@ class Session(Reader):
             message = decode(frame)
         except ClientFault as fault:
             ref, id = reference(frame)
+            # Unknown types are no sign of a broken client: it may speak a newer protocol.
             self._bad = self._bad + 1 if fault.code is ErrorCode.BAD_FRAME else 0
-            fatal = self._bad >= self._limits.bad_frames
+            fatal = self._bad >= limits.bad_frames
             self._refuse(fault, now, ref=ref, id=id, fatal=fatal)
             if fatal:
                 self.outbox.close(
@@ -286,6 +277,7 @@ class Session(Reader):
             self._refuse(fault, now, ref=message.ref, id=id, retry_ms=fault.retry_ms)
 
     def _do(self, message: ClientMessage, now: float) -> None:
+        # Reading and leaving are still possible, since they change nothing in the room.
         if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
             raise ClientFault(
                 ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
@@ -296,8 +288,8 @@ class Session(Reader):
             case Cancel():
                 langs = message.langs
                 if langs is not None:
-                    langs = validation.named(langs, self._limits.targets)
-                self.room.cancel(self, message.id, langs, message.ref, now)
+                    langs = validation.named(langs, self._context.limits.targets)
+                self.room.cancel(self.member, message.id, langs, message.ref, now)
             case Want():
                 self._want(message, now)
             case Set():
@@ -305,14 +297,14 @@ class Session(Reader):
             case Edit():
                 self._may_speak("edit")
                 lang = languages.normalise(message.lang)
-                text = validation.said(message.text, self._limits.text)
-                self.room.edit(self, message, text, lang, now)
+                text = validation.said(message.text, self._context.limits.text)
+                self.room.edit(self.member, message, text, lang, now)
             case Retract():
                 self._may_speak("retract")
-                self.room.retract(self, message, now)
+                self.room.retract(self.member, message, now)
             case Get():
-                found = self.room.snapshot(message.id, message.ref)
-                lines = tuple(line for line in found.lines if self.grant.can_read(line.lang))
+                found = self.room.snapshots.snapshot(message.id, message.ref)
+                lines = tuple(line for line in found.lines if self.grant.reads(line.lang))
                 self.outbox.send(replace(found, lines=lines), now)
             case Sync():
                 self._sync(message, now)
@@ -325,45 +317,46 @@ class Session(Reader):
             case Bye():  # pragma: no branch: there is no other
                 if self._bye is None:
                     self._bye = message.ref or ""
-                self._enter(SessionState.LEAVING)
-                self.room.hush(self, now)
+                self._move(SessionEvent.BYE)
+                self.room.finish_speaking(self.member, now)
                 self.ended(now)
 
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
-        known = self.room.knows(say.id)
+        known = self.room.utterances.knows(say.id)
+        # An utterance that was accepted may be completed; only new ones are refused.
         if self.state is not SessionState.OPEN and not known:
             raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
-        text = validation.said(say.text, self._limits.text)
-        if len(self.inflight) >= self._limits.inflight and not known:
+        text = validation.said(say.text, self._context.limits.text)
+        inflight = self.member.inflight
+        if len(inflight) >= self._context.limits.inflight and not known:
             raise ClientFault(
                 ErrorCode.BUSY,
-                f"{len(self.inflight)} utterances of this socket have not ended yet.",
+                f"{len(inflight)} utterances of this socket have not ended yet.",
                 "Wait for their captions, or cancel one.",
             )
         lang = self._spoken(say.lang, text)
-        speaker = validation.clean(say.speaker or "") or self.speaker
-        self.room.say(self, replace(say, speaker=speaker), text, lang, now)
+        speaker = validation.clean(say.speaker or "") or self.member.speaker
+        self.room.say(self.member, replace(say, speaker=speaker), text, lang, now)
         self.sayings += 1
 
     def _want(self, want: Want, now: float) -> None:
         langs, fault = self._readable(want.langs)
         if fault is None or langs:
-            self.room.want(self, langs, want.view, now, most=want.backfill)
+            self.room.want(self.member, langs, want.view, now, most=want.backfill)
         if fault is not None:
             raise fault
 
     def _sync(self, sync: Sync, now: float) -> None:
-        """Tell again what came after a number."""
-        if self.backlog is not None:
+        """Send again the events after a position."""
+        if self.member.catch_up is not None:
             raise ClientFault(
                 ErrorCode.BUSY, "This socket is still being told what it missed before."
             )
-        seq, resumed, recalled = self.begin(
-            self._known(self.langs), StreamPosition(sync.epoch, sync.seq)
-        )
-        assert resumed is not None, "it was asked for"
-        if resumed.ok:
+        since = StreamPosition(sync.epoch, sync.seq)
+        seq, resumed, recent = self.reader.start(self._known(self.member.langs), since)
+        assert resumed is not None, "a position was asked for"
+        if resumed.ok:  # a replay costs as much as frames, one for each page
             self._bucket.spend((self.room.log.seq - seq) / PAGE)
         self.outbox.send(
             Synced(
@@ -377,19 +370,20 @@ class Session(Reader):
             ),
             now,
         )
-        for envelope in recalled:
+        for envelope in recent:
             self.outbox.push(envelope, now)
         if not resumed.ok:
-            self.backlog = CatchUp(self.room.log.seq)
-        self.catch_up(now)
+            self.member.catch_up = CatchUp(self.room.log.seq)
+        self.reader.advance(now)
 
     def _authenticate(self, auth: Auth, now: float) -> None:
-        """Take over other rights for the same place. Raises `ClientFault`; then the old ones stay.
+        """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay.
 
-        Raises ``forbidden`` where they would not have let this socket in as it is.
+        Raises ``forbidden`` if the new ones do not allow what the socket does already.
         """
-        if self.renew is not None:  # else nobody is asked
+        if self.renew is not None:  # else the gateway needs no keys
             grant = self.renew(auth.token)
+            # Usage is counted for the tenant that the socket was opened with.
             if grant.tenant != self.grant.tenant:
                 raise ClientFault(
                     ErrorCode.FORBIDDEN, "This key is of another tenant.", "Open a new socket."
@@ -401,33 +395,24 @@ class Session(Reader):
 
     def confirm(self, grant: Permissions) -> None:
         """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
-        grant.check_role(self.role)
-        grant.check_room(self.room.name)
-        grant.check_languages(self.langs)
+        grant.be(self.member.role)
+        grant.enter(self.room.name)
+        grant.read(self.member.langs)
 
     def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
-        """Those of these languages that it can read; `_want` complains of the others."""
+        """Return those of the languages that can be read; `_want` names the others."""
         try:
             return self._readable(langs)[0]
         except ClientFault:
             return ()
 
     def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
-        """What of these tags can be read here, spelt correctly, and why the rest cannot.
+        """Return the tags that can be read here, normalised, and the fault of the others.
 
         Raises `ClientFault` (``too_many_targets``).
         """
-        there, fault = validation.readable(tags, self._profile, self._limits.targets)
-        denied = None
-        langs: dict[str, None] = {}
-        for tag in there:
-            try:
-                self.grant.check_languages([tag])
-            except ClientFault as beyond:
-                denied = beyond
-            else:
-                langs[tag] = None
-        return tuple(langs), fault or denied
+        context = self._context
+        return validation.readable(tags, context.model, context.limits.targets, self.grant)
 
     def _set(self, change: Set, now: float) -> None:
         self._may_speak("set")
@@ -436,24 +421,24 @@ class Session(Reader):
             change = replace(change, from_=self.lang)
         change = validation.cleaned(change)
         if change.speaker is not None:
-            self.speaker = change.speaker or None
-        self.room.change(self, change, now)
+            self.member.speaker = change.speaker or None
+        self.room.change_settings(self.member, change, now)
 
     # --- answers ----------------------------------------------------------------------------------
 
     def stats(self, now: float, ref: str | None = None) -> Stats:
-        """The counters of this socket."""
+        """Return the counters of this socket."""
         return Stats(
             said=self.sayings,
-            finals=self.finals,
-            failed=self.failed,
-            cancelled=self.cancelled,
+            finals=self.member.finals,
+            failed=self.member.failed,
+            cancelled=self.member.cancelled,
             errors=self.errors,
             frames_in=self.frames_in,
             frames_out=self.outbox.frames,
             bytes_out=self.outbox.sent,
             merged=self.outbox.merged,
-            inflight=len(self.inflight),
+            inflight=len(self.member.inflight),
             seconds=round(now - self._opened, 3),
             ref=ref,
         )
@@ -486,7 +471,7 @@ class Session(Reader):
     # --- checks -----------------------------------------------------------------------------------
 
     def _may_speak(self, what: str) -> None:
-        if self.role is Role.VIEW:
+        if self.member.role is Role.VIEW:
             raise ClientFault(
                 ErrorCode.FORBIDDEN,
                 f"A socket with role=view only reads; it cannot {what}.",
@@ -494,17 +479,20 @@ class Session(Reader):
             )
 
     def _speakable(self, tag: str) -> str:
-        """A language a speaker may use, normalised, or `AUTO`. Raises `ClientFault`."""
-        return validation.speakable(tag, self._profile, self._detect)
+        """Return a language that can be spoken, normalised, or `AUTO`. Raises `ClientFault`."""
+        return validation.speakable(tag, self._context.model, self._context.detect)
 
     def _spoken(self, tag: str | None, text: str) -> str:
         lang = self.lang if tag is None else self._speakable(tag)
         if lang != AUTO:
             return lang
-        assert self._detect is not None, "a session is auto only where there is a detector"
-        self._heard = self._detect(text) or self._heard
-        return self._heard
+        assert self._context.detect is not None, "a session is auto only where there is a detector"
+        self._detected = self._context.detect(text) or self._detected
+        return self._detected
 
-    def _enter(self, state: SessionState) -> None:
-        log.debug("%s %s -> %s", self.id, self.state.value, state.value)
-        self.state = state
+    def _move(self, event: SessionEvent) -> None:
+        """Change the state. Raises `IllegalTransition`."""
+        state = next_state(SESSION_TRANSITIONS, self.state, event)
+        if state is not self.state:
+            log.debug("%s %s -> %s", self.id, self.state.value, state.value)
+            self.state = state

@@ -1,6 +1,7 @@
-"""What somebody is told of what was there before it came.
+"""Events, texts and drafts that a member is sent about what happened before it came.
 
-Owns: which events, texts and drafts that is. Must not know: members, outboxes, jobs.
+Owns: which of them are sent, and under which language tags. Must not know: outboxes, sockets, when
+they are sent (`gateway.core.catchup`).
 """
 
 from __future__ import annotations
@@ -9,98 +10,155 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
+from gateway.core.attendance import Attendance
+from gateway.core.caption_state import CaptionState
+from gateway.core.captioner import Captioner
 from gateway.core.event_log import EventLog
+from gateway.core.subscribers import Subscribers
 from gateway.core.utterance import Caption, Utterance
+from gateway.core.utterances import Utterances
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import Delta, Line, Retracted, Settings, Snapshot, View
 
 
-def decided(log: EventLog, tags: Iterable[tuple[str, str]], most: int) -> list[Envelope]:
-    """What was decided of the last utterances, ``most`` at most.
+class Snapshots:
+    """The state of one room as its members are told it. Every method only reads."""
 
-    :param tags: each with the language that serves it; events are under the tag
-    """
-    tagged = list(tags)
-    events = log.last(most)
-    retracted = {event.id for event in events if isinstance(event, Retracted)}
-    told = []
-    for event in events:
-        if isinstance(event, Retracted | Settings) or event.id in retracted:
-            continue
-        lang = log.concerns(event)
-        envelope = Envelope(event)
-        if lang is None:
-            told.append(envelope)
-        else:
-            told += [envelope.for_language(tag) for tag, served in tagged if served == lang]
-    return told
+    def __init__(
+        self,
+        log: EventLog,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        attendance: Attendance,
+        captioner: Captioner,
+    ) -> None:
+        self._log = log
+        self._utterances = utterances
+        self._subscribers = subscribers
+        self._attendance = attendance
+        self._captioner = captioner
+
+    # --- events of the log ----------------------------------------------------------------------
+
+    def recent(self, tags: Iterable[str], most: int) -> list[Envelope]:
+        """Return the events of the last ``most`` utterances, for a member that comes now.
+
+        Events of a language stand once under each of ``tags`` that it serves. Utterances that were
+        retracted are left out.
+        """
+        tagged = self._served(tags)
+        events = self._log.last(most)
+        retracted = {event.id for event in events if isinstance(event, Retracted)}
+        found = []
+        for event in events:
+            # A newcomer is told how things stand, not how they came about.
+            if isinstance(event, Retracted | Settings) or event.id in retracted:
+                continue
+            lang = self._log.concerns(event)
+            envelope = Envelope(event)
+            if lang is None:
+                found.append(envelope)
+            else:
+                found += [envelope.tagged(tag) for tag, served in tagged if served == lang]
+        return found
+
+    def missed(
+        self, tags: Iterable[str], seq: int, most: int
+    ) -> list[tuple[int, list[Envelope]]] | None:
+        """Return ``most`` events after ``seq``, each with its number, as a reader was sent them.
+
+        Nothing is left out except the texts of what was retracted since. Returns None if the log
+        does not reach back as far as ``seq``.
+        """
+        events = self._log.since(seq, most)
+        if events is None:
+            return None
+        under: dict[str, list[str]] = {}
+        for tag, served in self._served(tags):
+            under.setdefault(served, []).append(tag)
+        found = []
+        for event in events:
+            lang = self._log.concerns(event)
+            envelope = Envelope(event)
+            envelopes = (
+                [envelope]
+                if lang is None
+                else [envelope.tagged(tag) for tag in under.get(lang, ())]
+            )
+            assert event.seq is not None, "an event of a log has a number"
+            found.append((event.seq, envelopes))
+        return found
+
+    def count(self, tags: Iterable[str], seq: int) -> int:
+        """Return how many events `missed` has after ``seq`` in all."""
+        counts = (self._log.count(served, seq) for _, served in self._served(tags))
+        return self._log.count(None, seq) + sum(counts)
+
+    # --- captions that are being made ------------------------------------------------------------
+
+    def in_flight(self, tags: Iterable[str], view: View) -> list[Envelope]:
+        """Return snapshots of the utterances that have an unfinished caption in one of ``tags``."""
+        if view == "final":
+            return []
+        tagged = self._served(tags)
+        found = []
+        for utterance in self._in_progress():
+            read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
+            captions = [(tag, caption) for tag, caption in read if caption is not None]
+            if any(not caption.state.ended for _, caption in captions):
+                lines = tuple(_line(tag, caption, view) for tag, caption in captions)
+                found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+        return found
+
+    def growing(self, lang: str) -> list[Delta]:
+        """Return what is shown of the unfinished captions in a language, oldest first."""
+        shown = []
+        for utterance in self._in_progress():
+            caption = utterance.captions.get(lang)
+            delta = None if caption is None or caption.state.ended else caption.full_delta()
+            if delta is not None:
+                shown.append(delta)
+        return shown
+
+    # --- single utterances ----------------------------------------------------------------------
+
+    def snapshot(self, id: str, ref: str | None = None) -> Snapshot:
+        """Return one utterance as it stands. Raises `ClientFault` (``not_found``)."""
+        return replace(_snapshot(self._utterances.known(id)), ref=ref)
+
+    def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:
+        """Return the final captions of the last ``most`` utterances, newest first.
+
+        :param tags: a reader's tags, each with the language that serves it
+        """
+        found = []
+        for utterance in self._utterances.last(most):
+            for tag, served in reversed(tags.items()):
+                caption = utterance.captions.get(served)
+                if caption is not None and caption.state is CaptionState.FINAL:
+                    lines = (_line(tag, caption, "live"),)
+                    found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+        return found
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _served(self, tags: Iterable[str]) -> list[tuple[str, str]]:
+        """Return each tag with the language that serves it."""
+        return [(tag, self._subscribers.served_by(tag)) for tag in tags]
+
+    def _in_progress(self) -> list[Utterance]:
+        """Return the utterances that captions are being made of, in order of their begin.
+
+        Some of them have ended: a language that is new to the room is backfilled.
+        """
+        utterances = {
+            *self._attendance.unfinished(),
+            *(sink.utterance for sink in self._captioner.jobs.values()),
+        }
+        return sorted(utterances, key=lambda utterance: utterance.ord)
 
 
-def missed(
-    log: EventLog, tags: Iterable[tuple[str, str]], seq: int, most: int
-) -> list[tuple[int, list[Envelope]]] | None:
-    """The events after ``seq``, so many ``most``, by number, as a reader of ``tags`` was sent them
-    when they were decided; None where the log does not reach back.
-
-    Nothing is left out, but for the texts of what has been taken back since.
-    """
-    events = log.since(seq, most)
-    if events is None:
-        return None
-    under: dict[str, list[str]] = {}
-    for tag, served in tags:
-        under.setdefault(served, []).append(tag)
-    told = []
-    for event in events:
-        lang = log.concerns(event)
-        envelope = Envelope(event)
-        envelopes = (
-            [envelope]
-            if lang is None
-            else [envelope.for_language(tag) for tag in under.get(lang, ())]
-        )
-        assert event.seq is not None, "an event of a log has a number"
-        told.append((event.seq, envelopes))
-    return told
-
-
-def count(log: EventLog, tags: Iterable[tuple[str, str]], seq: int) -> int:
-    """How many events `missed` has after ``seq`` in all."""
-    return log.count(None, seq) + sum(log.count(served, seq) for _, served in tags)
-
-
-def under_way(utterances: Iterable[Utterance], lang: str) -> list[Delta]:
-    """What is shown of the captions in a language that have not ended, oldest first."""
-    shown = []
-    for utterance in sorted(utterances, key=lambda utterance: utterance.ord):
-        caption = utterance.captions.get(lang)
-        delta = None if caption is None or caption.state.ended else caption.whole()
-        if delta is not None:
-            shown.append(delta)
-    return shown
-
-
-def in_flight(
-    utterances: Iterable[Utterance], tags: Iterable[tuple[str, str]], view: View
-) -> list[Snapshot]:
-    """Those of the utterances that have a caption for a reader of ``tags`` that has not ended."""
-    if view == "final":
-        return []
-    tagged = list(tags)
-    shots = []
-    for utterance in sorted(utterances, key=lambda utterance: utterance.ord):
-        read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
-        captions = [(tag, caption) for tag, caption in read if caption is not None]
-        if any(not caption.state.ended for _, caption in captions):
-            lines = tuple(_line(tag, caption, view) for tag, caption in captions)
-            shots.append(replace(snapshot(utterance, langs=()), lines=lines))
-    return shots
-
-
-def snapshot(
-    utterance: Utterance, ref: str | None = None, langs: Collection[str] | None = None
-) -> Snapshot:
-    """One utterance as it stands, in these languages or in all."""
+def _snapshot(utterance: Utterance, langs: Collection[str] | None = None) -> Snapshot:
     return Snapshot(
         id=utterance.id,
         rev=utterance.rev,
@@ -114,7 +172,6 @@ def snapshot(
             for lang, caption in sorted(utterance.captions.items())
             if langs is None or lang in langs
         ),
-        ref=ref,
     )
 
 

@@ -1,68 +1,51 @@
-"""One utterance and its captions: revisions in, stable text and draft out.
+"""An utterance and its captions: revisions in, stable text and draft out.
 
-Owns: the state of a caption and every change of it. Must not know: who reads, sequence numbers, how
+Owns: the texts of a caption and every change of them. Must not know: readers, sequence numbers, how
 jobs are queued, when a revision is worth translating.
 
-What a reader sees of a caption is ``stable + draft``:
+A reader is shown ``stable + draft`` of a caption:
 
-* A partial revision (the source still grows) is shown when its translation is complete, in one
-  step: what it agrees on with the one before is committed, as stable text, and the rest is draft,
-  but for a masked tail (`gateway.core.streaming.target`). What was committed is forced on every
-  later one. A hypothesis that only repeats the beginning of what is shown changes nothing: text
-  does not shrink and grow again.
-* A final revision is translated freely and streams, as draft behind what was committed, while the
-  rest of the last draft stays until it has been outgrown or contradicted. Where it does not go on
-  from what was committed it is `contradicted`, and has to be made again with that as its forced
+* The translation of a partial revision (the source still grows) is shown when it is complete, in
+  one step. The words on which it agrees with the translation before are committed as stable text,
+  and the rest is draft, except for a masked tail (`gateway.core.streaming.target`). Every later
+  translation is forced to begin with the committed text. A hypothesis that only repeats the
+  beginning of the shown text changes nothing, so that text does not shrink and grow again.
+* The translation of a final revision is free. It streams as draft behind the committed text, while
+  the rest of the last draft stays until it has been outgrown or contradicted. If it does not
+  continue the committed text it is `contradicted`, and is made again with that text as its forced
   beginning. Text that came complete, in one revision, streams as stable text.
 
-Stable text is what two translations agree on. It is taken back when the source was changed in what
-it was made of, when a translation is made again without the stable text as its beginning (a guard
-rejected the earlier one, or the engine cannot begin with a given text), when a person corrects a
-caption that is being made, and when the source turns out to be in the reader's language.
+Stable text is retracted in four cases: the source it was made of was changed; a translation is made
+again without it as its beginning, because a guard rejected the one before or the engine cannot
+begin with a given text; a person corrects a caption that is being made; the source turns out to be
+in the reader's language.
 """
 
 from __future__ import annotations
 
-import enum
-
+from gateway.core.caption_state import CAPTION_TRANSITIONS, CaptionEvent, CaptionState
 from gateway.core.streaming.target import Agreement, StabilityRules
+from gateway.core.transitions import next_state
 from gateway.job import Chunk
 from gateway.protocol.messages import By, Delta, Timing
 
-
-class CaptionState(enum.Enum):
-    """Life of a caption. Changed only by the methods of `Caption`."""
-
-    OPEN = "open"  # nothing to do until the source grows
-    QUEUED = "queued"
-    RUNNING = "running"
-    FINAL = "final"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def ended(self) -> bool:
-        return self in _ENDED
-
-
 _RUNNING = CaptionState.RUNNING
-"""The look-up of a member of an `Enum` is a call."""
-_ENDED = frozenset((CaptionState.FINAL, CaptionState.FAILED, CaptionState.CANCELLED))
+"""A global, because the look-up of a member of an `Enum` is a call, once for every delta."""
 
 
 class Caption:
-    """One utterance in one language."""
+    """An utterance in one language."""
 
     __slots__ = (
         "_agreement",
         "_base",
-        "_first",
+        "_first_at",
         "_hypothesis",
         "_ids",
-        "_said",
-        "_started",
+        "_queued_at",
+        "_started_at",
         "_whole",
-        "_sure",
+        "_source_kept",
         "by",
         "context",
         "draft",
@@ -83,55 +66,55 @@ class Caption:
         self.state = CaptionState.OPEN
         self.rev = 0
         self.turn = 0
-        """Which of the utterance's admitted texts the caption is, or is being, made of."""
+        """Number of the utterance's text that the caption is made of; see `Utterance.turn`."""
         self.by: By | None = None
         self.context: tuple[tuple[str, str], ...] | None = None
-        """What was said before, as its first job was told: the same prompt again costs less."""
+        """Texts before it, as its first job was told: engines reuse the same prompt."""
         self.job_id: str | None = None
         self.partial = True
         self.stable = ""
         self.draft = ""
         self.flags: tuple[str, ...] = ()
         self._agreement = Agreement(lang, rules)
-        self._sure = True  # the source still is what the stable text was made of
+        self._source_kept = True  # the stable text was made of the source as it is
         self._base = ""  # what the running job was forced to begin with
         self._whole = False  # the text came complete, in one revision
         self._hypothesis = ""
         self._ids: tuple[int, ...] = ()
-        self._said = self._started = self._first = 0.0
+        self._queued_at = self._started_at = self._first_at = 0.0
 
     def __repr__(self) -> str:
         return f"<Caption {self.id} {self.lang} rev {self.rev} {self.state.value}>"
 
     @property
     def committed(self) -> str:
-        """What later translations have to begin with; a part of the stable text."""
+        """Text that later translations have to begin with; a part of the stable text."""
         return self._agreement.committed
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Token ids of a translation that begins with `committed`; empty where unknown."""
+        """Token ids of a translation that begins with `committed`; empty if unknown."""
         return self._agreement.ids if self._agreement.committed else ()
 
     @property
     def contradicted(self) -> bool:
-        """Whether the translation so far cannot go on from what was committed."""
-        return not _one_way(self._agreement.committed, self._hypothesis)
+        """True if the translation so far cannot continue the committed text."""
+        return not _agree(self._agreement.committed, self._hypothesis)
 
     @property
     def broken(self) -> bool:
-        """Whether the translation, as it stands, does not begin with what was committed."""
+        """True if the translation as it stands does not begin with the committed text."""
         return not self._hypothesis.startswith(self._agreement.committed)
 
     @property
     def forced(self) -> bool:
-        """Whether the job had a forced beginning."""
+        """True if the job had a forced beginning."""
         return self._base != ""
 
-    def doubt(self) -> None:
-        """The source was changed in what the stable text was made of: it may be taken back."""
-        self._sure = not self.stable
-        self._agreement.reset()
+    def invalidate(self) -> None:
+        """Allow the stable text to be retracted: the source it was made of was changed."""
+        self._source_kept = not self.stable
+        self._agreement.void()
 
     def queue(
         self,
@@ -144,12 +127,13 @@ class Caption:
         base: str = "",
         now: float,
     ) -> None:
-        """A job for this text of the utterance was submitted.
+        """Note the job that was submitted for a text of the utterance.
 
-        ``base`` is its forced beginning; ``grown`` says that the text has been said bit by bit.
+        :param turn: number of the text, see `Utterance.turn`
+        :param grown: whether the text was spoken in several revisions
+        :param base: forced beginning of the translation
         """
-        assert not self.state.ended and self.job_id is None, repr(self)
-        self.state = CaptionState.QUEUED
+        self._move(CaptionEvent.QUEUE)
         self.job_id = job_id
         self.rev = rev
         self.turn = turn
@@ -158,41 +142,40 @@ class Caption:
         self.flags = ()
         self._base = self._hypothesis = base
         self._ids = ()
-        self._said = now
-        self._started = self._first = 0.0
+        self._queued_at = now
+        self._started_at = self._first_at = 0.0
 
-    def again(self, job_id: str, *, base: str) -> None:
-        """The job of a final revision was taken back, and one with another beginning submitted."""
-        assert not self.state.ended and self.job_id is None and not self.partial, repr(self)
-        self.state = CaptionState.QUEUED
+    def requeue(self, job_id: str, *, base: str) -> None:
+        """Note the job with another forced beginning that replaces one of a final revision."""
+        assert not self.partial, repr(self)
+        self._move(CaptionEvent.QUEUE)
         self.job_id = job_id
         self.flags = ()
         self._base = self._hypothesis = base
         self._ids = ()
-        if not base:
-            self.doubt()
+        if not base:  # a free translation may contradict what was shown
+            self.invalidate()
 
     def update(self, rev: int, turn: int) -> None:
-        """The job still waits and was given a newer text."""
+        """Note the newer text that a waiting job was given."""
         assert self.state is CaptionState.QUEUED and self.partial, repr(self)
         self.rev, self.turn = rev, turn
 
     def start(self, now: float) -> None:
-        """The engine was given the job."""
-        assert self.state is CaptionState.QUEUED, repr(self)
-        self.state = CaptionState.RUNNING
-        self._started = self._started or now
+        """Note that the engine was given the job."""
+        self._move(CaptionEvent.START)
+        self._started_at = self._started_at or now
 
     def feed(self, chunk: Chunk, now: float) -> Delta | None:
-        """More text from the engine; the delta to show, or None where nothing changes."""
+        """Add text from the engine; return the delta to show, or None if nothing changes."""
         assert self.state is _RUNNING, repr(self)
         add = chunk.text
-        if add and not self._first:
-            self._first = now
+        if add and not self._first_at:
+            self._first_at = now
         text = self.stable
         if text is self._hypothesis and self._whole and add and not chunk.reset:
-            # As nearly always of a text that came complete: all that the engine has said is shown,
-            # and it says more. `_stream` would find the same, by looking at all of it.
+            # The usual case of a text that came complete: everything received is shown already, so
+            # append without comparing. `_stream` would give the same, but read the whole text.
             if chunk.flags:
                 self.flags += chunk.flags
             self.stable = self._hypothesis = text = text + add
@@ -201,104 +184,106 @@ class Caption:
             self._hypothesis, self._ids, self.flags = self._base, (), ()
         self._hypothesis += add
         self.flags += chunk.flags
+        # A partial is shown in one step at its end: drafts that grow and shrink are unreadable.
         if self.partial:
-            self._ids += chunk.ids  # what comes complete is never forced on another job
+            self._ids += chunk.ids  # a final translation is never forced on another job
             return None
         return self._stream(reset=chunk.reset) if self._whole else self._extend()
 
-    def rest(self) -> Delta | None:
-        """The job of a partial revision ended: what it commits, and what changes on the screen."""
+    def finish_partial(self) -> Delta | None:
+        """Commit what the ended job of a partial revision agrees on; return what changes."""
         assert self.state is CaptionState.RUNNING and self.partial, repr(self)
-        reset = not self._sure and not self._hypothesis.startswith(self.stable)
+        reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
         if reset:
             self.stable = self.draft = ""
-        elif not self._sure:
-            self._agreement.commit(self.stable)
-        self._sure = True
-        self._release(CaptionState.OPEN)
-        add = self._agreement.add(self._hypothesis, self._ids)
+        elif not self._source_kept:
+            self._agreement.keep(self.stable)
+        self._source_kept = True
+        self._end_job(CaptionEvent.RELEASE)
+        add = self._agreement.hear(self._hypothesis, self._ids)
         return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
-        """Show the growing source itself, to readers of the speaker's own language."""
+        """Show the growing source itself to readers of the speaker's own language."""
         assert not self.state.ended and self.job_id is None, repr(self)
         self.rev = rev
-        reset = self.stable != ""  # made before it was known that this language is spoken
+        reset = self.stable != ""  # a translation, made before the speaker's language was known
         if text == self.draft and not reset:
             return None
         self.stable, self.draft = "", text
-        self._agreement.reset()
+        self._agreement.void()
         return self._delta(draft=text, reset=reset)
 
-    def whole(self) -> Delta | None:
-        """Everything shown so far, for a reader who begins to read now."""
+    def full_delta(self) -> Delta | None:
+        """Return everything shown so far, for a reader that begins now; None if nothing is."""
         if not (self.stable or self.draft):
             return None
         return self._delta(add=self.stable, draft=self.draft, reset=True)
 
     def correct(self, text: str) -> Delta | None:
-        """What has to be shown before the end, where that does not go on from the stable text."""
+        """Return what to show before the end if ``text`` does not continue the stable text."""
         if text.startswith(self.stable):
             return None
         self.stable, self.draft = text, ""
         return self._delta(add=text, draft="", reset=True)
 
     def finish(self, text: str, by: By, now: float) -> Timing:
-        """The caption is complete and will not change again, unless it is edited."""
-        assert not self.state.ended, repr(self)
+        """End with a complete text, which only `edit` changes; return how long it took."""
+        self._end_job(CaptionEvent.FINISH)
         self.stable, self.draft, self.by = text, "", by
-        if by != "mt":  # it was being translated when somebody wrote it
+        if by != "mt":  # a person wrote it while it was being translated
             self.flags = ()
-        self._release(CaptionState.FINAL)
-        said = self._said or now
-        started = self._started or now
-        first = self._first or now
+        said = self._queued_at or now
+        started = self._started_at or now
+        first = self._first_at or now
         return Timing(queue=_ms(started - said), first=_ms(first - said), total=_ms(now - said))
 
     def fail(self) -> None:
-        """There will be no caption."""
-        assert not self.state.ended, repr(self)
+        """End without a text."""
+        self._end_job(CaptionEvent.FAIL)
         self.stable = self.draft = ""
-        self._release(CaptionState.FAILED)
 
     def cancel(self) -> None:
-        """Nobody wants the caption any more."""
-        assert not self.state.ended, repr(self)
-        self._release(CaptionState.CANCELLED)
+        """End because nobody wants the caption any more."""
+        self._end_job(CaptionEvent.CANCEL)
 
     def erase(self) -> None:
-        """Forget what the caption said; it is not being made."""
+        """Erase the text of a caption that is not being made."""
         assert self.job_id is None, repr(self)
         self.stable = self.draft = ""
 
     def edit(self, text: str, by: By) -> None:
-        """Another text takes the place of a caption that is not being made."""
-        assert self.job_id is None, repr(self)
+        """Replace the text of a caption that is not being made."""
+        self._move(CaptionEvent.EDIT)
         self.stable, self.draft, self.by = text, "", by
         self.flags = ()
-        self.state = CaptionState.FINAL
 
     def withdraw(self) -> None:
-        """The job was taken back, or it failed; another may follow."""
-        self._release(CaptionState.OPEN)
+        """Note that the job was taken back or has failed; another may follow."""
+        self._end_job(CaptionEvent.RELEASE)
 
     @property
     def text(self) -> str:
-        """What the engine has made of this revision so far, its forced beginning included."""
+        """Translation of this revision so far, with its forced beginning."""
         return self._hypothesis
 
-    def _release(self, state: CaptionState) -> None:
-        self.state = state
+    def _move(self, event: CaptionEvent) -> None:
+        """Change the state. Raises `IllegalTransition`."""
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, event)
+
+    def _end_job(self, event: CaptionEvent) -> None:
+        self._move(event)
         self.job_id = None
-        if state.ended:  # a room remembers it for long
+        if self.state.ended:  # the room keeps it for long, so free what only a job needs
             self._base = self._hypothesis = ""
             self._ids = ()
-            self._agreement.reset()
+            self._agreement.void()
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
-        """Commit ``add``, and show ``visible`` unless that would only shorten what is shown."""
+        """Commit ``add``, and show ``visible`` unless that only shortened what is shown."""
         shown = self.stable + self.draft
         self.stable += add
+        # A translation that only repeats the beginning would make text shrink and grow again.
         text = shown if shown.startswith(visible) else visible
         draft = text[len(self.stable) :]
         if not (add or reset) and draft == self.draft:
@@ -308,14 +293,14 @@ class Caption:
         return self._delta(add=add, draft=draft if changed else None, reset=reset)
 
     def _extend(self) -> Delta | None:
-        """Show more of the final translation of a text that has grown: still as draft.
+        """Show more of the final translation of a text that has grown, still as draft.
 
-        It is stable when it is complete: a guard may stop it before.
+        The text becomes stable with the end, since a guard may stop the job before.
         """
         text = self._hypothesis
         if self.contradicted:
-            return None  # it will be made again
-        reset = not _one_way(self.stable, text)
+            return None  # it is made again
+        reset = not _agree(self.stable, text)
         if reset:  # the source was changed
             self.stable = self.draft = ""
         return self._show("", text if len(text) > len(self.stable) else self.stable, reset=reset)
@@ -323,10 +308,10 @@ class Caption:
     def _stream(self, *, reset: bool) -> Delta | None:
         """Show more of the translation of a text that came complete, as stable text.
 
-        ``reset``: it is a second attempt. So it is where the source was corrected.
+        :param reset: whether this is a second attempt, which replaces the text of the first
         """
         text = self._hypothesis
-        reset = self.stable != "" and (reset or not _one_way(self.stable, text))
+        reset = self.stable != "" and (reset or not _agree(self.stable, text))
         if not reset and len(text) <= len(self.stable):
             return None
         add = text if reset else text[len(self.stable) :]
@@ -346,7 +331,7 @@ class Caption:
 
 
 class Utterance:
-    """What one speaker said once, through its revisions; or a part of that, where it was long."""
+    """A text that one speaker says, through its revisions; or one part of a long text."""
 
     __slots__ = (
         "at",
@@ -373,24 +358,24 @@ class Utterance:
     def __init__(self, id: str, ord: int, author: str, now: float = 0.0) -> None:
         self.id = id
         self.root = id
-        """The id it was said under: of a later part, that of the first."""
+        """Id of the first part, under which the client says all of them."""
         self.ord = ord
         self.seq = 0
-        """Number of the log's first event about it, or 0 while it has none."""
+        """Number of the first event about it in the log; 0 while there is none."""
         self.author = author
         self.rev = 0
         self.text = ""
-        """What is to be translated: of a growing utterance as much as was admitted."""
+        """Text to translate: of a growing utterance as much as is agreed."""
         self.turn = 0
-        """How often `text` was renewed."""
+        """Number of `text`, which rises with every change of it."""
         self.lang = ""
         self.grown = False
-        """Whether it was said bit by bit."""
+        """True if it was spoken in several revisions."""
         self.final = False
         self.cancelled = False
         self.retracted = False
         self.began = self.at = now
-        """When it was first heard of, and when it was said to its end."""
+        """Times of its begin and of its end, in seconds."""
         self.speaker: str | None = None
         self.t0: float | None = None
         self.t1: float | None = None
@@ -401,24 +386,24 @@ class Utterance:
 
     @property
     def ended(self) -> bool:
-        """Said to its end or cancelled, and every caption of it ended: nothing more will come."""
+        """True if it is complete or cancelled, and every caption of it has ended."""
         return (self.final or self.cancelled) and not self.active
 
     @property
     def active(self) -> list[Caption]:
-        """The captions that have not ended."""
+        """Captions that have not ended."""
         return [caption for caption in self.captions.values() if not caption.state.ended]
 
     def erase(self) -> None:
-        """It was taken back: nothing of what was said is kept."""
+        """Erase all texts, because the utterance was retracted."""
         self.retracted = True
         self.text = ""
         for caption in self.captions.values():
             caption.erase()
 
 
-def _one_way(a: str, b: str) -> bool:
-    """Whether one of two texts begins with the other."""
+def _agree(a: str, b: str) -> bool:
+    """Tell whether one of two texts begins with the other."""
     return a.startswith(b) or b.startswith(a)
 
 

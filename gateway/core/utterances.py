@@ -1,127 +1,150 @@
-"""What a room remembers of what was said in it.
+"""The utterances of a room, by id and in order.
 
-Owns: utterances and speeches by their ids, their order, and which of them is forgotten. Must not
-know: captions' making, members, the log.
+Owns: utterances and speeches, their ids, their order, and which of them are forgotten. Must not
+know: how captions are made, members, the log.
 
-Bound: so many utterances; the oldest that has ended goes first. Their texts are those of the log's
-events, so the room has the memory forget what the log has dropped.
+Bound: `Limits.utterances`; the oldest that has ended is forgotten first, and those in flight are
+bounded per member. Their texts are those of the log's events, so that the room has those forgotten
+whose events the log has dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice, takewhile
 
+from gateway.core.caption_state import CaptionState
 from gateway.core.speech import Speech
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.translation_context import Pairs
 from gateway.core.utterance import Utterance
 from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.text import languages
 
 NEAR = 8
-"""Utterances that are looked at for what was said before one."""
+"""Utterances that are searched for earlier translations of the same speech."""
 
 
 class Utterances:
     """The utterances of one room, in the order in which they began.
 
-    :param room: its name, for people
-    :param most: utterances that are remembered
+    :param room: its name, for error messages
     """
 
-    def __init__(self, room: str, flow: StreamingOptions, most: int) -> None:
+    def __init__(self, room: str, options: StreamingOptions, limits: Limits) -> None:
+        self.by_id: dict[str, Utterance] = {}
         self.speeches: dict[str, Speech] = {}
-        self.utterances: dict[str, Utterance] = {}
         self._room = room
-        self._flow = flow
-        self._most = most
-        self._ords = 0
+        self._options = options
+        self._limits = limits
+        self._last_ord = 0
 
     def __len__(self) -> int:
-        return len(self.utterances)
+        return len(self.by_id)
 
     def begin(self, id: str | None, author: str, now: float) -> Speech:
-        """Something new is said; without an ``id`` it gets one."""
-        number = self._ords + 1
-        while id is None or id in self.utterances or id in self.speeches:
+        """Return a new speech under ``id``, or under an id of its own if there is none."""
+        number = self._last_ord + 1
+        # Clients may have chosen the ids that the room would give next.
+        while id is None or id in self.by_id or id in self.speeches:
             id = f"u{number}"
             number += 1
-        speech = self.speeches[id] = Speech(id, author, self._flow)
-        self.part(speech, now)
+        speech = self.speeches[id] = Speech(id, author, self._options)
+        self.add_part(speech, now)
         return speech
 
-    def part(self, speech: Speech, now: float) -> Utterance:
-        """The next utterance of a speech, and its open one from now on."""
-        self._ords += 1
-        id = speech.name(self.utterances)
-        part = self.utterances[id] = Utterance(id, self._ords, speech.author, now)
+    def add_part(self, speech: Speech, now: float) -> Utterance:
+        """Begin the next utterance of a speech; it is the open one from now on."""
+        self._last_ord += 1
+        id = speech.name(self.by_id)
+        part = self.by_id[id] = Utterance(id, self._last_ord, speech.author, now)
         part.root = speech.id
         speech.parts.append(part)
         self._forget()
         return part
 
     def restore(self, utterance: Utterance) -> None:
-        """An utterance that an earlier process heard."""
-        self._ords = utterance.ord
-        self.utterances[utterance.id] = utterance
+        """Add an utterance of an earlier process."""
+        self._last_ord = utterance.ord
+        self.by_id[utterance.id] = utterance
         self._forget()
 
     def knows(self, id: str | None) -> bool:
-        """Whether something was said under ``id``."""
-        return id is not None and (id in self.speeches or id in self.utterances)
+        """Tell whether ``id`` is in use."""
+        return id is not None and (id in self.speeches or id in self.by_id)
 
     def known(self, id: str) -> Utterance:
-        """One utterance. Raises `ClientFault` (``not_found``)."""
-        utterance = self.utterances.get(id)
+        """Return an utterance that stands. Raises `ClientFault` (``not_found``)."""
+        utterance = self.by_id.get(id)
         if utterance is None or utterance.retracted:
             raise ClientFault(
                 ErrorCode.NOT_FOUND,
                 f"There is no utterance {id!r} in room {self._room!r}.",
-                f"The room remembers the last {self._most}.",
+                f"The room remembers the last {self._limits.utterances}.",
             )
         return utterance
 
     def parts(self, id: str) -> list[Utterance]:
-        """What a client means by an id: all that was said under it, or the one part it names."""
+        """Return the utterances that a client means by an id: a whole speech, or one part."""
         speech = self.speeches.get(id)
         if speech is not None:
             return list(speech.parts)
-        utterance = self.utterances.get(id)
+        utterance = self.by_id.get(id)
         if utterance is None or utterance.root != id:
             return [] if utterance is None else [utterance]
-        # An earlier process heard it: there is no speech of it, and nothing will be added.
-        return [other for other in self.utterances.values() if other.root == id]
+        # After a restart there is no speech to the utterance, and no part will be added.
+        return [other for other in self.by_id.values() if other.root == id]
 
     def last(self, most: int) -> list[Utterance]:
-        """The last utterances that were said to their end and stand, newest first."""
+        """Return the last complete utterances that stand, newest first."""
         standing = (
             utterance
-            for utterance in reversed(self.utterances.values())
+            for utterance in reversed(self.by_id.values())
             if utterance.final and not utterance.retracted and not utterance.cancelled
         )
         return list(islice(standing, most))
 
-    def before(self, utterance: Utterance) -> Iterator[Utterance]:
-        """What was said to its end before an utterance began, newest first."""
-        return (other for other in self.last(NEAR) if other.ord < utterance.ord)
+    def translated_before(self, utterance: Utterance, lang: str) -> Pairs:
+        """Return the texts of the same language shortly before, with their translations.
+
+        Oldest first; `Limits.context` at most, none older than `Limits.context_s`.
+        """
+        pairs: list[tuple[str, str]] = []
+        for earlier in self.last(NEAR):
+            if earlier.ord >= utterance.ord:
+                continue
+            old = utterance.began - earlier.at > self._limits.context_s
+            # Context that is too old or too much makes a prompt longer and not better.
+            if old or len(pairs) == self._limits.context:
+                break
+            caption = earlier.captions.get(lang)
+            if (
+                caption is not None
+                and caption.state is CaptionState.FINAL
+                and languages.same(earlier.lang, utterance.lang)
+            ):
+                pairs.append((earlier.text, caption.stable))
+        return tuple(reversed(pairs))
 
     def forget(self, oldest: int) -> None:
-        """Forget the utterances that have ended and of which the log has dropped the beginning.
+        """Forget ended utterances whose first event the log has dropped.
 
         :param oldest: number of the oldest event in the log
         """
-        dropped = takewhile(lambda one: one.seq < oldest, self.utterances.values())
+        dropped = takewhile(lambda one: one.seq < oldest, self.by_id.values())
         self._drop([utterance for utterance in dropped if utterance.ended])
 
     def _forget(self) -> None:
-        over = max(0, len(self.utterances) - self._most)
-        ended = (utterance for utterance in self.utterances.values() if utterance.ended)
+        over = max(0, len(self.by_id) - self._limits.utterances)
+        ended = (utterance for utterance in self.by_id.values() if utterance.ended)
         self._drop(list(islice(ended, over)))
 
     def _drop(self, utterances: Iterable[Utterance]) -> None:
         for utterance in utterances:
-            del self.utterances[utterance.id]
+            del self.by_id[utterance.id]
             speech = self.speeches.get(utterance.root)
-            # Restored parts belong to none, and their root's id may have been taken again.
+            # A restored part belongs to no speech, and its root's id may be in use again.
             if speech is not None and utterance in speech.parts:
                 speech.parts.remove(utterance)
                 if not speech.parts:

@@ -1,7 +1,7 @@
-"""What a client may say, and in which languages: made uniform, or refused, where it comes in.
+"""Validation of texts and language tags that clients send.
 
-Owns: which tags the engine has, what the language of a speaker is who names none, and what is left
-of a text that is all white space and control characters. Must not know: sessions, rooms.
+Owns: which tags the model has, the language of a speaker that names none, and the normal form of
+texts. Must not know: sessions, rooms.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from gateway.auth.permissions import Permissions
 from gateway.core.model import Model
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import Set
@@ -19,55 +20,61 @@ from gateway.text import languages
 _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
 
 AUTO = "auto"
-"""The language of a speaker who leaves it to a detector."""
+"""Tag of a speaker whose language is detected."""
 
 
 Detect = Callable[[str], str | None]
-"""The tag of a text among the engine's languages, or None where it cannot be told."""
+"""Returns the language of a text as a tag of the model, or None if it is not certain."""
 
 
-def speakable(tag: str, profile: Model, detect: Detect | None) -> str:
-    """The normalised tag of a language the engine can translate from, or `AUTO`.
+def speakable(tag: str, model: Model, detect: Detect | None) -> str:
+    """Return the normalised tag of a language that the model translates from, or `AUTO`.
 
-    Raises `ClientFault` (``lang_unsupported``) with the languages there are.
+    Raises `ClientFault` (``lang_unsupported``), with the languages there are.
     """
     if tag == AUTO:
         if detect is None:
             raise ClientFault(
                 ErrorCode.LANG_UNSUPPORTED,
                 "This gateway has no language detector, so 'auto' is not possible.",
-                "Name the language: " + ", ".join(profile.sources) + ".",
+                "Name the language: " + ", ".join(model.sources) + ".",
             )
         return AUTO
     lang = languages.normalise(tag)
-    if languages.match(lang, profile.sources) is None:
-        raise unsupported([tag], profile.sources)
+    if languages.match(lang, model.sources) is None:
+        raise unsupported([tag], model.sources)
     return lang
 
 
-def usual(profile: Model) -> str:
-    """The language of a speaker of whom nothing is known: English where the model has it."""
-    return "en" if "en" in profile.sources else profile.sources[0]
+def usual(model: Model) -> str:
+    """Return the language assumed of a speaker: English if the model reads it."""
+    return "en" if "en" in model.sources else model.sources[0]
 
 
 def clean(text: str) -> str:
-    """NFC, control characters as spaces, outer white space gone; "" where nothing is to be said."""
+    """Return a text in NFC, without control characters and outer white space.
+
+    Returns "" if no visible character is left.
+    """
     text = printable(unicodedata.normalize("NFC", text)).strip()
-    # Nearly every text begins with a letter or a digit, which is quicker to see.
+    # Nearly every text begins with a letter or a digit, which is quicker to check.
     if text[:1].isalnum() or any(unicodedata.category(c)[0] not in "ZC" for c in text):
         return text
     return ""
 
 
 def printable(text: str) -> str:
-    """Put a space in the place of every control character, line separator and lone surrogate."""
+    """Replace control characters, line separators and lone surrogates by spaces."""
     if text.isprintable():
         return text
     return "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
 
 
 def said(text: str, most: int) -> str:
-    """A text as it is kept. Raises `ClientFault` (``too_long``, ``empty_text``)."""
+    """Return an utterance's text as `clean` does.
+
+    Raises `ClientFault` (``too_long`` beyond ``most`` characters, ``empty_text``).
+    """
     if len(text) > most:
         raise ClientFault(
             ErrorCode.TOO_LONG,
@@ -81,7 +88,7 @@ def said(text: str, most: int) -> str:
 
 
 def cleaned(change: Set) -> Set:
-    """A change of settings with its texts made uniform; terms of which nothing is left are gone."""
+    """Return a change of settings with its texts as `clean` returns them, without empty terms."""
     if change.speaker is not None:
         change = replace(change, speaker=clean(change.speaker))
     if change.context is not None:
@@ -93,7 +100,10 @@ def cleaned(change: Set) -> Set:
 
 
 def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
-    """The tags normalised, each once. Raises `ClientFault` (``too_many_targets``)."""
+    """Return the tags normalised, each once.
+
+    Raises `ClientFault` (``too_many_targets``) if there are more than ``most``.
+    """
     if len(tags) > most:
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may name {most}."
@@ -102,7 +112,7 @@ def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
 
 
 def normalised(tag: str) -> str:
-    """The tag normalised; one that is no language stays as it is, and matches nothing."""
+    """Return the tag normalised, or as it is if it is none: then it matches nothing."""
     try:
         return languages.normalise(tag)
     except ClientFault:
@@ -110,37 +120,43 @@ def normalised(tag: str) -> str:
 
 
 def readable(
-    tags: Sequence[str], profile: Model, most: int
-) -> tuple[list[str], ClientFault | None]:
-    """What of these tags can be read here, spelt correctly, and the fault of asking for the rest.
+    tags: Sequence[str], model: Model, most: int, grant: Permissions
+) -> tuple[tuple[str, ...], ClientFault | None]:
+    """Return the tags that can be read, normalised, and the fault of asking for the others.
 
-    Raises `ClientFault` (``too_many_targets``).
+    A language that the model only reads can be read as it was spoken.
+
+    :param grant: the languages that are permitted
+    :param most: tags that are allowed; raises `ClientFault` (``too_many_targets``) beyond that
     """
     if len(tags) > most:
         raise ClientFault(
             ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may read {most}."
         )
-    there, unknown = [], []
+    found: dict[str, None] = {}
+    unknown = []
+    denied = None
     for lang in tags:
         try:
             tag = languages.normalise(lang)
         except ClientFault:
             unknown.append(lang)
             continue
-        if languages.match(tag, profile.targets) is None and not spoken(tag, profile):
+        # A language that is only spoken here can be read as it was said.
+        if not any(languages.match(tag, known) for known in (model.targets, model.sources)):
             unknown.append(lang)
+            continue
+        try:
+            grant.read([tag])
+        except ClientFault as fault:
+            denied = fault
         else:
-            there.append(tag)
-    return there, unsupported(unknown, profile.targets) if unknown else None
-
-
-def spoken(tag: str, profile: Model) -> bool:
-    """A language that is only spoken can be read too, as it was said."""
-    return languages.match(tag, profile.sources) is not None
+            found[tag] = None
+    return tuple(found), unsupported(unknown, model.targets) if unknown else denied
 
 
 def unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:
-    """The fault of asking for languages that are not among those there are."""
+    """Return the fault of asking for languages other than ``there``."""
     some = ", ".join(repr(tag[:32]) for tag in tags[:5])
     return ClientFault(
         ErrorCode.LANG_UNSUPPORTED,

@@ -19,7 +19,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.core.outbox import DeliveryCounters
+from gateway.core.delivery import DeliveryCounters
 from gateway.engines.base.engine import Engine, Health
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
@@ -137,7 +137,7 @@ class _HubCollector:
             "gateway_sessions": ("Open sockets.", len(sessions)),
             "gateway_sessions_away": (
                 "Speakers whose sockets were lost and whose captions are still made.",
-                sum(len(room.away) for room in list(hub.rooms.values())),
+                sum(len(room.attendance.away) for room in list(hub.rooms.values())),
             ),
             "gateway_rooms": ("Rooms in memory.", len(hub.rooms)),
             "gateway_log_bytes": ("Memory of the logs of all rooms.", hub.log_bytes),
@@ -147,7 +147,7 @@ class _HubCollector:
                 "1 while the engine does not keep up and partials are left out, else 0.",
                 hub.load.overloaded,
             ),
-            "gateway_rooms_seated": ("Rooms in which something was said recently.", hub.load.seats),
+            "gateway_rooms_seated": ("Rooms in which something was said recently.", hub.load.rooms),
             "gateway_jobs_running": ("Jobs given to the engine.", hub.dispatch.running),
             "gateway_jobs_capacity": (
                 "Jobs that the engine is given at once, at most.",

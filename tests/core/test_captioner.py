@@ -1,73 +1,106 @@
-"""What the engine is asked to do for a room, and what is made of its answers."""
+"""The jobs of a room: what the engine is asked to do, and what is made of its answers."""
 
 from __future__ import annotations
 
 import pytest
 
-from gateway.core.captioner import MISSED, NAMES, Captioner, CaptionSink, Pairs, TranslationContext
+from gateway.core.attendance import Attendance
+from gateway.core.caption_state import CaptionState
+from gateway.core.captioner import MISSED, Captioner, CaptionSink
+from gateway.core.event_log import EventLog
+from gateway.core.outcomes import CaptionOutcomes
+from gateway.core.publisher import Publisher
 from gateway.core.scheduler import JobStage, Scheduler, StartJob
+from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.target import StabilityRules
-from gateway.core.utterance import Caption, CaptionState, Utterance
+from gateway.core.subscribers import Subscribers
+from gateway.core.translation_context import Pairs
+from gateway.core.utterance import Caption, Utterance
+from gateway.core.utterances import Utterances
 from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job, Priority
-from gateway.protocol.messages import By, Delta
+from gateway.limits import Limits
+from gateway.protocol.messages import Delta, Edited, Failed, Final, ServerMessage
 from gateway.text.glossary import Glossary
 from tests.support.meeting import NOW
 
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr", "zh-Hant"))
 RULES = StabilityRules(hold=1, mask=0)
+LIMITS = Limits()
 
 
-class Desk:
-    """A room that writes down what its booth hands it."""
+class Readers(Subscribers):
+    """Subscribers that keep every delta instead of sending it."""
 
-    def __init__(self, profile: Profile = PROFILE, depth: int = 10, capacity: int = 5) -> None:
-        self.dispatch = Scheduler(capacity=capacity, depth=depth)
-        self.booth = Captioner(self, "desk", self.dispatch, profile, RULES, self.show)
+    def __init__(self) -> None:
+        super().__init__(PROFILE.targets, LIMITS.linger_s)
         self.shown: list[Delta] = []
-        self.made: dict[str, str] = {}
-        self.pairs: Pairs = ()
-        self.lines: dict[str, CaptionSink | None] = {}
 
     def show(self, delta: Delta, now: float) -> None:
         self.shown.append(delta)
 
-    def finish(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        self.made[caption.lang] = f"{by}: {text}"
-        caption.finish(text, by, now)
 
-    def fail(self, u: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
-        self.made[caption.lang] = f"! {code.value}"
-        caption.fail()
+class Past(Utterances):
+    """Utterances before which ``pairs`` were said."""
 
-    def revise(self, u: Utterance, caption: Caption, text: str, by: By, now: float) -> None:
-        self.made[caption.lang] = f"{by} again: {text}"
-        caption.edit(text, by)
+    pairs: Pairs = ()
 
-    def settle(self, u: Utterance, now: float) -> None:
-        pass
-
-    def context(self, u: Utterance, lang: str) -> Pairs:
+    def translated_before(self, utterance: Utterance, lang: str) -> Pairs:
         return self.pairs
 
+
+class Desk:
+    """A captioner whose engine is worked by hand. ``made`` is what became of each language."""
+
+    def __init__(self, profile: Profile = PROFILE, depth: int = 10, capacity: int = 5) -> None:
+        self.dispatch = Scheduler(capacity=capacity, depth=depth)
+        self.readers = Readers()
+        self.past = Past("desk", StreamingOptions(), LIMITS)
+        attendance = Attendance(self.readers.members, self.past)
+        publisher = Publisher(EventLog("epoch", LIMITS), self.readers, self.observe)
+        self.captioner = Captioner(
+            "desk",
+            model=profile,
+            scheduler=self.dispatch,
+            rules=RULES,
+            utterances=self.past,
+            subscribers=self.readers,
+            outcomes=CaptionOutcomes(publisher, self.readers, attendance),
+        )
+        self.made: dict[str, str] = {}
+        self.lines: dict[str, CaptionSink | None] = {}
+
+    @property
+    def shown(self) -> list[Delta]:
+        return self.readers.shown
+
+    def observe(self, event: ServerMessage) -> None:
+        match event:
+            case Final():
+                self.made[event.lang] = f"{event.by}: {event.text}"
+            case Failed():
+                self.made[event.lang] = f"! {event.code}"
+            case Edited():
+                self.made[event.lang] = f"{event.by} again: {event.text}"
+
     def start(self) -> list[Job]:
-        """The engine begins what it is given."""
+        """Start the jobs that the engine is given, and return them."""
         jobs = [action.job for action in self.dispatch.actions() if isinstance(action, StartJob)]
         for job in jobs:
-            self.lines[job.id] = self.booth.started(job.id, NOW)
+            self.lines[job.id] = self.captioner.started(job.id, NOW)
         return jobs
 
     def translate(self, utterance: Utterance, *langs: str) -> list[Job]:
-        self.booth.translate(utterance, langs, NOW)
+        self.captioner.translate(utterance, langs, NOW)
         return self.start()
 
     def end(self, job: Job, text: str, *flags: str) -> None:
-        """The engine translates to ``text`` and has done so."""
+        """Finish a job with ``text``."""
         line = self.lines[job.id]
         assert line is not None
-        line.fed(Chunk(text, flags=flags), NOW)
-        self.booth.finished(job.id, NOW)
+        line.feed(Chunk(text, flags=flags), NOW)
+        self.captioner.finished(job.id, NOW)
         self.dispatch.done(job.id)
 
 
@@ -78,7 +111,7 @@ def utterance(text: str, lang: str = "en", *, final: bool = True) -> Utterance:
 
 
 def say(made: Utterance, text: str, lang: str = "en", *, final: bool = True) -> None:
-    """A newer text of an utterance is to be translated."""
+    """Give an utterance a newer text."""
     made.text, made.lang, made.final = text, lang, final
     made.grown = made.grown or not final
     made.turn += 1
@@ -96,26 +129,26 @@ def test_a_job_has_the_languages_as_the_model_calls_them() -> None:
 
 def test_a_job_is_told_what_the_room_wants_its_translators_to_know() -> None:
     desk = Desk()
-    brief = desk.booth.brief
+    brief = desk.captioner.translation_context
     brief.topic, brief.style, brief.glossary = "a stand-up", "formal", Glossary({"sprint": "S"})
-    brief.meet("Ada")
-    desk.pairs = (("one", "eins"),)
+    brief.add_speaker("Ada")
+    desk.past.pairs = (("one", "eins"),)
     (job,) = desk.translate(utterance("the sprint of Ada ends"), "de")
     assert (job.topic, job.style, job.context) == ("a stand-up", "formal", (("one", "eins"),))
     assert job.glossary == (("sprint", "S"), ("Ada", "Ada"))
 
 
-def test_only_terms_that_occur_are_told() -> None:
+def test_a_job_is_told_only_the_terms_that_occur_in_its_text() -> None:
     desk = Desk()
-    desk.booth.brief.glossary = Glossary({"sprint": "S"})
-    desk.booth.brief.meet("Ada")
+    desk.captioner.translation_context.glossary = Glossary({"sprint": "S"})
+    desk.captioner.translation_context.add_speaker("Ada")
     (job,) = desk.translate(utterance("hello"), "de")
     assert job.glossary == ()
 
 
 def test_a_final_goes_before_a_partial_and_what_is_made_later_behind_both() -> None:
     desk = Desk()
-    desk.booth.backfill(utterance("one"), "de", NOW)
+    desk.captioner.backfill(utterance("one"), "de", NOW)
     (backfill,) = desk.start()
     (partial,) = desk.translate(utterance("two", final=False), "de")
     (final,) = desk.translate(utterance("three"), "de")
@@ -135,7 +168,7 @@ def test_nothing_is_submitted_twice_for_the_same_text() -> None:
 
 def test_a_final_is_finished_with_its_flags_and_one_for_terms_that_are_missing() -> None:
     desk = Desk()
-    desk.booth.brief.glossary = Glossary({"sprint": "Sprint", "other": "Anderes"})
+    desk.captioner.translation_context.glossary = Glossary({"sprint": "Sprint", "other": "Anderes"})
     said = utterance("the sprint ends")
     (job,) = desk.translate(said, "de")
     desk.end(job, "der Lauf endet", "numbers")
@@ -145,8 +178,8 @@ def test_a_final_is_finished_with_its_flags_and_one_for_terms_that_are_missing()
 
 def test_a_final_that_has_its_terms_is_not_flagged() -> None:
     desk = Desk()
-    desk.booth.brief.glossary = Glossary({"sprint": "Sprint"})
-    desk.booth.brief.meet("Ada")
+    desk.captioner.translation_context.glossary = Glossary({"sprint": "Sprint"})
+    desk.captioner.translation_context.add_speaker("Ada")
     said = utterance("the sprint of Ada ends")
     (job,) = desk.translate(said, "de")
     desk.end(job, "der Sprint endet")
@@ -163,11 +196,11 @@ def test_a_growing_original_is_shown_to_them_and_to_nobody_else() -> None:
     desk = Desk()
     said = utterance("hello", final=False)
     for text in ("hello", "hello you", "hello you"):
-        desk.booth.echo(said, text, ("en", "de"), NOW)
+        desk.captioner.echo(said, text, ("en", "de"), NOW)
     assert [delta.draft for delta in desk.shown] == ["hello", "hello you"]
     assert list(said.captions) == ["en"]
     said.captions["en"].cancel()
-    desk.booth.echo(said, "hello all", ("en",), NOW)
+    desk.captioner.echo(said, "hello all", ("en",), NOW)
     assert len(desk.shown) == 2
 
 
@@ -189,7 +222,7 @@ def test_a_job_that_failed_while_the_text_grew_is_followed_by_the_newest_text() 
     for text in ("one two", "one two three"):
         say(said, text, final=False)
         assert desk.translate(said) == []
-    desk.booth.failed(job.id, ErrorCode.TIMEOUT, NOW)
+    desk.captioner.failed(job.id, ErrorCode.TIMEOUT, NOW)
     assert [job.text for job in desk.start()] == ["one two three"]
     assert desk.made == {}
 
@@ -198,20 +231,20 @@ def test_a_caption_that_ended_is_not_made_again() -> None:
     desk = Desk()
     said = utterance("one", final=False)
     desk.translate(said, "de")
-    assert desk.booth.withdraw(said.captions["de"]) is JobStage.RUNNING
+    assert desk.captioner.withdraw(said.captions["de"]) is JobStage.RUNNING
     said.captions["de"].cancel()
     say(said, "one two")
     assert desk.translate(said, "de") == []
 
 
-def test_what_is_taken_back_is_heard_no_more() -> None:
+def test_text_of_a_job_that_was_taken_back_is_ignored() -> None:
     desk = Desk()
     said = utterance("hello")
     (job,) = desk.translate(said, "de")
-    desk.booth.withdraw(said.captions["de"])
-    assert desk.booth.withdraw(said.captions["de"]) is None
-    assert desk.booth.started(job.id, NOW) is None
-    desk.booth.failed(job.id, ErrorCode.TIMEOUT, NOW)
+    desk.captioner.withdraw(said.captions["de"])
+    assert desk.captioner.withdraw(said.captions["de"]) is None
+    assert desk.captioner.started(job.id, NOW) is None
+    desk.captioner.failed(job.id, ErrorCode.TIMEOUT, NOW)
     desk.end(job, "hallo")
     assert (desk.made, desk.shown) == ({}, [])
     assert said.captions["de"].state is CaptionState.OPEN
@@ -220,21 +253,21 @@ def test_what_is_taken_back_is_heard_no_more() -> None:
 # --- what is made of an utterance that has ended --------------------------------------------------
 
 
-def test_what_is_made_later_needs_a_place_in_the_queue_unless_it_costs_nothing() -> None:
+def test_a_backfilled_caption_needs_a_place_in_the_queue_unless_it_is_the_original() -> None:
     desk = Desk(depth=2, capacity=0)
     said = utterance("hello")
     for lang in ("de", "fr", "zh-Hant", "en"):
-        desk.booth.backfill(said, lang, NOW)
+        desk.captioner.backfill(said, lang, NOW)
     assert sorted(said.captions) == ["de", "en"]
     assert desk.made == {"en": "same: hello"}
 
 
-def test_what_nobody_reads_is_named_to_be_cancelled() -> None:
+def test_captions_in_progress_are_found_by_their_language() -> None:
     desk = Desk()
     said = utterance("hello")
-    desk.booth.backfill(said, "de", NOW)
-    desk.booth.backfill(said, "fr", NOW)
-    assert desk.booth.unread({"fr", "en"}) == [(said, said.captions["fr"])]
+    desk.captioner.backfill(said, "de", NOW)
+    desk.captioner.backfill(said, "fr", NOW)
+    assert desk.captioner.in_progress({"fr", "en"}) == [(said, said.captions["fr"])]
 
 
 def test_a_translation_of_a_corrected_original_is_finished_whoever_reads_it() -> None:
@@ -243,23 +276,23 @@ def test_a_translation_of_a_corrected_original_is_finished_whoever_reads_it() ->
     (job,) = desk.translate(said, "de")
     desk.end(job, "hallo")
     say(said, "bye")
-    desk.booth.revise(said, NOW)
-    assert desk.booth.unread({"de"}) == []
+    desk.captioner.revise(said, NOW)
+    assert desk.captioner.in_progress({"de"}) == []
     (job,) = desk.start()
     desk.end(job, "tschüss")
     assert desk.made == {"de": "mt again: tschüss"}
 
 
 @pytest.mark.parametrize("end", [Caption.fail, Caption.cancel])
-def test_what_failed_or_was_cancelled_is_not_translated_anew(end: object) -> None:
+def test_failed_and_cancelled_captions_are_not_translated_anew(end: object) -> None:
     assert callable(end)
     desk = Desk()
     said = utterance("hello")
     desk.translate(said, "de")
-    desk.booth.withdraw(said.captions["de"])
+    desk.captioner.withdraw(said.captions["de"])
     end(said.captions["de"])
     say(said, "bye")
-    desk.booth.revise(said, NOW)
+    desk.captioner.revise(said, NOW)
     assert desk.start() == []
 
 
@@ -268,25 +301,5 @@ def test_nor_is_what_the_model_cannot_translate() -> None:
     said = utterance("hello")
     caption = said.captions["fr"] = Caption("u1", "fr", RULES)
     caption.edit("bonjour", "mt")
-    desk.booth.revise(said, NOW)
+    desk.captioner.revise(said, NOW)
     assert desk.start() == []
-
-
-# --- the brief ----------------------------------------------------------------------------------
-
-
-def test_a_name_stays_as_it_is_unless_the_glossary_has_it() -> None:
-    brief = TranslationContext()
-    for name in ("Ada", "Bob", "Bob", ""):
-        brief.meet(name)
-    brief.glossary = Glossary({"bob": "Robert"})
-    assert brief.terms("ask Ada and Bob") == (("bob", "Robert"), ("Ada", "Ada"))
-    assert list(brief.names) == ["Ada", "Bob"]
-
-
-def test_so_many_names_are_known_and_the_first_is_forgotten() -> None:
-    brief = TranslationContext()
-    for n in range(NAMES + 1):
-        brief.meet(f"Speaker{n}")
-    assert len(brief.names) == NAMES
-    assert "Speaker0" not in brief.names

@@ -1,4 +1,4 @@
-"""What a client asks for when it connects, and how it takes its place again."""
+"""A client's request to connect, and the token with which it resumes its session."""
 
 from __future__ import annotations
 

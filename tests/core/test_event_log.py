@@ -56,15 +56,15 @@ def test_the_bytes_of_texts_and_settings_are_bounded_too() -> None:
         Settings(seq=full.next(), version=1, context="c" * 700, glossary={"a" * 100: "b" * 100}),
         50.0,
     )
-    assert len(full) == 8  # it costs as much as three of the others
+    assert len(full) == 8  # the new event costs as much as three of the others
     full.append(Cancelled(seq=full.next(), id="u1", rev=1, was="queued"), 51.0)
     assert len(full) == 8
 
 
-def test_what_events_are_said_to_cost_is_what_they_cost() -> None:
+def test_the_computed_cost_of_an_event_is_its_memory() -> None:
     def keep(made: EventLog, event: Durable, at: float) -> None:
         made.append(event, at)
-        Envelope(event).wire(Codec.JSON)  # as readers get it: UTF-8 stays beside its texts
+        Envelope(event).wire(Codec.JSON)  # encoding keeps the UTF-8 of the texts
 
     def spoken(made: EventLog, n: int) -> None:
         id, at = f"u{n}", 0.5 + n
@@ -144,7 +144,7 @@ def test_the_oldest_is_the_first_that_is_left_or_the_next_where_none_is() -> Non
     assert log(5, Limits(log=2)).oldest == 4
 
 
-def test_it_reaches_back_to_a_number_of_its_own_epoch_after_which_nothing_is_gone() -> None:
+def test_a_log_reaches_back_to_a_number_of_its_epoch_if_no_later_event_was_dropped() -> None:
     short = log(5, Limits(log=2))
     assert [short.reaches("e", seq) for seq in range(7)] == [False] * 3 + [True] * 3 + [False]
     assert not short.reaches("f", 5)
@@ -164,12 +164,12 @@ def test_a_page_is_so_many_events_after_a_number() -> None:
     assert log(5, Limits(log=2)).since(2, 2) is None
 
 
-def test_it_knows_which_edits_corrected_an_original_as_long_as_they_are_there() -> None:
+def test_a_log_knows_which_of_its_edits_corrected_an_original() -> None:
     made = log(2, Limits(log=4))
     for lang, by in (("en", "human"), ("de", "human"), ("en", "same")):
         edit = Edited(seq=made.next(), id="u1", rev=1, ord=2, lang=lang, text="x", by=by)
         made.append(edit, 3.0)
-    assert made.originals == set()  # who appends them says so
+    assert made.originals == set()  # the publisher notes them, not `append`
     again = EventLog("e", Limits(log=4))
     again.restore(made.entries())
     assert again.originals == {3}
@@ -178,7 +178,7 @@ def test_it_knows_which_edits_corrected_an_original_as_long_as_they_are_there() 
     assert again.originals == set()
 
 
-def test_what_it_sheds_are_the_oldest_events() -> None:
+def test_shedding_drops_the_oldest_events() -> None:
     made = log(10)
     each = made.bytes // 10
     made.shed(2 * each + 1)
@@ -191,7 +191,7 @@ def test_what_it_sheds_are_the_oldest_events() -> None:
 
 
 def conversation() -> EventLog:
-    """``a`` and ``b`` were said, then decided on; ``c`` was cancelled before it was said."""
+    """Return a log in which ``a`` and ``b`` end, and ``c`` is cancelled before it is said."""
     made = EventLog("e", Limits())
     for ord, id in enumerate(("a", "b"), 1):
         made.append(Source(seq=made.next(), id=id, rev=1, ord=ord, lang="en", text=id), 1.0)
@@ -210,7 +210,7 @@ def test_the_last_utterances_come_with_all_that_was_decided_of_them_in_order() -
     assert conversation().last(0) == []
 
 
-def test_it_counts_what_came_after_a_number_for_a_language_or_for_everybody() -> None:
+def test_events_after_a_number_are_counted_for_a_language_or_for_everybody() -> None:
     made = EventLog("e", Limits(log=7))
     for n in range(6):
         made.append(Source(seq=made.next(), id=f"u{n}", rev=1, ord=n, lang="en", text="x"), 0.0)

@@ -1,4 +1,4 @@
-"""Readers of the same bytes are written to together, and each of them as if it were alone."""
+"""Sockets of one group are written to together, and each gets what it would get alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def final(text: str) -> Final:
 
 
 class Reader:
-    """An outbox, and what was written from it, in order."""
+    """An outbox, and the events that were written from it, in order."""
 
     def __init__(self, *circles: FanoutGroup, codec: Codec = Codec.JSON) -> None:
         self.outbox = Outbox(codec, Limits())
@@ -58,7 +58,7 @@ def test_all_are_written_the_same_bytes() -> None:
     assert read(frames.message(wires[0])) == delta("a", 1)
 
 
-def test_who_cannot_be_written_to_at_once_has_it_waiting() -> None:
+def test_a_delta_waits_for_a_socket_that_cannot_be_written_to() -> None:
     round = circle()
     ready, late = Reader(round), Reader(round)
     ready.open()
@@ -80,33 +80,33 @@ def test_a_write_that_fills_its_socket_is_not_sent_again() -> None:
     round.show(delta("a", 1), NOW)
     assert len(reader.outbox) == 0
     round.show(delta("b", 2), NOW)
-    reader.open()  # there is room, but what waits goes first
+    reader.open()  # the socket has room, but waiting frames go first
     round.show(delta("c", 3), NOW)
     reader.take()
     round.show(delta("d", 4), NOW)
     assert reader.written == [delta("a", 1), delta("bc", 3), delta("d", 4)]
 
 
-def test_who_is_told_what_it_missed_is_shown_nothing_meanwhile() -> None:
+def test_a_reader_that_catches_up_is_shown_no_deltas() -> None:
     round = circle()
     reader, other = Reader(round), Reader(round)
     reader.open()
-    reader.outbox.held = True
+    reader.outbox.hold(True)
     round.show(delta("a", 1), NOW)
     reader.outbox.send(final("a"), NOW)
-    other.outbox.held = True
+    other.outbox.hold(True)
     round.show(delta("b", 2), NOW)
-    reader.outbox.held = False
+    reader.outbox.hold(False)
     round.show(delta("c", 3), NOW)
     assert reader.written == [final("a"), delta("c", 3)]
     assert len(other.outbox) == 1, "only what came before it was held"
 
 
-def test_who_has_left_is_sent_nothing_and_nobody_is_left_behind() -> None:
+def test_a_group_sends_nothing_to_sockets_that_left() -> None:
     round = circle()
     ready, late = Reader(round), Reader(round)
     ready.open()
-    assert len(round) == 2 and repr(round) == "<Circle de gw.v1.json, 1, 1 late>"
+    assert len(round) == 2 and repr(round) == "<FanoutGroup de gw.v1.json, 1, 1 late>"
     for reader in (ready, late):
         reader.outbox.leave(round)
     round.show(delta("a", 1), NOW)
@@ -122,7 +122,7 @@ def test_nothing_is_written_after_a_close() -> None:
     assert not reader.written and not len(reader.outbox)
 
 
-def test_what_a_codec_does_not_show_is_not_written() -> None:
+def test_a_delta_that_the_codec_does_not_show_is_not_written() -> None:
     round = FanoutGroup("de", True, Codec.PLAIN)
     reader = Reader(round, codec=Codec.PLAIN)
     reader.open()
@@ -177,7 +177,8 @@ def test_a_reader_gets_and_counts_in_a_circle_what_it_would_alone(
                 reader.take()
                 alone.take()
             case "hold" | "go on":
-                held = reader.outbox.held = step == "hold"
+                held = step == "hold"
+                reader.outbox.hold(held)
             case "out" if not out:
                 reader.outbox.leave(other)
                 out = True

@@ -1,4 +1,4 @@
-"""A member of a room: what it hears is counted and queued."""
+"""A member of a room, whose events are counted and queued."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 
 
-def test_what_a_member_hears_is_queued_for_its_socket_and_counted() -> None:
+def test_events_of_a_member_are_queued_and_counted() -> None:
     member = Member("m", Role.VIEW, Outbox(Codec.JSON, Limits()))
     ms = Timing(queue=1, first=2, total=3)
     for event in (

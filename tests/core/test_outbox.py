@@ -1,4 +1,4 @@
-"""Frames wait in order, deltas merge, and a reader that is too slow is let go."""
+"""Frames wait in order, deltas merge, and a reader that is too slow is closed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from sys import getsizeof
 
 import pytest
 
-from gateway.core.outbox import ENTRY_BYTES, LATE_BYTES, Outbox, merge
+from gateway.core.delivery import ENTRY_BYTES
+from gateway.core.outbox import LATE_BYTES, Outbox
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing
@@ -99,23 +100,12 @@ def test_a_merged_delta_stands_where_the_newest_stood() -> None:
     assert taken(box) == [Ack(id="u1", rev=2, ord=1), delta("ab")]
 
 
-def test_what_was_taken_is_not_merged_with() -> None:
+def test_a_delta_is_not_merged_into_one_that_was_taken() -> None:
     box = outbox()
     push(box, delta("a"))
     box.take()
     push(box, delta("b", 2))
     assert taken(box) == [delta("b", 2)]
-
-
-def test_the_newest_draft_is_kept() -> None:
-    assert merge(delta(draft="x"), delta(draft="y")).draft == "y"
-    assert merge(delta(draft="x"), delta("a")).draft == "x"
-    assert merge(delta(draft="x"), delta(draft="")).draft == ""
-
-
-def test_a_reset_voids_the_text_before_it_and_is_not_lost() -> None:
-    assert merge(delta("old"), delta("new", reset=True)) == delta("new", reset=True)
-    assert merge(delta("a", reset=True), delta("b", 2)) == delta("ab", reset=True)
 
 
 def test_nothing_merges_across_a_snapshot() -> None:
@@ -132,7 +122,7 @@ def test_a_snapshot_of_another_utterance_is_no_obstacle() -> None:
 
 
 def late(box: Outbox) -> None:
-    """Let the reader be so late that it is spared what is void."""
+    """Make the reader so late that void deltas are dropped."""
     push(box, final("x" * LATE_BYTES, id="before"))
 
 
@@ -204,7 +194,7 @@ def test_the_gauges_count_frames_and_bytes_as_they_are_on_the_wire() -> None:
         assert (box.frames, box.sent) == (2, size)
 
 
-def test_what_a_person_is_not_shown_takes_no_place() -> None:
+def test_an_event_that_the_codec_does_not_show_takes_no_memory() -> None:
     box = outbox(Codec.PLAIN)
     push(box, delta("a"), Tick(seq=1))
     assert len(box) == 0
@@ -218,7 +208,7 @@ def test_a_message_for_one_socket_waits_like_any_other() -> None:
     assert taken(box) == [Tick(seq=1)]
 
 
-def test_what_fits_at_once_leaves_half_of_the_bound_free() -> None:
+def test_events_fit_if_they_leave_half_of_the_bound_free() -> None:
     failure = Envelope(failed())
     size = ENTRY_BYTES + getsizeof(failure.wire(Codec.JSON))
     box = outbox(outbox_bytes=6 * size)
@@ -228,7 +218,7 @@ def test_what_fits_at_once_leaves_half_of_the_bound_free() -> None:
     assert outbox(Codec.PLAIN, outbox_bytes=0).fits([Envelope(Tick(seq=1))])
 
 
-def test_it_can_be_read_in_a_log() -> None:
+def test_an_outbox_is_readable_in_a_log() -> None:
     box = outbox()
     push(box, Tick(seq=1))
     assert repr(box) == f"<Outbox open, 1 frames, {box.bytes} bytes>"
@@ -248,7 +238,7 @@ def test_a_frame_before_which_nothing_waits_is_written_at_once_with_its_head() -
     assert (box.frames, box.sent) == (4, sum(map(len, frames)))
 
 
-def test_what_a_codec_does_not_show_is_not_written() -> None:
+def test_an_event_that_the_codec_does_not_show_is_not_written() -> None:
     box = outbox(Codec.PLAIN)
     written: list[bytes] = []
     box.post = written.append
@@ -257,11 +247,11 @@ def test_what_a_codec_does_not_show_is_not_written() -> None:
     assert (box.frames, box.sent) == (1, len("[de] Hallo"))
 
 
-def test_what_came_while_there_was_no_room_is_overtaken_by_nothing() -> None:
+def test_no_frame_overtakes_those_that_wait() -> None:
     box = outbox()
     written: list[bytes] = []
 
-    def last(wire: bytes) -> None:  # it fills the socket, which says so while it is written
+    def last(wire: bytes) -> None:  # fills the socket, which reports it during the write
         written.append(wire)
         box.post = None
 
@@ -281,7 +271,7 @@ def test_nothing_is_written_after_a_close() -> None:
     box.post = written.append
     box.close(CloseCode.DONE)
     push(box, Tick(seq=1))
-    box.post = written.append  # there is room again
+    box.post = written.append  # the socket has room again
     push(box, Tick(seq=2))
     assert written == [] and len(box) == 0
 
@@ -297,7 +287,7 @@ def test_an_outbox_nobody_writes_for_any_more_wakes_and_writes_nothing() -> None
     assert calls == [] and len(box) == 1 and box.post is None
 
 
-def test_so_much_is_taken_as_was_asked_for_and_the_rest_stays_in_order() -> None:
+def test_frames_are_taken_up_to_the_bytes_asked_for_and_the_rest_stays_in_order() -> None:
     box = outbox()
     push(box, *(final("x" * 100, id=f"u{n}") for n in range(10)))
     size = box.bytes // 10

@@ -1,4 +1,4 @@
-"""What becomes of frames where a reader does not take them: what is lost, and when it is let go."""
+"""Frames that a reader does not take: which are dropped, and when the socket is closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from sys import getsizeof
 
 import pytest
 
-from gateway.core.outbox import HOLE_BYTES, LAG_S, DeliveryCounters, Outbox
+from gateway.core.delivery import DeliveryCounters
+from gateway.core.outbox import HOLE_BYTES, LAG_S, Outbox
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing
@@ -20,7 +21,7 @@ BOUND = 64_000
 
 
 def fill(box: Outbox, share: float) -> None:
-    """Let so much of the bound wait, all of it decided."""
+    """Fill a share of the bound with durable events."""
     while box.bytes <= share * BOUND:
         push(box, final("x" * 200, id=f"f{len(box)}"))
 
@@ -54,7 +55,7 @@ def test_from_half_of_the_bound_on_deltas_are_dropped_until_the_caption_ends() -
     fill(box, 1 / 2)
     push(box, delta("b", id="u2"))
     assert "delta" not in names(taken(box))
-    # It has caught up: but what went before of these was never seen.
+    # The reader has caught up, but never saw the beginning of these captions.
     push(box, delta("c", 2), delta("c", 2, id="u2"), delta("d", id="u3"))
     assert taken(box) == [delta("d", id="u3")]
     push(box, final("ac"), delta("e", 2, lang="fr"), cancelled(), delta("f", 1, lang="fr"))
@@ -71,7 +72,7 @@ def test_a_snapshot_or_a_reset_heals_the_hole_in_its_language() -> None:
     assert taken(box) == [snapshot("ab"), delta("c", 3), delta("abc", id="u2", reset=True)]
 
 
-def test_what_was_taken_back_is_no_hole_any_more() -> None:
+def test_a_retracted_caption_has_no_hole() -> None:
     box = outbox(outbox_bytes=BOUND)
     push(box, delta("a"))
     fill(box, 1 / 2)
@@ -110,14 +111,14 @@ def test_a_lag_counts_among_the_frames_and_bytes_sent() -> None:
     assert (box.frames, box.sent) == (len(frames), sum(map(len, frames)))
 
 
-def test_of_states_only_the_newest_waits() -> None:
+def test_only_the_newest_presence_and_tick_wait() -> None:
     box = outbox()
     crowd = Presence(readers={"de": 1}, members=1)
     push(box, Tick(seq=1), crowd, final("a"), Tick(seq=2), crowd, Tick(seq=3))
     assert names(taken(box)) == ["final", "presence", "tick"]
 
 
-def test_what_must_not_be_lost_closes_the_socket_over_the_bound() -> None:
+def test_durable_events_over_the_bound_close_the_socket() -> None:
     box = outbox(outbox_bytes=BOUND)
     fill(box, 6 / 8)
     assert box.closing is None
@@ -140,7 +141,7 @@ def test_deltas_alone_never_close_a_socket() -> None:
     assert box.closing is None
 
 
-def test_one_huge_delta_does_not_close_a_socket_either() -> None:
+def test_a_huge_delta_does_not_close_the_socket() -> None:
     box = outbox(outbox_bytes=BOUND)
     push(box, delta("x" * BOUND), Tick(seq=1))
     assert taken(box) == [Lag(dropped=1, ms=0), Tick(seq=1)]
@@ -150,9 +151,9 @@ def test_captions_with_holes_are_not_remembered_without_bound() -> None:
     box = outbox(outbox_bytes=BOUND)
     fill(box, 1 / 2)
     while box.closing is None:
-        push(box, delta("a", id=f"u{len(box._lost)}"))
+        push(box, delta("a", id=f"u{len(box._holes)}"))
     assert box.closing is CloseCode.TOO_SLOW
-    assert len(box._lost) < BOUND / HOLE_BYTES
+    assert len(box._holes) < BOUND / HOLE_BYTES
 
 
 def test_the_ids_of_captions_with_holes_are_counted_and_counted_off_again() -> None:
@@ -195,7 +196,7 @@ def test_much_is_taken_in_pages_and_each_frame_ages_for_itself() -> None:
     while not any(isinstance(event, Tick) for event in events):
         assert box.bytes == sum(size for _, _, size, _ in box._queue.values())
         events += [read(frame) for frame in box.take(BOUND // 16)]
-    push(box, final("a", id="very last"), now=NOW + 19)  # that is ten seconds after the last
+    push(box, final("a", id="very last"), now=NOW + 19)  # ten seconds after the last
     assert box.closing is None
     events += taken(box)
     ids = [event.id for event in events if isinstance(event, Final)]
@@ -205,7 +206,7 @@ def test_much_is_taken_in_pages_and_each_frame_ages_for_itself() -> None:
 
 @pytest.mark.parametrize("text", ["a", "x" * 300, "Grüße", "漢字かな" * 20, "a" * 40 + "😀"])
 @pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
-def test_what_waits_takes_no_more_memory_than_is_counted(codec: Codec, text: str) -> None:
+def test_waiting_frames_take_no_more_memory_than_is_counted(codec: Codec, text: str) -> None:
     box = outbox(codec)
     tracemalloc.start()
     try:
@@ -234,7 +235,7 @@ def test_the_ids_of_waiting_deltas_are_counted_too() -> None:
     assert after - before <= box.bytes
 
 
-def test_what_becomes_of_frames_is_counted_over_all_sockets() -> None:
+def test_dropped_and_merged_frames_are_counted_over_all_sockets() -> None:
     tally = DeliveryCounters()
     for _ in range(2):
         box = Outbox(Codec.JSON, Limits(outbox_bytes=BOUND), tally)
@@ -250,7 +251,7 @@ def test_nothing_is_written_past_a_hole_or_a_lag_that_is_still_to_be_told() -> N
     box = outbox(outbox_bytes=BOUND)
     push(box, delta("a"))
     fill(box, 1 / 2)
-    box.take()  # with a lag
+    box.take()  # a lag goes ahead
     push(box, delta("b", 2), now=NOW + 0.1)
     written: list[ServerMessage] = []
     box.post = lambda wire: written.append(read(framing.message(wire)))

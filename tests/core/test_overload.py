@@ -1,4 +1,4 @@
-"""Whether the engine keeps up, and whom it serves where it does not: on a clock moved by hand."""
+"""Overload of the engine, and the rooms that are served during it, on a clock moved by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gateway.core.overload import AT_LEAST, CALM, HOLD, SEAT_S, OverloadMonitor
+from gateway.core.overload import AT_LEAST, CALM, HOLD, SLOT_S, OverloadMonitor
 from tests.support.meeting import NOW
 
 SIZE = 60
@@ -14,7 +14,7 @@ CAPACITY = 10
 
 
 class Engine:
-    """A load, and the passing of time. A second of it is one look."""
+    """A monitor and its clock. The monitor is polled once a second."""
 
     def __init__(self, **options: float) -> None:
         self.load = OverloadMonitor(**options)
@@ -23,33 +23,33 @@ class Engine:
         self.oldest = 0.0
 
     def learn(self, seconds: float = 1.0) -> None:
-        """The engine has time: what a final takes alone is known."""
+        """Measure the time of a final without load."""
         for _ in range(10):
             self.make(seconds, alone=True)
         self.second()
 
     def make(self, seconds: float, waited: float = 0.0, *, alone: bool = False) -> None:
-        """A final is made, and the clock stays."""
+        """Make a final while the clock stands still."""
         id = next(self.ids)
         self.load.asked()
         self.load.begun(id, SIZE, waited, self.now - seconds, alone=alone)
         self.load.made(id, self.now)
 
     def second(self, *finals: tuple[float, float], asked: int | None = None) -> None:
-        """A second passes in which such finals were made: (waited, took)."""
+        """Let a second pass in which finals were made, each as (seconds waited, seconds taken)."""
         self.now += 1
         for waited, took in finals:
             self.make(took, waited)
         for _ in range((asked or 0) - len(finals)):
             self.load.asked()
-        self.load.look(self.oldest, self.now)
+        self.load.poll(self.oldest, self.now)
 
     def seat(self, *rooms: str, tenant: str = "") -> list[bool]:
-        """Which of these rooms are admitted."""
+        """Return the rooms among these that are admitted."""
         return [not self.load.admit(room, tenant, 0, CAPACITY, self.now) for room in rooms]
 
     def overload(self, rooms: int = 10) -> list[str]:
-        """So many rooms were served when it became too much."""
+        """Return an overloaded engine that served this many rooms."""
         self.learn()
         names = [f"r{n}" for n in range(rooms)]
         assert all(self.seat(*names))
@@ -58,7 +58,7 @@ class Engine:
         return names
 
 
-def test_how_long_a_final_takes_alone_is_learnt_for_each_byte_of_it() -> None:
+def test_the_time_of_a_final_without_load_is_measured_for_each_byte() -> None:
     engine = Engine()
     assert engine.load.alone == 0
     engine.learn(2.0)
@@ -71,7 +71,7 @@ def test_how_long_a_final_takes_alone_is_learnt_for_each_byte_of_it() -> None:
     assert engine.load.alone == 0
 
 
-def test_where_a_final_never_was_alone_the_better_ones_tell() -> None:
+def test_the_fastest_finals_count_if_none_was_ever_alone() -> None:
     engine = Engine()
     for seconds in (3.0, 1.0, 5.0, 1.0, 1.0):
         engine.make(seconds)
@@ -94,7 +94,7 @@ def test_a_queue_that_does_not_become_empty_is_too_much() -> None:
     assert not engine.load.overloaded
     engine.second((0.6, 1.0), (3.0, 1.0))
     assert engine.load.overloaded
-    assert repr(engine.load) == "<Load overloaded, 2 seats, 2 rooms, 1.000 s a final>"
+    assert repr(engine.load) == "<OverloadMonitor overloaded, 2 slots, 2 rooms, 1.000 s a final>"
 
 
 def test_finals_that_take_longer_than_alone_are_too_much_though_they_do_not_wait() -> None:
@@ -106,7 +106,7 @@ def test_finals_that_take_longer_than_alone_are_too_much_though_they_do_not_wait
     assert engine.load.overloaded
 
 
-def test_what_comes_soon_enough_is_never_too_much() -> None:
+def test_finals_that_come_soon_enough_are_no_overload() -> None:
     engine = Engine(soon=4.0)
     engine.learn()
     engine.seat("a", "b")
@@ -147,13 +147,13 @@ def test_more_than_the_engine_makes_in_time_is_too_much_at_once() -> None:
     assert engine.load.overloaded
 
 
-def test_it_decides_once_a_second() -> None:
+def test_overload_is_decided_once_a_second() -> None:
     engine = Engine()
     engine.learn()
     engine.seat("a", "b")
     engine.second((0.0, 1.0))
     engine.make(1.0, waited=3.0)
-    engine.load.look(0.0, engine.now + 0.5)
+    engine.load.poll(0.0, engine.now + 0.5)
     assert not engine.load.overloaded
 
 
@@ -165,7 +165,7 @@ def test_rooms_that_are_served_keep_their_place_and_others_wait_for_one() -> Non
     assert engine.load.refused == {"seat": 2}
 
 
-def test_those_who_are_served_may_not_fill_the_queue_either() -> None:
+def test_rooms_that_are_served_may_not_fill_the_queue() -> None:
     engine = Engine()
     (room, *_) = engine.overload()
     assert engine.load.admit(room, "", 7, CAPACITY, engine.now) == 0
@@ -179,22 +179,22 @@ def test_a_place_is_free_again_after_a_while_of_silence_or_at_the_end_of_the_roo
     engine.load.vacate(served[0])
     engine.load.vacate("unknown")
     assert engine.seat("late", "later") == [True, False]
-    for _ in range(int(SEAT_S) + 1):
+    for _ in range(int(SLOT_S) + 1):
         engine.seat(*served[1:])
         engine.second()
-    assert engine.load.seats == 2
+    assert engine.load.rooms == 2
     for room in served:
         engine.load.vacate(room)
     engine.load.vacate("late")
-    assert engine.load.seats == 0
+    assert engine.load.rooms == 0
 
 
-def test_as_many_places_are_taken_away_as_the_engine_is_short_of_the_newest_first() -> None:
+def test_the_newest_slots_are_taken_away_as_many_as_the_engine_is_short_of() -> None:
     engine = Engine()
     served = engine.overload()
     for _ in range(6):
         engine.second(*[(2.0, 1.0)] * 5, asked=10)
-    kept = engine.load.seats
+    kept = engine.load.rooms
     assert kept < 6
     assert engine.seat(*served) == [True] * kept + [False] * (10 - kept)
 
@@ -204,19 +204,19 @@ def test_no_place_is_taken_away_while_the_queue_gets_shorter_or_the_engine_stand
     engine.overload()
     for _ in range(4):
         engine.second(*[(2.0, 1.0)] * 2)
-    before = engine.load.seats
+    before = engine.load.rooms
     engine.load._asked -= 100
     for _ in range(5):
         engine.load._asked -= 4
         engine.second(*[(2.0, 1.0)] * 5)
-    assert engine.load.seats == before
+    assert engine.load.rooms == before
     still = Engine()
     still.overload()
     still.load._rates = (0.0, 0.0)
     still.oldest = 9.0
     for _ in range(5):
         still.second()
-    assert still.load.seats == 10
+    assert still.load.rooms == 10
 
 
 def test_the_last_place_is_never_taken_away() -> None:
@@ -236,7 +236,7 @@ def test_the_tenant_with_most_places_gives_up_its_own_first() -> None:
     engine.seat("last", tenant="one")
     for _ in range(3):
         engine.second(*[(2.0, 1.0)] * 5, asked=8)
-    assert engine.load.seats == 6
+    assert engine.load.rooms == 6
     assert engine.seat("small", "last", tenant="one") == [True, True]
     assert engine.seat("another", tenant="new") == [True], "in the place of one of many"
     assert engine.seat("yet another", tenant="new") == [True]
@@ -274,7 +274,7 @@ def test_all_is_as_usual_again_when_nobody_was_refused_for_a_while() -> None:
     assert engine.load.overloaded
     engine.second((0.0, 1.0))
     assert not engine.load.overloaded
-    assert repr(engine.load).startswith("<Load as usual")
+    assert repr(engine.load).startswith("<OverloadMonitor as usual")
 
 
 def test_a_relapse_is_waited_out_twice_as_long_up_to_a_bound() -> None:

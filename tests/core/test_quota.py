@@ -1,4 +1,4 @@
-"""What a tenant may use, over all its sockets."""
+"""The usage of a tenant over all its sockets, and its quota."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def refused(account: Account, now: float = NOW, **quota: int) -> ClientFault:
     return caught.value
 
 
-def test_whoever_has_neither_name_nor_quota_is_not_counted() -> None:
+def test_a_tenant_without_name_and_quota_is_not_counted() -> None:
     ledger = TenantUsage()
     ledger.check(EVERYTHING)
     assert ledger.enter(member(), EVERYTHING) is None
     assert ledger.accounts == {}
-    assert Member.allow(member(), NOW) is None
+    assert member().charge(NOW) is None
 
 
 def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -> None:
@@ -56,7 +56,7 @@ def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -
     assert account.idle == NOW
 
 
-def test_what_is_in_flight_is_counted_over_all_sockets_of_a_tenant() -> None:
+def test_utterances_in_flight_are_counted_over_all_sockets_of_a_tenant() -> None:
     ledger = TenantUsage()
     account = ledger.enter(member("a", "b"), grant())
     assert account is ledger.enter(member("c"), grant()) is not None
@@ -65,16 +65,16 @@ def test_what_is_in_flight_is_counted_over_all_sockets_of_a_tenant() -> None:
     assert "3 utterances" in str(refused(account, inflight=3))
 
 
-def test_what_is_in_flight_of_somebody_whose_socket_is_lost_counts_and_once_only() -> None:
+def test_utterances_of_a_lost_socket_count_and_only_once() -> None:
     ledger, lost, back = TenantUsage(), member("a", "b"), member()
     account = ledger.enter(lost, grant())
     assert account is not None
     account.leave(lost, NOW)
     assert account.inflight == 2
-    back.inflight = lost.inflight  # as a room does it
+    back.inflight = lost.inflight  # as `Room.join` does
     ledger.enter(back, grant())
     assert account.inflight == 2
-    taken = member()  # the place of a socket that is not closed yet
+    taken = member()  # its old socket is not closed yet
     taken.inflight = lost.inflight
     ledger.enter(taken, grant())
     assert account.inflight == 2
@@ -85,7 +85,7 @@ def test_what_is_in_flight_of_somebody_whose_socket_is_lost_counts_and_once_only
     assert account._away == []
 
 
-def test_so_many_utterances_are_begun_in_a_minute_and_then_one_at_a_time() -> None:
+def test_the_quota_of_a_minute_can_be_used_at_once_and_then_refills_steadily() -> None:
     account = Account()
     for _ in range(6):
         account.begin(Quota(minute=6), NOW)

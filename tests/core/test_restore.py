@@ -1,4 +1,4 @@
-"""A room goes on where another process ended, as far as that is in its log."""
+"""A room restored from the log of an earlier process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
 from gateway.core import restore
-from gateway.core.captioner import TranslationContext
 from gateway.core.event_log import EventLog
 from gateway.core.streaming.segmentation import SegmentLengths
+from gateway.core.translation_context import TranslationContext
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Final, Retracted, Settings, Source
@@ -16,14 +16,14 @@ from tests.support.meeting import EAGER, NOW, Meeting, Peer, assert_error, meeti
 
 
 def again(room: Meeting, limits: Limits | None = None) -> Meeting:
-    """Another process, with what is in the log."""
+    """Return a meeting in another process, with the events of the log."""
     log = EventLog("another", limits if limits is not None else Limits(), began=NOW - 500)
     log.restore(room.room.log.entries())
     return Meeting(log=log, limits=limits)
 
 
 def conversation() -> tuple[Meeting, Peer]:
-    """Whatever can become of an utterance, under an id that says it."""
+    """Return a meeting with utterances that ended in every way, under ids that say how."""
     room, peer = meeting("de", "en")
     for id in ("final", "failed", "cancelled", "whole", "edited", "original", "retracted"):
         peer.say(id, id=id, speaker="Ada", t0=1.0, t1=2.0)
@@ -39,24 +39,24 @@ def conversation() -> tuple[Meeting, Peer]:
     return room, peer
 
 
-def test_what_was_decided_of_an_utterance_is_known() -> None:
+def test_a_restored_utterance_has_its_text_and_captions() -> None:
     room, _ = conversation()
     restored = again(room)
     for id in ("final", "failed", "cancelled", "edited", "original"):
-        assert restored.room.snapshot(id) == room.room.snapshot(id)
-    assert restored.room.snapshot("original").text == "better"
-    assert [line.text for line in restored.room.snapshot("original").lines] == [
+        assert restored.room.snapshots.snapshot(id) == room.room.snapshots.snapshot(id)
+    assert restored.room.snapshots.snapshot("original").text == "better"
+    assert [line.text for line in restored.room.snapshots.snapshot("original").lines] == [
         "[de] better",
         "better",
     ]
 
 
-def test_what_was_cancelled_as_a_whole_has_no_captions() -> None:
+def test_an_utterance_that_was_cancelled_as_a_whole_has_no_captions() -> None:
     room, _ = conversation()
     restored = again(room)
-    whole = restored.room.memory.utterances["whole"]
+    whole = restored.room.utterances.by_id["whole"]
     assert (whole.cancelled, whole.ended, whole.text) == (True, True, "whole")
-    assert [line.lang for line in restored.room.snapshot("whole").lines] == ["en"]
+    assert [line.lang for line in restored.room.snapshots.snapshot("whole").lines] == ["en"]
 
 
 def test_a_language_that_was_cancelled_while_it_was_being_said_stays_so() -> None:
@@ -66,7 +66,7 @@ def test_a_language_that_was_cancelled_while_it_was_being_said_stays_so() -> Non
     peer.say("hello", id="x")
     room.finish_all()
     restored = again(room)
-    assert restored.room.snapshot("x") == room.room.snapshot("x")
+    assert restored.room.snapshots.snapshot("x") == room.room.snapshots.snapshot("x")
     restored.enter("de")
     assert not restored.jobs
 
@@ -80,22 +80,22 @@ def test_an_id_may_have_been_that_of_another_before() -> None:
     other.say("two", id="x", final=False)
     other.send("cancel", id="x", langs=["de"])
     restored = again(room)
-    assert restored.room.snapshot("x").text == "one"
+    assert restored.room.snapshots.snapshot("x").text == "one"
     other.say("two", id="x")
     restored = again(room)
-    assert restored.room.snapshot("x").text == "two"
-    assert [line.state for line in restored.room.snapshot("x").lines] == ["cancelled"]
+    assert restored.room.snapshots.snapshot("x").text == "two"
+    assert [line.state for line in restored.room.snapshots.snapshot("x").lines] == ["cancelled"]
 
 
-def test_what_was_taken_back_stays_so() -> None:
+def test_a_retracted_utterance_stays_retracted() -> None:
     room, _ = conversation()
     restored = again(room)
     moderator = restored.enter(role=Role.MODERATE)
     assert_error(moderator.send("get", id="retracted"), ErrorCode.NOT_FOUND)
-    assert restored.room.memory.utterances["retracted"].text == ""
+    assert restored.room.utterances.by_id["retracted"].text == ""
 
 
-def test_what_was_never_said_to_its_end_is_lost() -> None:
+def test_an_utterance_that_still_grew_is_lost() -> None:
     room, _ = conversation()
     restored = again(room)
     moderator = restored.enter(role=Role.MODERATE)
@@ -113,7 +113,7 @@ def test_numbers_go_on() -> None:
     assert one(Source, events).seq == 5
 
 
-def test_who_comes_is_told_what_was_said_before() -> None:
+def test_a_new_reader_is_sent_the_events_before_the_restart() -> None:
     room, peer = meeting("de")
     for text in ("one", "two"):
         peer.say(text)
@@ -126,7 +126,7 @@ def test_who_comes_is_told_what_was_said_before() -> None:
     assert {final.text for final in only(Final, french.events())} == {"[fr] one", "[fr] two"}
 
 
-def test_what_was_said_shortly_before_is_context() -> None:
+def test_utterances_before_the_restart_are_context_of_the_next() -> None:
     room, peer = meeting("de")
     room.wait(490.0)
     peer.say("one")
@@ -147,7 +147,7 @@ def test_settings_are_those_of_the_last_version() -> None:
     peer.send("set", context="a review", style="")
     peer.say("we met", speaker="Ada")
     restored = again(room)
-    brief = restored.room.booth.brief
+    brief = restored.room.captioner.translation_context
     assert (brief.version, brief.topic, brief.style) == (3, "a review", None)
     assert brief.terms("the Sprint of Ada and Bob") == (
         ("sprint", "Sprint"),
@@ -156,7 +156,7 @@ def test_settings_are_those_of_the_last_version() -> None:
     )
 
 
-def test_nobody_who_is_here_has_said_it_so_that_only_moderators_correct_it() -> None:
+def test_only_moderators_correct_a_restored_utterance() -> None:
     room, _ = conversation()
     restored = again(room)
     speaker = restored.enter("de")
@@ -168,12 +168,12 @@ def test_nobody_who_is_here_has_said_it_so_that_only_moderators_correct_it() -> 
     assert one(Cancelled, moderator.send("cancel", id="edited")).was == "done"
 
 
-def test_as_much_is_remembered_as_a_room_remembers() -> None:
+def test_the_bound_on_utterances_holds_for_restored_ones() -> None:
     room, peer = meeting("de")
     for n in range(5):
         peer.say(f"{n}")
     room.finish_all()
-    assert list(again(room, Limits(utterances=2)).room.memory.utterances) == ["u4", "u5"]
+    assert list(again(room, Limits(utterances=2)).room.utterances.by_id) == ["u4", "u5"]
 
 
 def test_captions_of_what_the_log_has_given_up_are_passed_over() -> None:
@@ -182,23 +182,22 @@ def test_captions_of_what_the_log_has_given_up_are_passed_over() -> None:
         peer.say(f"{n}")
     room.finish_all()
     restored = again(room, Limits(log=4))
-    assert list(restored.room.memory.utterances) == ["u3"]
+    assert list(restored.room.utterances.by_id) == ["u3"]
     assert restored.enter().say("next")
-    assert restored.room.memory.utterances["u4"].ord == 4
+    assert restored.room.utterances.by_id["u4"].ord == 4
 
 
 def test_settings_that_the_log_has_lost_are_told_beside_it() -> None:
     room, peer = meeting("de")
     peer.send("set", style="informal")
     made = TranslationContext()
-    restore.brief(
-        room.room.log, made, Settings(seq=1, version=7, context="a review", glossary={"a": "A"})
-    )
+    room.room.log.settings = Settings(seq=1, version=7, context="a review", glossary={"a": "A"})
+    restore.settings(room.room.log, made)
     assert (made.version, made.topic, made.style) == (7, "a review", "informal")
     assert made.terms("a b") == (("a", "A"),)
 
 
-def test_what_was_cancelled_of_an_utterance_that_was_never_said_is_not_that_of_the_next() -> None:
+def test_a_cancel_of_an_unfinished_utterance_does_not_concern_the_next_of_its_id() -> None:
     room, peer = meeting("de", utterances=1)
     peer.say("on", id="x", final=False)
     peer.send("cancel", id="x", langs=["de"])
@@ -208,7 +207,7 @@ def test_what_was_cancelled_of_an_utterance_that_was_never_said_is_not_that_of_t
     peer.say("two", id="x")
     room.finish_all()
     restored = again(room)
-    assert restored.room.snapshot("x") == room.room.snapshot("x")
+    assert restored.room.snapshots.snapshot("x") == room.room.snapshots.snapshot("x")
 
 
 def test_a_room_can_always_be_restored_whatever_its_ids_were_used_for() -> None:
@@ -222,16 +221,16 @@ def test_a_room_can_always_be_restored_whatever_its_ids_were_used_for() -> None:
         room.finish_all()
     source = one(Source, room.enter().say("two", id="x"))
     room.finish_all()
-    # Where the log begins, it may lack what made the rest plain.
+    # The beginning of a log may lack the events that explain the rest.
     for first in range(source.seq):
         log = EventLog("another", room.limits)
         log.restore(room.room.log.entries(first))
-        assert Meeting(log=log).room.snapshot("x").lines[0].text == "[de] two"
+        assert Meeting(log=log).room.snapshots.snapshot("x").lines[0].text == "[de] two"
 
 
 def test_a_long_utterance_has_its_parts_again() -> None:
     lengths = SegmentLengths(least=2, clause=2, most=4, hard=6, behind=1)
-    room = Meeting(flow=replace(EAGER, lengths=lengths))
+    room = Meeting(options=replace(EAGER, lengths=lengths))
     peer = room.enter("de", speaker="Ada")
     text = "We go home now. It is very late. The bus is gone already."
     peer.say(text, id="s", final=False)
@@ -240,8 +239,8 @@ def test_a_long_utterance_has_its_parts_again() -> None:
         peer.say("hello", id=id, speaker=speaker)
     room.finish_all()
     restored = again(room)
-    roots = {id: u.root for id, u in restored.room.memory.utterances.items()}
-    assert roots == {id: u.root for id, u in room.room.memory.utterances.items()}
+    roots = {id: u.root for id, u in restored.room.utterances.by_id.items()}
+    assert roots == {id: u.root for id, u in room.room.utterances.by_id.items()}
     moderator = restored.enter(role=Role.MODERATE)
     taken = only(Retracted, moderator.send("retract", id="s"))
     assert [event.id for event in taken] == ["s", "s.2", "s.3"]

@@ -1,4 +1,4 @@
-"""One meeting: what becomes of an utterance, and the log of it."""
+"""A meeting: the life of an utterance, and its log."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_an_utterance_that_nobody_reads_costs_nothing_and_ends_at_once() -> None
     room, peer = meeting()
     peer.say("hello")
     assert not room.jobs
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
-def test_one_slow_sentence_holds_up_no_other() -> None:
+def test_a_slow_utterance_holds_up_no_other() -> None:
     room, peer = meeting("de")
     peer.say("slow")
     peer.say("fast")
@@ -72,7 +72,7 @@ def test_one_slow_sentence_holds_up_no_other() -> None:
     assert [final.id for final in only(Final, peer.events())] == ["u2"]
 
 
-def test_one_language_that_fails_leaves_the_others_alone() -> None:
+def test_a_language_that_fails_leaves_the_others_alone() -> None:
     room, peer = meeting("de", "fr")
     peer.say("hello")
     room.fail(room.job("de"), ErrorCode.TIMEOUT)
@@ -110,16 +110,16 @@ def test_a_reader_of_another_region_reads_the_same_language() -> None:
 
 def test_no_source_text_is_passed_off_as_a_translation() -> None:
     profile = Profile(name="one-way", kind="raw", languages=("en", "de", "fr"), pairs="english")
-    room = Meeting(profile=profile)
+    room = Meeting(model=profile)
     peer = room.enter("de", lang="fr")
     failed = one(Failed, peer.say("bonjour"))
     assert (failed.code, failed.retry) == ("pair_unsupported", False)
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_growing_utterance_in_an_impossible_pair_waits_for_its_end_to_say_so() -> None:
     profile = Profile(name="one-way", kind="raw", languages=("en", "de", "fr"), pairs="english")
-    peer = Meeting(profile=profile).enter("de", lang="fr")
+    peer = Meeting(model=profile).enter("de", lang="fr")
     assert names(peer.say("bon", id="x", final=False)) == ["ack"]
     assert one(Failed, peer.say("bonjour", id="x")).rev == 2
 
@@ -138,7 +138,7 @@ def test_a_client_that_ignores_what_is_ephemeral_ends_with_the_same_text() -> No
     assert live.screen["x", "de"].text == finals.screen["x", "de"].text == "Guten Morgen"
 
 
-def test_what_a_guard_flagged_goes_out_with_the_final() -> None:
+def test_flags_of_a_guard_are_part_of_the_final() -> None:
     room, peer = meeting("de")
     peer.say("seven")
     room.feed(room.job("de"), "acht", flags=["numbers"])
@@ -201,16 +201,16 @@ def test_the_room_forgets_the_oldest_utterances_that_have_ended() -> None:
     for n in range(5):
         peer.say("hello", id=f"x{n}")
         room.finish(room.job("de", "hello"), "hallo")
-    assert list(room.room.memory.utterances) == ["growing", "x4"]
+    assert list(room.room.utterances.by_id) == ["growing", "x4"]
     peer.events()
     assert_error(peer.send("get", id="x3"), ErrorCode.NOT_FOUND)
 
 
-def test_what_is_in_flight_is_never_forgotten() -> None:
+def test_utterances_in_flight_are_never_forgotten() -> None:
     room, peer = meeting("de", utterances=1)
     for n in range(4):
         peer.say("hello", id=f"x{n}")
-    assert len(room.room.memory.utterances) == 4
+    assert len(room.room.utterances.by_id) == 4
     peer.close()
     assert room.dispatch.running == 0
 
@@ -222,7 +222,7 @@ def test_a_job_that_waited_too_long_ends_visibly() -> None:
     peer.say("two")
     peer.events()
     for job in room.dispatch.overdue(NOW + 100, 30):
-        room.room.failed(job.id, ErrorCode.TIMEOUT, NOW + 100)
+        room.room.captioner.failed(job.id, ErrorCode.TIMEOUT, NOW + 100)
     assert one(Failed, peer.events()).id == "u2"
 
 
@@ -272,9 +272,9 @@ def test_an_utterance_is_forgotten_when_the_log_has_dropped_what_was_decided_of_
     room, peer = meeting(log=3)
     for id in ("a", "b", "c", "d", "e"):
         peer.say("hello", id=id)
-    assert list(room.room.memory.utterances) == ["b", "c", "d", "e"]
+    assert list(room.room.utterances.by_id) == ["b", "c", "d", "e"]
     room.room.shed(room.room.log.bytes)
-    assert not room.room.memory.utterances
+    assert not room.room.utterances.by_id
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def test_a_room_that_is_given_up_stops_what_is_being_made_in_it() -> None:
     room.room.end()
     room.act()
     assert len(room.aborted) == 2
-    assert not room.room.booth.jobs
+    assert not room.room.captioner.jobs
 
 
 def test_a_room_can_be_read_in_a_log() -> None:
@@ -364,7 +364,7 @@ def test_a_room_that_is_given_up_stops_what_was_being_made_in_it() -> None:
     peer.send("edit", id="u1", lang="en", text="goodbye")
     room.room.end()
     room.act()
-    assert not room.jobs and not room.room.booth.jobs
+    assert not room.jobs and not room.room.captioner.jobs
 
 
 # --- the end ------------------------------------------------------------------------------------

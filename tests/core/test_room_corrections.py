@@ -1,4 +1,4 @@
-"""What is taken back or put right: cancel, edit, retract."""
+"""Cancelled, edited and retracted utterances."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_a_cancel_stops_what_runs_and_nothing_comes_after_it() -> None:
     ]
     assert len(room.aborted) == 2
     room.feed(job, "lo")
-    room.room.finished(job.id, room.now)
+    room.room.captioner.finished(job.id, room.now)
     assert peer.events() == []
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_cancel_of_what_waits_says_so() -> None:
@@ -81,7 +81,7 @@ def test_a_cancel_of_one_language_leaves_the_others_running() -> None:
     assert (cancelled.lang, cancelled.was) == ("de", "running")
     room.finish(room.job("fr"), "bonjour")
     assert one(Final, peer.events()).lang == "fr"
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_cancel_that_names_no_language_is_one_of_the_whole_utterance() -> None:
@@ -118,7 +118,7 @@ def test_everybody_learns_of_a_cancel_of_the_whole_utterance() -> None:
     assert (cancelled.lang, cancelled.ref) == (None, None)
 
 
-def test_only_its_speaker_and_moderators_cancel_an_utterance() -> None:
+def test_an_utterance_is_cancelled_only_by_its_speaker_and_moderators() -> None:
     room, peer = meeting("de")
     other, moderator = room.enter("de"), room.enter(role=Role.MODERATE)
     peer.say("hello")
@@ -126,7 +126,7 @@ def test_only_its_speaker_and_moderators_cancel_an_utterance() -> None:
     moderator.events()
     assert_error(other.send("cancel", id="u1"), ErrorCode.FORBIDDEN)
     assert one(Cancelled, moderator.send("cancel", id="u1", langs=["de"], ref="m")).ref == "m"
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_cancel_of_several_languages_tells_of_each() -> None:
@@ -140,7 +140,7 @@ def test_a_cancel_of_several_languages_tells_of_each() -> None:
 
 
 def ended(*langs: str, **limits: float) -> tuple[Meeting, Peer]:
-    """A meeting where ``hello`` was said as ``x`` and translated."""
+    """Return a meeting where ``hello`` was said as ``x`` and translated."""
     room, peer = meeting(*langs, **limits)
     peer.say("hello", id="x")
     room.finish_all()
@@ -160,18 +160,18 @@ def test_a_caption_is_corrected_and_those_who_read_it_are_told() -> None:
     ]
     assert german.events() == [edited]
     assert french.events() == []
-    line = room.room.snapshot("x").lines[0]
+    line = room.room.snapshots.snapshot("x").lines[0]
     assert (line.lang, line.text, line.by) == ("de", "hallo", "human")
 
 
-def test_who_corrects_a_language_is_told_whatever_it_reads() -> None:
+def test_a_correction_is_answered_in_a_language_that_its_author_does_not_read() -> None:
     room, peer = ended()
     room.enter("de-AT")
     room.finish_all()
     assert one(Edited, peer.send("edit", id="x", lang="de", text="hallo")).lang == "de"
 
 
-def test_who_corrects_under_another_tag_than_it_reads_is_told_under_both() -> None:
+def test_a_correction_under_another_tag_is_answered_under_both_tags() -> None:
     room, peer = ended("de-AT")
     events = only(Edited, peer.send("edit", id="x", lang="de", text="hallo", ref="e"))
     assert [(event.lang, event.ref) for event in events] == [("de-AT", None), ("de", "e")]
@@ -189,7 +189,7 @@ def test_a_caption_that_is_being_made_is_written_by_whoever_corrects_it() -> Non
     assert (final.text, final.by, final.flags) == ("guten Tag", "human", ())
     assert not room.jobs
     assert names(reader.events()) == ["delta", "final"]
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_correction_that_goes_on_from_what_is_shown_takes_nothing_back() -> None:
@@ -201,7 +201,7 @@ def test_a_correction_that_goes_on_from_what_is_shown_takes_nothing_back() -> No
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
-def test_what_failed_or_was_cancelled_can_be_written_too(end: str) -> None:
+def test_failed_and_cancelled_captions_can_be_corrected(end: str) -> None:
     room, peer = meeting("de")
     peer.say("hello", id="x")
     if end == "failed":
@@ -209,7 +209,7 @@ def test_what_failed_or_was_cancelled_can_be_written_too(end: str) -> None:
     else:
         peer.send("cancel", id="x")
     assert one(Edited, peer.send("edit", id="x", lang="de", text="hallo")).text == "hallo"
-    assert room.room.snapshot("x").lines[0].state == "final"
+    assert room.room.snapshots.snapshot("x").lines[0].state == "final"
 
 
 def test_the_original_is_corrected_for_everybody_and_translated_anew() -> None:
@@ -225,7 +225,7 @@ def test_the_original_is_corrected_for_everybody_and_translated_anew() -> None:
     assert (new.lang, new.text, new.by) == ("fr", "[fr] hello you", "mt")
     peer.events()
     assert peer.screen["x", "de"].text == "[de] hello you"
-    assert room.room.snapshot("x").text == "hello you"
+    assert room.room.snapshots.snapshot("x").text == "hello you"
 
 
 def test_a_new_translation_is_shown_when_it_is_complete_and_is_of_its_last_attempt() -> None:
@@ -244,11 +244,11 @@ def test_a_new_translation_that_fails_leaves_the_old_one() -> None:
     peer.send("edit", id="x", lang="en", text="hello you")
     room.fail(room.job("de"))
     assert peer.events() == []
-    assert room.room.snapshot("x").lines[0].text == "[de] hello"
-    assert not room.room.booth.jobs
+    assert room.room.snapshots.snapshot("x").lines[0].text == "[de] hello"
+    assert not room.room.captioner.jobs
 
 
-def test_so_does_one_that_found_no_place_in_the_queue() -> None:
+def test_a_revised_caption_without_a_place_in_the_queue_keeps_its_old_text() -> None:
     room = Meeting(capacity=1, limits=Limits(queue=1))
     peer = room.enter("de")
     peer.say("hello", id="x")
@@ -258,25 +258,25 @@ def test_so_does_one_that_found_no_place_in_the_queue() -> None:
     peer.events()
     assert names(peer.send("edit", id="x", lang="en", text="hello you")) == ["edited"]
     room.finish_all()
-    assert room.room.snapshot("x").lines[0].text == "[de] hello"
+    assert room.room.snapshots.snapshot("x").lines[0].text == "[de] hello"
 
 
-def test_what_people_have_written_stays_when_the_original_is_corrected() -> None:
+def test_captions_that_people_wrote_stay_when_the_original_is_corrected() -> None:
     room, peer = ended("de", "fr")
     peer.send("edit", id="x", lang="de", text="hallo")
     peer.send("edit", id="x", lang="en", text="hello you")
     assert [job.target for job in room.jobs.values()] == ["fr"]
 
 
-def test_what_somebody_writes_is_not_replaced_by_a_translation_that_is_under_way() -> None:
+def test_a_corrected_caption_is_not_replaced_by_a_running_translation() -> None:
     room, peer = ended("de")
     peer.send("edit", id="x", lang="en", text="hello you")
     peer.send("edit", id="x", lang="de", text="hallo du")
     assert not room.jobs
-    assert room.room.snapshot("x").lines[0].text == "hallo du"
+    assert room.room.snapshots.snapshot("x").lines[0].text == "hallo du"
 
 
-def test_of_two_corrections_of_the_original_the_last_is_translated() -> None:
+def test_the_last_of_two_corrections_of_the_original_is_translated() -> None:
     room, peer = ended("de")
     peer.send("edit", id="x", lang="en", text="hello you")
     first = room.job("de")
@@ -298,7 +298,7 @@ def test_a_translation_that_is_being_made_is_made_of_the_corrected_original() ->
     assert one(Final, peer.events()).text == "tschüss"
 
 
-def test_one_that_finds_no_place_in_the_queue_fails_visibly() -> None:
+def test_an_unfinished_caption_without_a_place_in_the_queue_fails_visibly() -> None:
     room = Meeting(capacity=1, limits=Limits(queue=1))
     peer = room.enter("de")
     peer.say("hello", id="x")
@@ -306,7 +306,7 @@ def test_one_that_finds_no_place_in_the_queue_fails_visibly() -> None:
     peer.events()
     events = peer.send("edit", id="x", lang="en", text="bye")
     assert one(Failed, events).code == ErrorCode.BUSY
-    assert "x" not in peer.session.inflight
+    assert "x" not in peer.session.member.inflight
 
 
 def test_readers_of_the_original_have_the_corrected_one() -> None:
@@ -321,7 +321,7 @@ def test_readers_of_the_original_have_the_corrected_one() -> None:
     assert reader.screen["x", "en-GB"].text == "hello you"
 
 
-def test_what_is_still_being_said_is_corrected_by_saying_it() -> None:
+def test_a_growing_utterance_is_corrected_by_its_next_revision() -> None:
     room, peer = meeting("de")
     peer.say("hello", id="x", final=False)
     for lang in ("en", "de"):
@@ -335,7 +335,7 @@ def test_a_language_that_nobody_reads_has_nothing_to_correct() -> None:
     assert_error(peer.send("edit", id="y", lang="de", text="hallo"), ErrorCode.NOT_FOUND)
 
 
-def test_only_its_speaker_and_moderators_correct_an_utterance() -> None:
+def test_an_utterance_is_corrected_only_by_its_speaker_and_moderators() -> None:
     room, peer = ended("de")
     other, moderator = room.enter("de"), room.enter(role=Role.MODERATE)
     other.events()
@@ -349,7 +349,7 @@ def test_only_its_speaker_and_moderators_correct_an_utterance() -> None:
 # --- retract ------------------------------------------------------------------------------------
 
 
-def test_what_is_taken_back_is_taken_back_for_everybody_and_forgotten() -> None:
+def test_a_retracted_utterance_is_erased_for_everybody() -> None:
     room, peer = ended("de")
     reader = room.enter("fr")
     reader.events()
@@ -361,17 +361,17 @@ def test_what_is_taken_back_is_taken_back_for_everybody_and_forgotten() -> None:
     for type in ("get", "retract"):
         assert_error(peer.send(type, id="x"), ErrorCode.NOT_FOUND)
     assert_error(peer.send("edit", id="x", lang="de", text="hallo"), ErrorCode.NOT_FOUND)
-    utterance, speech = room.room.memory.utterances["x"], room.room.memory.speeches["x"]
+    utterance, speech = room.room.utterances.by_id["x"], room.room.utterances.speeches["x"]
     assert utterance.text == speech.text == ""
     assert [caption.stable for caption in utterance.captions.values()] == ["", ""]
 
 
-def test_what_has_ended_is_taken_back_without_a_cancel() -> None:
+def test_an_ended_utterance_is_retracted_without_a_cancel() -> None:
     room, peer = ended("de")
     assert names(peer.send("retract", id="x")) == ["retracted"]
 
 
-def test_what_is_being_said_is_cancelled_first() -> None:
+def test_a_growing_utterance_is_cancelled_before_it_is_retracted() -> None:
     room, peer = meeting("de")
     peer.say("hello", id="x", final=False)
     assert names(peer.send("retract", id="x")) == ["cancelled", "retracted"]
@@ -385,10 +385,10 @@ def test_a_corrected_original_that_is_taken_back_is_not_translated() -> None:
     peer.send("edit", id="x", lang="en", text="hello you")
     peer.send("retract", id="x")
     assert not room.jobs
-    assert not room.room.booth.jobs
+    assert not room.room.captioner.jobs
 
 
-def test_what_a_restored_room_remembers_can_be_taken_back_and_corrected_by_moderators() -> None:
+def test_moderators_correct_and_retract_utterances_of_a_restored_room() -> None:
     room, peer = ended("de")
     again = Meeting(log=room.room.log)
     assert_error(again.enter("de").send("retract", id="x"), ErrorCode.FORBIDDEN)

@@ -1,4 +1,4 @@
-"""Utterances that grow: which revision is translated, and what is shown of it."""
+"""Utterances that grow: the revisions that are translated, and the text that is shown."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_a_growing_utterance_shows_drafts_and_has_no_source_yet() -> None:
     assert (job.partial, job.priority) == (True, Priority.PARTIAL)
     room.finish(job, "gut")
     assert peer.events() == [Delta(id="x", rev=1, lang="de", draft="gut", n=0)]
-    assert "x" in peer.session.inflight
+    assert "x" in peer.session.member.inflight
 
 
 def test_a_growing_utterance_that_nobody_reads_is_still_growing() -> None:
     _, peer = meeting()
     peer.say("good", id="x", final=False)
-    assert "x" in peer.session.inflight
+    assert "x" in peer.session.member.inflight
 
 
 def test_a_revision_that_extends_the_source_lets_the_running_job_end_first() -> None:
@@ -78,9 +78,9 @@ def test_late_output_of_a_superseded_job_is_not_heard() -> None:
     peer.say("good morning", id="x")
     peer.events()
     room.feed(first, "spät")
-    room.room.finished(first.id, room.now)
-    room.room.failed(first.id, ErrorCode.TIMEOUT, room.now)
-    room.room.started(first.id, room.now)
+    room.room.captioner.finished(first.id, room.now)
+    room.room.captioner.failed(first.id, ErrorCode.TIMEOUT, room.now)
+    room.room.captioner.started(first.id, room.now)
     assert peer.events() == []
 
 
@@ -232,7 +232,7 @@ def test_a_pair_that_becomes_impossible_leaves_the_job_that_waits_as_it_is() -> 
     profile = Profile(
         name="odd", kind="raw", languages=("pt-BR", "pt-PT", "en", "de", "fr"), pairs=pairs
     )
-    room = Meeting(profile=profile, capacity=1)
+    room = Meeting(model=profile, capacity=1)
     peer = room.enter("de", lang="pt-BR")
     peer.say("first", lang="en")
     peer.say("bom", id="x", final=False)
@@ -243,7 +243,7 @@ def test_a_pair_that_becomes_impossible_leaves_the_job_that_waits_as_it_is() -> 
     assert not room.jobs
 
 
-def test_what_found_no_place_in_the_queue_is_tried_again_with_the_next_partial() -> None:
+def test_a_partial_without_a_place_in_the_queue_is_tried_again_with_the_next_one() -> None:
     room = Meeting(capacity=1, limits=Limits(queue=1))
     peer = room.enter("de")
     peer.say("good", id="x", final=False)

@@ -1,4 +1,4 @@
-"""A process was killed while captions were being made: in the next one each of them ends too."""
+"""Captions that a killed process left unfinished end in the next process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.support.history import History
 from tests.support.meeting import Meeting
 
 OPEN = 30
-"""Utterances without a caption, more than a room makes up for of itself."""
+"""Utterances without a caption, more than a room backfills."""
 
 
 def killed(clean: bool = False, apart: float = 0.1) -> History:
-    """A meeting in which German was read, and the last originals are written without it."""
+    """Return a restored meeting whose last originals have no German caption."""
     past = History()
     past.say("first", at=1.0)
     past.caption("first", "de", "Erste.", at=2.0)
@@ -26,7 +26,7 @@ def killed(clean: bool = False, apart: float = 0.1) -> History:
 
 
 def read(past: History, limits: Limits | None = None) -> tuple[set[str], set[str]]:
-    """The ids of what is made, and of what is declined, once German is read again."""
+    """Return the ids that are captioned and those that fail once German is read again."""
     known = past.log.seq
     meeting = Meeting(log=past.log, limits=limits or Limits())
     peer = meeting.enter("de", greeted=False)
@@ -36,18 +36,18 @@ def read(past: History, limits: Limits | None = None) -> tuple[set[str], set[str
     return made, {event.id for event in events if isinstance(event, Failed)}
 
 
-def test_what_was_left_open_is_made_when_its_language_is_read_again() -> None:
+def test_interrupted_captions_are_made_when_their_language_is_read_again() -> None:
     assert read(killed()) == ({f"s{n}" for n in range(OPEN)}, set())
 
 
-def test_what_there_is_no_place_for_fails_visibly() -> None:
+def test_interrupted_captions_without_a_place_in_the_queue_fail_visibly() -> None:
     made, declined = read(killed(), Limits(queue=24))
     assert made and declined
     assert made | declined == {f"s{n}" for n in range(OPEN)}
     assert not made & declined
 
 
-def test_what_ended_is_not_made_again() -> None:
+def test_captions_that_ended_are_not_made_again() -> None:
     past = killed()
     past.caption("s1", "de", "Eins.", at=9.0)
     past.cancel("s2", "de", at=9.0)

@@ -1,4 +1,4 @@
-"""Who reads what of a meeting, from when on, and until when."""
+"""The languages that members read, from their first reader to their last."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_view_gets_what_it_asked_for() -> None:
         assert reader.screen["x", "de"].text == "guter Morgen alle zusammen"
 
 
-def test_what_comes_complete_is_stable_at_once() -> None:
+def test_text_that_comes_complete_is_stable_at_once() -> None:
     room, live = meeting("de")
     stable, final = room.enter("de", view="stable"), room.enter("de", view="final")
     live.say("good morning")
@@ -46,7 +46,7 @@ def test_what_comes_complete_is_stable_at_once() -> None:
 # --- who reads ----------------------------------------------------------------------------------
 
 
-def test_who_leaves_takes_its_work_along() -> None:
+def test_the_work_of_a_member_ends_when_it_leaves() -> None:
     room, peer = meeting("de")
     reader = room.enter("de")
     peer.say("hello")
@@ -95,7 +95,7 @@ def test_a_reader_who_changes_language_gets_the_sentence_in_flight_in_the_new_on
     assert dropped == []
     room.finish(room.job("fr"), "Bonjour")
     assert one(Final, peer.events()).text == "Bonjour"
-    assert {line.lang: line.state for line in room.room.snapshot("u1").lines} == {
+    assert {line.lang: line.state for line in room.room.snapshots.snapshot("u1").lines} == {
         "de": "cancelled",
         "fr": "final",
     }
@@ -127,7 +127,7 @@ def test_a_new_language_is_made_for_what_is_in_flight_before_what_has_ended() ->
     assert room.job("fr").text == "before"
 
 
-def test_who_begins_to_read_in_the_middle_is_told_what_it_missed() -> None:
+def test_a_reader_that_begins_in_the_middle_is_shown_the_caption_so_far() -> None:
     room, peer = meeting("de")
     peer.say("good", id="x", final=False)
     room.finish(room.job("de"), "gut und mehr")
@@ -142,7 +142,9 @@ def test_who_begins_to_read_in_the_middle_is_told_what_it_missed() -> None:
     assert late.screen["x", "de"].text == "guten"
 
 
-def test_who_begins_to_read_what_came_complete_is_told_what_is_stable() -> None:
+def test_a_reader_that_begins_in_the_middle_is_shown_the_stable_text_of_a_complete_utterance() -> (
+    None
+):
     room, peer = meeting("de")
     peer.say("hello")
     room.feed(room.job("de"), "hal")
@@ -152,7 +154,7 @@ def test_who_begins_to_read_what_came_complete_is_told_what_is_stable() -> None:
     ]
 
 
-def test_who_asks_to_see_more_is_told_what_it_missed() -> None:
+def test_a_reader_that_changes_its_view_is_shown_what_it_missed() -> None:
     room, peer = meeting("de")
     reader = room.enter("de", view="final")
     peer.say("hello")
@@ -169,7 +171,7 @@ def test_who_asks_to_see_more_is_told_what_it_missed() -> None:
 # --- a language outlives its last reader --------------------------------------------------------
 
 
-def test_who_is_back_in_time_has_missed_nothing() -> None:
+def test_a_reader_that_is_back_in_time_has_missed_nothing() -> None:
     room, peer = meeting(linger_s=30.0)
     reader = room.enter("de")
     peer.say("one")
@@ -180,13 +182,13 @@ def test_who_is_back_in_time_has_missed_nothing() -> None:
     back = room.enter("de", greeted=False)
     assert [final.text for final in only(Final, back.events())] == ["[de] one", "[de] two"]
     room.wait(60.0)
-    assert room.room.wanted == {"de"}
+    assert room.room.subscribers.wanted == {"de"}
 
 
 def test_after_that_nothing_is_made_in_it_any_more() -> None:
     room, peer = meeting(linger_s=30.0)
     room.enter("de").close()
-    assert room.room.wanted == {"de"}
+    assert room.room.subscribers.wanted == {"de"}
     room.wait(30.0)
     peer.say("hello")
     assert not room.jobs
@@ -201,10 +203,10 @@ def test_a_growing_utterance_is_not_made_any_more_either() -> None:
     room.wait(30.0)
     peer.say("good morning", id="x", final=False)
     assert not room.jobs
-    assert [line.state for line in room.room.snapshot("x").lines] == ["cancelled"]
+    assert [line.state for line in room.room.snapshots.snapshot("x").lines] == ["cancelled"]
 
 
-def test_where_nobody_is_left_nothing_is_made() -> None:
+def test_nothing_is_translated_in_an_empty_room() -> None:
     room, peer = meeting("de", linger_s=30.0)
     reader = room.enter("fr", role=Role.VIEW)
     peer.say("hello")
@@ -215,7 +217,7 @@ def test_where_nobody_is_left_nothing_is_made() -> None:
     assert room.jobs
     reader.close()
     assert not room.jobs
-    assert room.room.wanted == set()
+    assert room.room.subscribers.wanted == set()
 
 
 # --- one language, several tags -----------------------------------------------------------------
@@ -232,7 +234,7 @@ def test_tags_that_one_language_serves_share_a_job_and_each_reader_gets_its_own(
         assert one(Final, events).text == "hallo"
 
 
-def test_who_reads_both_tags_gets_both() -> None:
+def test_a_reader_of_two_tags_is_sent_both() -> None:
     room, peer = meeting("de", "de-AT")
     peer.say("hello")
     room.finish(room.job("de"), "hallo")
@@ -249,7 +251,7 @@ def test_a_language_is_cancelled_for_all_tags_of_it_and_each_reader_is_told_unde
     assert one(Cancelled, reader.events()).lang == "de"
 
 
-def test_who_cancels_under_another_tag_than_it_reads_is_told_under_both() -> None:
+def test_a_cancel_under_another_tag_is_answered_under_both_tags() -> None:
     room, peer = meeting("de-AT")
     peer.say("hello")
     events = only(Cancelled, peer.send("cancel", id="u1", langs=["de"], ref="c"))
@@ -258,7 +260,7 @@ def test_who_cancels_under_another_tag_than_it_reads_is_told_under_both() -> Non
 
 def test_a_tag_that_no_language_serves_is_a_language_of_its_own() -> None:
     profile = Profile(name="one-way", kind="raw", languages=("de", "en"), pairs=(("de", "en"),))
-    peer = Meeting(profile=profile).enter("de-AT", lang="de")
+    peer = Meeting(model=profile).enter("de-AT", lang="de")
     assert one(Final, peer.say("hallo")).lang == "de-AT"
 
 

@@ -1,4 +1,4 @@
-"""Who comes late: what it is told, what is made for it, and who knows that it is here."""
+"""Members that join late: recent events, backfilled languages, and presence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.meeting import NOW, Meeting, meeting, names, one, only
 # --- who comes late -----------------------------------------------------------------------------
 
 
-def test_who_joins_is_told_what_was_decided_last_in_its_languages() -> None:
+def test_a_new_reader_is_sent_recent_events_of_its_languages() -> None:
     room, peer = meeting("de", "fr")
     for text in ("one", "two"):
         peer.say(text)
@@ -46,7 +46,7 @@ def test_the_number_in_the_welcome_is_the_one_before_the_first_event_that_follow
     assert one(Welcome, room.enter(greeted=False).events()).seq == 4
 
 
-def test_so_many_utterances_at_most_are_told() -> None:
+def test_recent_utterances_are_bounded() -> None:
     room, peer = meeting("de", backfill=2)
     for n in range(4):
         peer.say(f"{n}")
@@ -56,7 +56,7 @@ def test_so_many_utterances_at_most_are_told() -> None:
     assert len(only(Final, events)) == 2
 
 
-def test_who_joins_is_told_no_more_than_it_can_take_at_once() -> None:
+def test_a_new_reader_is_sent_no_more_than_its_outbox_has_room_for() -> None:
     room, peer = meeting("de", backfill=8, outbox_bytes=16_000)
     for n in range(8):
         peer.say(f"{n} " + "words " * 50)
@@ -72,7 +72,7 @@ def test_who_joins_is_told_no_more_than_it_can_take_at_once() -> None:
     assert late.session.outbox.closing is None
 
 
-def test_who_joins_is_told_of_failures_corrections_and_cancels_too() -> None:
+def test_a_new_reader_is_sent_failures_corrections_and_cancels() -> None:
     room, peer = meeting("de")
     for id in ("failed", "cancelled", "whole", "edited", "original"):
         peer.say(id, id=id)
@@ -96,7 +96,7 @@ def test_who_joins_is_told_of_failures_corrections_and_cancels_too() -> None:
     assert [event.lang for event in only(Edited, other)] == ["en"]
 
 
-def test_what_was_taken_back_is_told_nobody() -> None:
+def test_retracted_utterances_are_not_sent_to_new_readers() -> None:
     room, peer = meeting("de", utterances=1)
     for text in ("kept", "gone"):
         peer.say(text)
@@ -108,13 +108,13 @@ def test_what_was_taken_back_is_told_nobody() -> None:
     assert not only(Retracted, events)
 
 
-def test_who_asks_for_too_many_languages_is_told_nothing_but_that() -> None:
+def test_a_reader_with_too_many_languages_is_sent_only_the_error() -> None:
     room, peer = meeting("de", targets=1)
     peer.say("hello")
     assert names(room.enter("de", "fr", greeted=False).events()) == ["welcome", "error"]
 
 
-def test_who_wants_another_language_later_is_shown_what_there_is_in_it() -> None:
+def test_a_reader_that_adds_a_language_is_shown_its_finished_captions() -> None:
     room, peer = meeting("de", "fr")
     reader = room.enter("de")
     peer.say("hello")
@@ -134,7 +134,7 @@ def test_who_wants_another_language_later_is_shown_what_there_is_in_it() -> None
     assert reader.screen["u1", "fr-CA"].text == "[fr] hello"
 
 
-def test_so_is_who_came_without_any_language() -> None:
+def test_a_reader_that_came_without_a_language_is_shown_finished_captions_too() -> None:
     room, peer = meeting("de")
     reader = room.enter()
     for text in ("one", "two", "three"):
@@ -146,7 +146,7 @@ def test_so_is_who_came_without_any_language() -> None:
     assert [snapshot.text for snapshot in shown] == ["two", "three"]
 
 
-def test_it_says_how_much_of_it() -> None:
+def test_a_reader_chooses_how_many_utterances_it_is_shown() -> None:
     room, peer = meeting("de", backfill=3)
     for n in range(5):
         peer.say(f"{n}")
@@ -161,7 +161,7 @@ def test_it_says_how_much_of_it() -> None:
 # --- a language that is new to the room ---------------------------------------------------------
 
 
-def test_what_was_said_before_is_made_in_it_when_there_is_nothing_better_to_do() -> None:
+def test_a_language_new_to_the_room_is_backfilled_when_the_engine_has_time() -> None:
     room, peer = meeting("de", backfill=2)
     for text in ("one", "two", "three"):
         peer.say(text)
@@ -179,7 +179,7 @@ def test_what_was_said_before_is_made_in_it_when_there_is_nothing_better_to_do()
     assert {final.seq for final in only(Final, room.log) if final.lang == "fr"} == {7, 8}
 
 
-def test_nobody_has_to_have_it_made() -> None:
+def test_a_reader_may_ask_for_no_backfill() -> None:
     room, peer = meeting("de")
     peer.say("hello")
     room.finish_all()
@@ -187,7 +187,7 @@ def test_nobody_has_to_have_it_made() -> None:
     assert not room.jobs
 
 
-def test_what_was_cancelled_or_taken_back_is_not_made() -> None:
+def test_cancelled_and_retracted_utterances_are_not_backfilled() -> None:
     room, peer = meeting("de")
     for text in ("cancelled", "retracted", "growing"):
         peer.say(text, id=text, final=text != "growing")
@@ -207,13 +207,13 @@ def test_a_cancel_that_came_too_late_changes_nothing_of_that() -> None:
     assert room.job("fr").text == "hello"
 
 
-def test_what_was_said_in_it_is_shown_at_once() -> None:
+def test_originals_in_the_new_language_are_shown_at_once() -> None:
     room, peer = meeting()
     peer.say("hello")
     assert one(Final, room.enter("en", greeted=False).events()).by == "same"
 
 
-def test_it_leaves_half_of_the_queue_to_what_is_said_now() -> None:
+def test_backfill_leaves_half_of_the_queue_free() -> None:
     room = Meeting(capacity=1, limits=Limits(queue=6))
     peer = room.enter("de")
     for n in range(7):
@@ -227,7 +227,7 @@ def test_it_leaves_half_of_the_queue_to_what_is_said_now() -> None:
     assert len(made) == 7
 
 
-def test_it_is_not_made_when_its_reader_has_left_for_good() -> None:
+def test_backfill_is_cancelled_when_its_reader_has_left_for_good() -> None:
     room, peer = meeting("de", linger_s=30.0)
     peer.say("hello")
     room.finish_all()
@@ -236,10 +236,13 @@ def test_it_is_not_made_when_its_reader_has_left_for_good() -> None:
     reader.close()
     room.wait(30.0)
     assert not room.jobs
-    assert [line.state for line in room.room.snapshot("u1").lines] == ["final", "cancelled"]
+    assert [line.state for line in room.room.snapshots.snapshot("u1").lines] == [
+        "final",
+        "cancelled",
+    ]
 
 
-def test_who_comes_while_it_is_made_is_told_what_it_missed() -> None:
+def test_a_reader_that_comes_during_a_backfill_is_shown_what_it_missed() -> None:
     room, peer = meeting("de")
     peer.say("hello")
     room.finish_all()
@@ -300,7 +303,7 @@ def test_a_room_that_is_woken_before_its_time_waits_on() -> None:
     room = Meeting()
     peer = room.enter()
     room.enter()
-    room.room.wake(NOW)
+    room.room.on_timer(NOW)
     assert peer.events() == []
     room.wait(1.0)
     assert names(peer.events()) == ["presence"]

@@ -1,4 +1,4 @@
-"""Speech without end is cut into utterances that can be read, and what went before is context."""
+"""Long speech is cut into utterances of readable length, and earlier ones are context."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def monologue(peer: Peer, upto: int = 3, **fields: object) -> None:
 # --- parts --------------------------------------------------------------------------------------
 
 
-def test_what_is_complete_becomes_an_utterance_of_its_own_and_the_rest_goes_on() -> None:
-    room, peer = meeting("de", flow=SHORT)
+def test_the_complete_beginning_of_a_long_text_becomes_an_utterance_of_its_own() -> None:
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     assert [(s.id, s.ord, s.text) for s in only(Source, room.log)] == [
         ("u1", 1, FIRST),
@@ -40,11 +40,11 @@ def test_what_is_complete_becomes_an_utterance_of_its_own_and_the_rest_goes_on()
         "u1.2": f"[de] {SECOND}",
         "u1.3": f"[de] {THIRD}.",
     }
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_the_acknowledgement_keeps_the_id_and_tells_the_position_of_the_part_that_grows() -> None:
-    room, peer = meeting(flow=SHORT)
+    room, peer = meeting(options=SHORT)
     monologue(peer, 2)
     ack = one(Ack, peer.say(f"{FIRST} {SECOND} Then", id="u1", final=False))
     assert (ack.id, ack.ord) == ("u1", 2)
@@ -53,7 +53,7 @@ def test_the_acknowledgement_keeps_the_id_and_tells_the_position_of_the_part_tha
 
 
 def test_each_part_is_translated_while_it_grows_and_has_a_draft_of_its_own() -> None:
-    room, peer = meeting("de", "en", flow=SHORT)
+    room, peer = meeting("de", "en", options=SHORT)
     monologue(peer, 1)
     room.finish(room.job("de"), "So trafen")
     peer.say(f"{FIRST} It", id="u1", final=False)
@@ -66,15 +66,15 @@ def test_each_part_is_translated_while_it_grows_and_has_a_draft_of_its_own() -> 
 
 
 def test_a_text_that_comes_at_once_is_cut_as_often_as_it_has_to_be() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     peer.say(f"{FIRST} {SECOND} {THIRD}", id="u1", final=False)
     assert [source.id for source in only(Source, room.log)] == ["u1", "u1.2"]
-    assert sorted(peer.session.inflight) == ["u1", "u1.2", "u1.3"]
+    assert sorted(peer.session.member.inflight) == ["u1", "u1.2", "u1.3"]
 
 
 def committed(*langs: str) -> tuple[Meeting, Peer]:
-    """A meeting where ``So trafen`` is committed of more words than the first part will have."""
-    room, peer = meeting(*langs, flow=replace(SHORT, lengths=replace(SHORT.lengths, behind=2)))
+    """Return a meeting where ``So trafen`` is committed for more words than the first part has."""
+    room, peer = meeting(*langs, options=replace(SHORT, lengths=replace(SHORT.lengths, behind=2)))
     for text, made in (("So we met", "So trafen wir"), (f"{FIRST} It", "So trafen wir. Es")):
         peer.say(text, id="u1", final=False)
         room.finish(room.job("de"), made)
@@ -105,7 +105,7 @@ def test_a_change_of_the_source_takes_back_what_was_made_of_it_though_it_is_cut(
 
 
 def test_times_and_speaker_are_those_of_the_part() -> None:
-    room, peer = meeting(flow=SHORT)
+    room, peer = meeting(options=SHORT)
     for words, t1 in ((2, 1.0), (3, 2.0), (4, 3.0), (6, 5.0), (7, 6.0)):
         text = " ".join(f"{FIRST} {SECOND} {THIRD}".split()[:words])
         peer.say(text, id="u1", final=False, t0=0.5, t1=t1, speaker="Ada")
@@ -119,7 +119,7 @@ def test_silence_is_a_good_place_to_cut() -> None:
     lengths = replace(SHORT.lengths, least=2, most=4, hard=20)
     flow = StreamingOptions(pace=PartialTiming(interval=60.0, words=60, repeats=1), lengths=lengths)
     for clock in (True, False):
-        room, peer = meeting(flow=flow)
+        room, peer = meeting(options=flow)
         for count, at in ((1, 0.4), (2, 0.8), (3, 4.0), (4, 4.4), (5, 4.8)):
             text = " ".join("one two three four five".split()[:count])
             room.now = 1000.0 if clock else 1000.0 + at
@@ -128,32 +128,32 @@ def test_silence_is_a_good_place_to_cut() -> None:
 
 
 def test_ids_that_were_used_for_something_else_are_passed_over() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     peer.say("mine", id="u1.2")
     monologue(peer)
     assert [source.id for source in only(Source, room.log)] == ["u1.2", "u1", "u1.3"]
 
 
 def test_nothing_is_said_under_the_id_of_a_part() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer, 2)
     error = assert_error(peer.say("more", id="u1.2"), ErrorCode.STALE)
     assert "'u1'" in error.msg
 
 
 def test_a_last_part_that_turned_out_to_be_nothing_is_cancelled() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer, 2)
     peer.say(FIRST, id="u1")
     assert [(event.id, event.lang) for event in only(Cancelled, room.log)] == [("u1.2", None)]
     room.finish_all()
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
     peer.events()
     assert_error(peer.say(f"{FIRST} It", id="u1"), ErrorCode.STALE)
 
 
 def test_recognition_may_take_back_all_of_the_part_that_grows() -> None:
-    room, peer = meeting("de", "en", flow=SHORT)
+    room, peer = meeting("de", "en", options=SHORT)
     monologue(peer, 2)
     peer.say(FIRST, id="u1", final=False)
     assert peer.screen["u1.2", "en"].text == ""
@@ -162,15 +162,15 @@ def test_recognition_may_take_back_all_of_the_part_that_grows() -> None:
 
 
 def test_parts_are_no_more_utterances_in_flight_than_one() -> None:
-    room, peer = meeting("de", flow=SHORT, inflight=2)
+    room, peer = meeting("de", options=SHORT, inflight=2)
     monologue(peer)
-    assert len(peer.session.inflight) == 3
+    assert len(peer.session.member.inflight) == 3
     assert names(peer.say(f"{FIRST} {SECOND} {THIRD}.", id="u1")) == ["ack", "source"]
     assert_error(peer.say("another"), ErrorCode.BUSY)
 
 
 def test_a_room_settles_when_the_last_part_has_ended() -> None:
-    room, peer = meeting(flow=SHORT)
+    room, peer = meeting(options=SHORT)
     peer.say("So we", id="u1", final=False)
     peer.session.drain()
     monologue(peer)
@@ -180,7 +180,7 @@ def test_a_room_settles_when_the_last_part_has_ended() -> None:
 
 
 def test_each_part_of_a_long_utterance_is_ended_once_by_a_stop() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     peer.events()
     room.room.stop(room.now)
@@ -192,7 +192,7 @@ def test_each_part_of_a_long_utterance_is_ended_once_by_a_stop() -> None:
 
 
 def test_a_cancel_of_the_id_is_one_of_all_its_parts() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     room.finish(room.job("de", FIRST))
     peer.events()
@@ -207,7 +207,7 @@ def test_a_cancel_of_the_id_is_one_of_all_its_parts() -> None:
 
 
 def test_later_parts_that_have_ended_are_not_named_in_the_answer() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     for text in (FIRST, SECOND):
         room.finish(room.job("de", text))
@@ -217,7 +217,7 @@ def test_later_parts_that_have_ended_are_not_named_in_the_answer() -> None:
 
 
 def test_a_cancel_of_a_part_leaves_the_others_and_the_speaker_goes_on() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     assert one(Cancelled, peer.send("cancel", id="u1.2")).id == "u1.2"
     peer.say(f"{FIRST} {SECOND} {THIRD} and", id="u1")
@@ -226,7 +226,7 @@ def test_a_cancel_of_a_part_leaves_the_others_and_the_speaker_goes_on() -> None:
 
 
 def test_a_retraction_of_the_id_is_one_of_all_its_parts() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     events = peer.send("retract", id="u1", ref="r")
     assert [(event.id, event.ref) for event in only(Retracted, events)] == [
@@ -238,7 +238,7 @@ def test_a_retraction_of_the_id_is_one_of_all_its_parts() -> None:
 
 
 def test_a_retraction_of_a_part_leaves_the_others() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     monologue(peer)
     assert one(Retracted, peer.send("retract", id="u1.2")).id == "u1.2"
     assert_error(peer.send("get", id="u1.2"), ErrorCode.NOT_FOUND)
@@ -247,7 +247,7 @@ def test_a_retraction_of_a_part_leaves_the_others() -> None:
 
 
 def test_the_parts_of_who_leaves_are_aborted() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     reader = room.enter("de", role=Role.VIEW)
     monologue(peer)
     reader.events()
@@ -257,7 +257,7 @@ def test_the_parts_of_who_leaves_are_aborted() -> None:
 
 
 def test_readers_of_every_view_end_with_the_same_parts() -> None:
-    room, peer = meeting("de", flow=SHORT)
+    room, peer = meeting("de", options=SHORT)
     stable, final = room.enter("de", view="stable"), room.enter("de", view="final")
     words = f"{FIRST} {SECOND} {THIRD}".split()
     for count in range(1, len(words) + 1):
@@ -286,7 +286,7 @@ def test_a_job_is_told_what_was_said_before_with_its_translation_oldest_first() 
     assert room.job("fr").context == (("two", "[fr] two"), ("three", "[fr] three"))
 
 
-def test_what_was_said_long_before_it_is_no_context() -> None:
+def test_utterances_long_before_are_no_context() -> None:
     room, peer = meeting("de", context_s=30.0)
     peer.say("one")
     room.finish_all()
@@ -299,7 +299,7 @@ def test_what_was_said_long_before_it_is_no_context() -> None:
     assert room.job("de").context == ()
 
 
-def test_what_has_no_caption_or_is_in_another_language_is_no_context() -> None:
+def test_utterances_without_caption_or_in_another_language_are_no_context() -> None:
     room, peer = meeting("de", context=5)
     peer.say("failed")
     room.fail(room.job("de"))
@@ -325,7 +325,7 @@ def test_the_context_of_a_caption_stays_the_same_while_it_grows() -> None:
     assert room.job("de").context == ()
 
 
-def test_what_is_made_later_of_an_older_utterance_is_told_what_was_before_that() -> None:
+def test_a_backfilled_caption_has_the_context_of_its_own_time() -> None:
     room, peer = meeting("de")
     peer.say("one")
     peer.say("two")

@@ -1,4 +1,4 @@
-"""A room whose engine has more to do than it can."""
+"""A room whose engine is overloaded."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ def overloaded(capacity: int = 1) -> tuple[Meeting, Peer]:
 
 
 def burden(room: Meeting) -> None:
-    """The engine does not keep up, and this room has its seat."""
+    """Overload the engine of a room that is served."""
     load = room.dispatch.load
     assert room.dispatch.admit("meeting", "", 1, room.now) == 0
     assert room.dispatch.admit("other", "", 1, room.now) == 0
     load.begun("x", 10, 0.0, room.now - 9, alone=True)
     load.made("x", room.now)
-    room.dispatch.look(room.now)
+    room.dispatch.poll(room.now)
     room.wait(1)
     load.begun("y", 10, 30.0, room.now - 9, alone=False)
     load.made("y", room.now)
-    for job in room.dispatch.look(room.now):
-        room.room.failed(job.id, ErrorCode.BUSY, room.now)
+    for job in room.dispatch.poll(room.now):
+        room.room.captioner.failed(job.id, ErrorCode.BUSY, room.now)
     assert load.overloaded
 
 
-def test_what_still_grows_is_not_translated_and_what_is_said_to_its_end_is() -> None:
+def test_only_complete_utterances_are_translated_during_an_overload() -> None:
     room, peer = overloaded()
     peer.say("we met", id="u", final=False)
     burden(room)
@@ -83,7 +83,7 @@ def test_a_room_without_a_seat_is_told_when_to_try_again() -> None:
     assert error.retry_ms == 5000
 
 
-def test_what_needs_no_engine_is_never_refused() -> None:
+def test_an_utterance_that_needs_no_engine_is_never_refused() -> None:
     room, peer = overloaded()
     peer.send("want", langs=["en"])
     burden(room)
@@ -117,6 +117,6 @@ def test_everybody_is_told_and_so_is_who_comes_later_until_it_is_over() -> None:
 
 def test_jobs_are_the_tenants_whose_room_it_is() -> None:
     room, peer = overloaded()
-    room.room.tenant = "acme"
+    room.room.captioner.tenant = "acme"
     peer.say("good morning")
-    assert (room.job("de").tenant, room.room.tenant) == ("acme", "acme")
+    assert (room.job("de").tenant, room.room.captioner.tenant) == ("acme", "acme")

@@ -1,4 +1,4 @@
-"""What of a growing utterance is translated, and what of that is never taken back."""
+"""The text of a growing utterance that is translated, and the part of it that stays."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def said(count: int) -> str:
     return " ".join(WORDS[:count])
 
 
-def test_only_what_two_partials_agree_on_is_translated() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+def test_text_is_translated_once_two_partials_agree_on_it() -> None:
+    room, peer = meeting("de", options=CAREFUL)
     peer.say(said(2), id="x", final=False)
     assert not room.jobs
     peer.say("we met at", id="x", final=False)
     assert (room.job("de").text, room.job("de").partial) == ("we met", True)
 
 
-def test_what_has_not_changed_for_a_while_is_translated_though_nothing_more_is_said() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+def test_text_that_has_not_changed_for_a_while_is_translated() -> None:
+    room, peer = meeting("de", options=CAREFUL)
     peer.say(said(2), id="x", final=False)
     room.wait(0.7)
     assert not room.jobs
@@ -44,7 +44,7 @@ def test_what_has_not_changed_for_a_while_is_translated_though_nothing_more_is_s
 
 
 def test_a_few_new_words_wait_for_the_interval() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+    room, peer = meeting("de", options=CAREFUL)
     for count in (2, 3, 4):
         peer.say(said(count), id="x", final=False)
     room.finish(room.job("de"))
@@ -54,7 +54,7 @@ def test_a_few_new_words_wait_for_the_interval() -> None:
 
 
 def test_the_pace_is_that_of_each_utterance() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+    room, peer = meeting("de", options=CAREFUL)
     peer.say(said(2), id="x", final=False)
     room.wait(0.5)
     peer.say("so then", id="y", final=False)
@@ -65,17 +65,17 @@ def test_the_pace_is_that_of_each_utterance() -> None:
 
 
 def test_a_room_that_is_woken_for_nothing_does_nothing() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+    room, peer = meeting("de", options=CAREFUL)
     peer.say(said(2), id="x", final=False)
     peer.say("done")
     room.finish_all()
-    room.room.wake(room.now + 0.1)
+    room.room.on_timer(room.now + 0.1)
     room.act()
     assert not room.jobs
 
 
 def test_a_language_that_was_cancelled_before_anything_was_agreed_on_stays_so() -> None:
-    room, peer = meeting("de", "fr", flow=CAREFUL)
+    room, peer = meeting("de", "fr", options=CAREFUL)
     peer.say(said(2), id="x", final=False)
     assert one(Cancelled, peer.send("cancel", id="x", langs=["de"])).seq == 1
     peer.say(said(3), id="x")
@@ -83,7 +83,7 @@ def test_a_language_that_was_cancelled_before_anything_was_agreed_on_stays_so() 
 
 
 def test_readers_of_the_speakers_language_see_every_partial_as_it_comes() -> None:
-    room, peer = meeting("en-GB", flow=CAREFUL)
+    room, peer = meeting("en-GB", options=CAREFUL)
     for partial in ("we", "we met", "wet"):
         assert one(Delta, peer.say(partial, id="x", final=False)).draft == partial
     assert only(Delta, peer.say("wet", id="x", final=False)) == []
@@ -92,7 +92,7 @@ def test_readers_of_the_speakers_language_see_every_partial_as_it_comes() -> Non
 # --- what is committed --------------------------------------------------------------------------
 
 
-def test_what_two_translations_agree_on_is_committed_and_the_next_has_to_begin_with_it() -> None:
+def test_text_that_two_translations_agree_on_is_forced_on_the_next() -> None:
     room, peer = meeting("de")
     peer.say("one two", id="x", final=False)
     room.finish(room.job("de"), "eins zwei")
@@ -111,7 +111,7 @@ def test_what_two_translations_agree_on_is_committed_and_the_next_has_to_begin_w
 
 
 def committed(room: Meeting, peer: Peer) -> None:
-    """Let ``eins zwei`` be committed of an utterance ``x``, and ``drei`` be its draft."""
+    """Commit ``eins zwei`` of an utterance ``x``, with ``drei`` as its draft."""
     for text, made in (("one two", "eins zwei"), ("one two three", "eins zwei drei")):
         peer.say(text, id="x", final=False)
         (job,) = room.jobs.values()
@@ -166,10 +166,10 @@ def test_a_final_that_contradicts_it_is_stopped_and_made_again_with_it_as_its_be
     events = peer.events()
     assert not any(delta.reset for delta in only(Delta, events))
     assert one(Final, events).text == "eins zwei drei vier"
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
-def test_so_is_a_final_that_ends_before_it() -> None:
+def test_a_final_that_ends_before_the_committed_text_is_made_again() -> None:
     room, peer = meeting("de")
     committed(room, peer)
     peer.say("one two three four", id="x")
@@ -179,7 +179,7 @@ def test_so_is_a_final_that_ends_before_it() -> None:
     assert one(Final, peer.events()).text == "eins zwei drei vier"
 
 
-def test_where_that_fails_too_it_is_made_freely_and_stable_text_is_taken_back() -> None:
+def test_a_forced_final_that_fails_is_made_freely_and_stable_text_is_retracted() -> None:
     room, peer = meeting("de")
     committed(room, peer)
     peer.say("one two three four", id="x")
@@ -195,7 +195,7 @@ def test_where_that_fails_too_it_is_made_freely_and_stable_text_is_taken_back() 
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REJECTED, ErrorCode.TIMEOUT])
-def test_what_fails_then_has_failed(code: ErrorCode) -> None:
+def test_a_free_final_that_fails_has_failed(code: ErrorCode) -> None:
     room, peer = meeting("de")
     committed(room, peer)
     peer.say("one two three four", id="x")
@@ -273,8 +273,8 @@ def test_a_job_into_the_language_that_is_spoken_is_aborted() -> None:
     assert peer.screen["x", "de"].text == "good gut"
 
 
-def test_so_is_one_that_was_made_of_a_text_of_yet_another_language() -> None:
-    room, peer = meeting("de", flow=CAREFUL)
+def test_a_caption_made_of_a_text_in_another_language_is_replaced_by_the_original_too() -> None:
+    room, peer = meeting("de", options=CAREFUL)
     for count in (2, 3):
         peer.say(said(count), id="x", final=False)
     room.finish(room.job("de"))

@@ -1,4 +1,4 @@
-"""Which job runs next: decided here, carried out by somebody else."""
+"""The order of jobs, which the scheduler decides and its caller carries out."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def started(dispatch: Scheduler) -> list[str]:
     return [action.job.id for action in dispatch.actions() if isinstance(action, StartJob)]
 
 
-def test_as_many_jobs_start_as_there_are_slots() -> None:
+def test_jobs_start_while_there_are_free_slots() -> None:
     dispatch = Scheduler(capacity=2, depth=10)
     queue(dispatch, job("1"), job("2"), job("3"))
     assert started(dispatch) == ["1", "2"]
     assert started(dispatch) == []
-    assert repr(dispatch) == "<Dispatch 2/2 running, 1 queued>"
+    assert repr(dispatch) == "<Scheduler 2/2 running, 1 queued>"
 
 
-def test_it_says_whether_there_may_be_something_to_do() -> None:
+def test_a_scheduler_tells_whether_it_may_have_actions() -> None:
     dispatch = Scheduler(capacity=1, depth=10)
     assert not dispatch.due
     queue(dispatch, job("1"))
@@ -118,7 +118,7 @@ def test_a_job_that_ended_by_itself_is_not_stopped() -> None:
     assert dispatch.actions() == [StopJob("2")]
 
 
-def test_what_is_neither_queued_nor_running_cannot_be_aborted() -> None:
+def test_a_job_that_neither_waits_nor_runs_cannot_be_aborted() -> None:
     dispatch = Scheduler(capacity=1, depth=10)
     assert dispatch.abort("1") is None
     queue(dispatch, job("1"))
@@ -137,7 +137,7 @@ def test_an_end_that_is_told_twice_frees_one_slot() -> None:
     assert started(dispatch) == ["2"]
 
 
-def test_as_many_jobs_are_admitted_as_may_wait_and_as_there_are_free_slots() -> None:
+def test_the_queue_and_the_free_slots_bound_the_jobs_that_are_admitted() -> None:
     dispatch = Scheduler(capacity=2, depth=3)
     assert dispatch.admits(5)
     assert not dispatch.admits(6)
@@ -199,7 +199,7 @@ def test_jobs_that_waited_too_long_leave_the_queue() -> None:
 
 def test_no_two_jobs_have_the_same_id_though_their_rooms_have_the_same_name() -> None:
     dispatch = Scheduler(capacity=1, depth=10)
-    assert [dispatch.name(room) for room in ("a", "b", "a")] == ["a.1", "b.2", "a.3"]
+    assert [dispatch.new_id(room) for room in ("a", "b", "a")] == ["a.1", "b.2", "a.3"]
 
 
 def test_tenants_take_turns_and_the_rooms_of_each_among_themselves() -> None:
@@ -222,7 +222,7 @@ def test_a_job_taken_back_leaves_the_turns_of_the_others_as_they_were() -> None:
 
 
 def overloaded(dispatch: Scheduler) -> None:
-    """Two rooms speak, and their finals wait much longer than they take."""
+    """Overload an engine with the finals of two rooms."""
     assert dispatch.admit("a", "", 1, NOW) == dispatch.admit("b", "", 1, NOW) == 0
     for now in (NOW, NOW + 5):
         queue(dispatch, job(f"f{now}", "b"), now=now - 4)
@@ -230,7 +230,7 @@ def overloaded(dispatch: Scheduler) -> None:
         dispatch.begun(f"f{now}", now - 1)
         dispatch.made(f"f{now}", now)
         dispatch.done(f"f{now}")
-        dispatch.look(now)
+        dispatch.poll(now)
     assert dispatch.load.overloaded
 
 
@@ -238,7 +238,7 @@ def test_an_engine_that_does_not_keep_up_is_given_finals_alone() -> None:
     dispatch = Scheduler(capacity=1, depth=20)
     queue(dispatch, job("partial 1", "a", Priority.PARTIAL), job("final"))
     assert dispatch.admits(1, Priority.PARTIAL)
-    assert dispatch.look(NOW) == []
+    assert dispatch.poll(NOW) == []
     assert started(dispatch) == ["final"]
     dispatch.done("final")
     dispatch.begun(*started(dispatch), NOW)
@@ -249,7 +249,7 @@ def test_an_engine_that_does_not_keep_up_is_given_finals_alone() -> None:
     assert not dispatch.admits(1, Priority.PARTIAL)
     assert not dispatch.admits(1, Priority.BACKFILL)
     assert dispatch.admits(1)
-    assert [spared.id for spared in dispatch.look(NOW + 5)] == ["partial 2"]
+    assert [spared.id for spared in dispatch.poll(NOW + 5)] == ["partial 2"]
     assert started(dispatch) == ["rest"]
 
 
@@ -266,12 +266,12 @@ def test_a_room_that_fills_the_queue_keeps_nobody_out_who_has_a_seat_and_says_le
     overloaded(dispatch)
     now = NOW + 6
     queue(dispatch, *(job(f"b{n}", "b") for n in range(3)), now=now)
-    assert dispatch.admit("b", "", 1, now) > 0  # it has its share, and more
-    assert dispatch.admit("a", "", 3, now) > 0  # it would have as much
+    assert dispatch.admit("b", "", 1, now) > 0  # the room has more than its share
+    assert dispatch.admit("a", "", 3, now) > 0  # the room would have as much
     assert dispatch.admit("a", "", 2, now) == 0
     queue(dispatch, *(job(f"a{n}", "a") for n in range(2)), now=now)
     assert dispatch.admit("a", "", 1, now) > 0
-    assert dispatch.admit("late", "", 1, now) > 0  # it has no seat
+    assert dispatch.admit("late", "", 1, now) > 0  # the room has no slot
 
 
 def test_a_job_that_was_stopped_is_not_counted_as_made() -> None:

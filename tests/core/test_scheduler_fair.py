@@ -17,7 +17,7 @@ from gateway.job import Job, Priority
 from tests.support.meeting import NOW
 
 TEXTS = ("Yes.", "Good morning, everybody. " * 3, "word " * 200, "会議を始めます。", "会議" * 100)
-"""From a word to 200 tokens."""
+"""Work of jobs from a word to 200 tokens."""
 LARGEST = BYTES + max(len(text.encode()) for text in TEXTS)
 
 
@@ -33,13 +33,13 @@ def job(
 
 
 class Engine:
-    """An engine in virtual time in front of which a dispatcher stands."""
+    """A scheduler and its engine in virtual time."""
 
     def __init__(self, capacity: int) -> None:
         self.dispatch = Scheduler(capacity=capacity, depth=10_000)
         self.now = 0.0
         self.begun: dict[str, float] = {}
-        """When each job began."""
+        """Time at which each job began."""
         self.asked: dict[str, float] = {}
         self._running: dict[str, tuple[Job, float]] = {}
         self._ends: list[tuple[float, str]] = []
@@ -59,7 +59,7 @@ class Engine:
             heapq.heappush(self._ends, (self.now + work(job), job.id))
 
     def end(self) -> str:
-        """Let time pass until a job ends; its tenant."""
+        """Let time pass until a job ends, and return its tenant."""
         self.now, id = heapq.heappop(self._ends)
         job, _ = self._running.pop(id)
         self._made[job.tenant] += work(job)
@@ -73,7 +73,7 @@ class Engine:
         self.now = max(self.now, when)
 
     def made(self, tenant: str) -> float:
-        """Work done for a tenant so far, that of its running jobs included."""
+        """Return the work done for a tenant, with that of its running jobs."""
         running = [begun for job, begun in self._running.values() if job.tenant == tenant]
         return self._made[tenant] + sum(self.now - begun for begun in running)
 
@@ -92,7 +92,7 @@ def test_work_counts_bytes_so_that_scripts_compare_and_not_what_the_prefix_has_a
 
 
 def order(capacity: int, *jobs: Job) -> list[str]:
-    """The ids of jobs in the order in which they start."""
+    """Return the ids of jobs in the order in which they start."""
     engine = Engine(capacity)
     for one in jobs:
         engine.dispatch.submit(one, 0.0)
@@ -109,16 +109,16 @@ def test_turns_count_work_and_not_jobs(by: str) -> None:
     assert order(1, *long, *short) == ["a0", "b0", "b1", "b2", "b3", "a1", "b4", "b5"]
 
 
-def test_one_that_was_idle_for_a_moment_is_still_ahead_by_what_it_had() -> None:
+def test_a_tenant_that_was_idle_for_a_moment_is_still_ahead_by_its_work() -> None:
     engine = Engine(1)
     engine.submit(job("a0", "x" * 960))
     for n in range(12):
         engine.submit(job(f"b{n}", "x" * 60, tenant="b"))
     engine.submit(job("a1", "x" * 960))
-    engine.end()  # of a0; b0 begins, which came before a1
+    engine.end()  # a0 ends; b0 begins, since it came before a1
     while "a1" not in engine.begun:
         engine.end()
-    for n in (2, 3):  # one after the other: nothing of it waits in between
+    for n in (2, 3):  # one after the other, so that nothing of the tenant waits in between
         engine.submit(job(f"a{n}", "x" * 960))
         while f"a{n}" not in engine.begun:
             engine.end()
@@ -186,7 +186,7 @@ def test_work_done_for_two_tenants_with_jobs_waiting_differs_by_a_largest_job_a_
             )
             asked[tenant] += 1
 
-    for _ in range(alone):  # before the other one comes
+    for _ in range(alone):  # before the other tenant comes
         keep("a", long)
         engine.end()
     ahead = []
@@ -234,9 +234,7 @@ def test_a_tenant_that_is_alone_uses_all_slots(capacity: int) -> None:
 
 
 @pytest.mark.parametrize(("capacity", "used"), [(1, 1), (2, 1), (16, 15)])
-def test_one_slot_stays_free_for_another_that_is_expected_where_there_are_several(
-    capacity: int, used: int
-) -> None:
+def test_a_slot_stays_free_for_an_expected_tenant(capacity: int, used: int) -> None:
     engine = flooded(capacity, lambda dispatch: dispatch.expect("b", 0.0))
     assert engine.dispatch.running == used
 
@@ -245,23 +243,23 @@ def test_a_tenant_with_fewer_running_jobs_has_the_last_slot_though_another_was_b
     engine = flooded(4, lambda dispatch: dispatch.expect("b", 0.0))
     engine.submit(job("b0", "x" * 400, tenant="b"))
     engine.submit(job("b1", "x", tenant="b"))
-    assert "b1" not in engine.begun  # there is no slot
+    assert "b1" not in engine.begun  # no slot is free
     engine.end()
     assert "b1" in engine.begun and engine.dispatch.running == 4
 
 
 def test_no_slot_is_kept_for_a_tenant_that_has_been_silent_for_long() -> None:
     engine = flooded(2, lambda dispatch: dispatch.expect("b", NOW))
-    engine.dispatch.look(NOW + KNOWN_S)
+    engine.dispatch.poll(NOW + KNOWN_S)
     engine.act()
     assert engine.dispatch.running == 1
-    engine.dispatch.look(NOW + KNOWN_S + 1)
+    engine.dispatch.poll(NOW + KNOWN_S + 1)
     engine.act()
     assert engine.dispatch.running == 2
     for _ in range(2):
         engine.end()
     assert (engine.dispatch.running, engine.dispatch.queued) == (2, 0)
-    engine.dispatch.look(NOW + 2 * KNOWN_S)  # it has jobs running: it is not forgotten
+    engine.dispatch.poll(NOW + 2 * KNOWN_S)  # a tenant with running jobs is not forgotten
     while engine.busy:
         engine.end()
 
@@ -270,7 +268,7 @@ def test_a_tenant_whose_job_waits_is_not_forgotten() -> None:
     dispatch = Scheduler(capacity=0, depth=10)
     for tenant in "ab":
         dispatch.submit(job(tenant, "x", tenant=tenant), NOW)
-    dispatch.look(NOW + KNOWN_S + 1)
+    dispatch.poll(NOW + KNOWN_S + 1)
     dispatch.capacity = 1
     assert len(dispatch.actions()) == 1
     dispatch.done("a")
@@ -282,7 +280,7 @@ def test_the_slot_kept_for_a_tenant_is_its_own_though_the_engine_does_not_keep_u
     dispatch = engine.dispatch
     dispatch.admit("a", "a", 1, NOW)
     dispatch.load.overloaded = True
-    assert dispatch.admit("c", "a", 1, NOW) > 0  # another room of the tenant that floods
+    assert dispatch.admit("c", "a", 1, NOW) > 0  # another room of the flooding tenant
     assert dispatch.admit("b", "b", 1, NOW) == 0
     engine.submit(job("b0", "x" * 400, tenant="b"))
     assert "b0" in engine.begun

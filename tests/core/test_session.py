@@ -1,4 +1,4 @@
-"""What a client may send, and what it is told when it may not."""
+"""The frames that a client may send, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_first_frame_is_a_welcome_that_says_what_may_be_sent() -> None:
     assert (welcome.limits.text, welcome.resume, welcome.hint) == (7, None, None)
 
 
-def test_who_reads_nothing_is_told_how_to() -> None:
+def test_a_socket_that_reads_no_language_is_told_how_to() -> None:
     welcome = one(Welcome, Meeting().enter(greeted=False).events())
     assert welcome.hint is not None and '"want"' in welcome.hint
 
@@ -54,7 +54,7 @@ def test_a_language_in_the_address_that_does_not_exist_is_named_after_the_welcom
     error = one(Error, events)
     assert (error.code, error.ref) == ("lang_unsupported", None)
     assert "'tlh'" in error.msg
-    assert peer.session.langs == ("de",)
+    assert peer.session.member.langs == ("de",)
 
 
 # --- say ------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_detector_tells_the_language_of_each_utterance() -> None:
     assert one(Source, peer.say("hallo")).lang == "de"
 
 
-def test_what_no_detector_can_tell_is_in_the_language_heard_last() -> None:
+def test_text_without_a_certain_language_is_in_the_language_detected_last() -> None:
     peer = Meeting().enter(lang="auto", detect={"hallo": "de"}.get)
     assert one(Source, peer.say("42")).lang == "en"
     peer.say("hallo")
@@ -184,7 +184,7 @@ def test_a_speaker_of_whom_nothing_is_known_speaks_english_where_the_model_has_i
     assert usual(Profile(name="b", kind="raw", languages=("fr", "de"))) == "fr"
 
 
-def test_what_was_accepted_may_be_said_again_though_nothing_new_may() -> None:
+def test_a_draining_session_accepts_revisions_and_nothing_new() -> None:
     peer = client("de", inflight=1)
     peer.say("one", id="x", rev=1)
     assert names(peer.say("one", id="x", rev=1)) == ["ack"]
@@ -214,9 +214,9 @@ def test_a_correction_is_text_like_any_other() -> None:
 def test_a_socket_reads_what_it_wants_from_now_on() -> None:
     peer = client("de")
     assert peer.send("want", langs=["fr", "FR", "es"], view="final") == []
-    assert (peer.session.langs, peer.session.view) == (("fr", "es"), "final")
+    assert (peer.session.member.langs, peer.session.member.view) == (("fr", "es"), "final")
     peer.send("want", langs=[])
-    assert (peer.session.langs, peer.session.view) == ((), "final")
+    assert (peer.session.member.langs, peer.session.member.view) == ((), "final")
 
 
 def test_the_languages_that_exist_are_read_though_others_do_not() -> None:
@@ -226,13 +226,13 @@ def test_the_languages_that_exist_are_read_though_others_do_not() -> None:
     )
     assert error.ref == "w"
     assert "'tlh', '???'" in error.msg
-    assert peer.session.langs == ("fr",)
+    assert peer.session.member.langs == ("fr",)
 
 
-def test_where_none_of_the_languages_exists_nothing_changes() -> None:
+def test_a_want_with_unknown_languages_only_changes_nothing() -> None:
     peer = client("de")
     assert_error(peer.send("want", langs=["tlh"]), ErrorCode.LANG_UNSUPPORTED)
-    assert peer.session.langs == ("de",)
+    assert peer.session.member.langs == ("de",)
 
 
 def test_ten_thousand_languages_are_too_many() -> None:
@@ -241,13 +241,13 @@ def test_ten_thousand_languages_are_too_many() -> None:
     many = ["de"] * 10_000
     assert_error(peer.send("want", langs=many), ErrorCode.TOO_MANY_TARGETS)
     assert_error(peer.send("cancel", id="u1", langs=many), ErrorCode.TOO_MANY_TARGETS)
-    assert peer.session.langs == ("de",)
+    assert peer.session.member.langs == ("de",)
     assert len(peer.meeting.jobs) == 1
 
 
 def test_a_language_that_can_only_be_spoken_can_be_read_too() -> None:
     profile = Profile(name="one-way", kind="raw", languages=("de", "en"), pairs=(("de", "en"),))
-    peer = Meeting(profile=profile).enter("de", "en", lang="de")
+    peer = Meeting(model=profile).enter("de", "en", lang="de")
     assert one(Final, peer.say("hallo")).by == "same"
 
 
@@ -294,7 +294,7 @@ def test_settings_are_told_as_they_were_understood() -> None:
 def test_a_set_that_is_refused_changes_nothing() -> None:
     peer = client()
     assert_error(peer.send("set", **{"from": "tlh"}, context="x"), ErrorCode.LANG_UNSUPPORTED)
-    assert (peer.session.lang, peer.meeting.room.booth.brief.topic) == ("en", "")
+    assert (peer.session.lang, peer.meeting.room.captioner.translation_context.topic) == ("en", "")
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_help_lists_every_type_in_one_line() -> None:
     assert one(Help, client().send("help", ref="h")) == Help(types=HELP, ref="h")
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_an_unknown_utterance_is_not_found() -> None:
     error = assert_error(client().send("get", id="nope", ref="g"), ErrorCode.NOT_FOUND)
     assert (error.id, error.ref) == ("nope", "g")
 

@@ -1,4 +1,4 @@
-"""What ends a session: its client, too much or nonsense from it, or the end of its gateway."""
+"""The end of a session, by its client, by its limits, or by the end of the gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_long_frame_counts_as_several_against_the_rate(binary: bool) -> None:
     frame = msgspec.msgpack.encode(change) if binary else msgspec.json.encode(change).decode()
     assert 9 * WEIGHT < len(frame) < 10 * WEIGHT
     assert names(peer.frame(frame)) == ["settings"]
-    # One of the four is taken for the frame itself, nine for its length.
+    # Of the bucket, one is for the frame itself and nine are for its length.
     assert assert_error(peer.say("a"), ErrorCode.RATE).retry_ms == 700
     peer.meeting.now += 0.7
     assert names(peer.say("a")) == ["ack", "source"]
@@ -172,7 +172,7 @@ def test_a_session_that_drains_lets_what_is_in_flight_end_and_takes_nothing_new(
     assert peer.session.outbox.closing is None, "it is closed with its room"
 
 
-def test_who_says_bye_in_a_drain_ends_as_ever() -> None:
+def test_a_bye_during_a_drain_ends_the_session_as_usual() -> None:
     peer = client("de")
     peer.say("hello")
     peer.session.drain()
@@ -185,7 +185,7 @@ def test_who_says_bye_in_a_drain_ends_as_ever() -> None:
 
 
 @pytest.mark.parametrize("first", ["bye", "dismiss"])
-def test_who_leaves_while_it_is_told_what_it_missed_changes_nothing_in_a_room_let_go(
+def test_a_session_that_leaves_a_released_room_while_it_catches_up_changes_nothing(
     first: str,
 ) -> None:
     peer = client("de")
@@ -208,7 +208,7 @@ def test_who_leaves_while_it_is_told_what_it_missed_changes_nothing_in_a_room_le
     assert peer.session.outbox.closing is CloseCode.DONE
 
 
-def test_who_was_dismissed_may_ask_and_changes_nothing_any_more() -> None:
+def test_a_dismissed_session_may_ask_and_changes_nothing() -> None:
     peer = client("de")
     peer.say("hello", id="x")
     peer.meeting.finish_all()
@@ -241,7 +241,7 @@ def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:
     assert len(peer.meeting.aborted) == 1
     assert peer.frame("hello") == []
     assert peer.session.state is SessionState.CLOSED
-    assert not peer.session.inflight
+    assert not peer.session.member.inflight
 
 
 def test_a_session_can_be_read_in_a_log() -> None:

@@ -1,4 +1,4 @@
-"""What a grant lets a socket do, and how it is renewed."""
+"""The permissions of a socket, and their renewal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.meeting import Meeting, Peer, assert_error, names, one
 
 
 def renewed(grant: Permissions, *langs: str, before: Permissions | None = None) -> Peer:
-    """A speaker whose next key gives ``grant``."""
+    """Return a speaker whose next key gives ``grant``."""
     return Meeting().enter(*langs, grant=before or Permissions(name="old"), renew=lambda _: grant)
 
 
@@ -19,17 +19,17 @@ def test_a_language_beyond_the_grant_is_refused_and_the_others_are_read() -> Non
     peer = Meeting().enter("de", "fr", grant=Permissions(langs=("de",)), greeted=False)
     assert names(events := peer.events()) == ["welcome", "error"]
     assert one(Error, events).code == ErrorCode.FORBIDDEN
-    assert peer.session.langs == ("de",)
+    assert peer.session.member.langs == ("de",)
 
 
 def test_want_cannot_go_beyond_the_grant() -> None:
     peer = Meeting().enter("de", grant=Permissions(langs=("de",)))
     error = assert_error(peer.send("want", langs=["fr"], ref="x"), ErrorCode.FORBIDDEN)
-    assert (error.ref, error.hint) == ("x", "It allows: de.")
-    assert peer.session.langs == ("de",)
+    assert (error.ref, error.hint) == ("x", "It lets you read: de.")
+    assert peer.session.member.langs == ("de",)
 
 
-def test_what_was_said_before_is_not_told_in_a_language_beyond_the_grant() -> None:
+def test_recent_events_are_not_sent_in_a_language_beyond_the_grant() -> None:
     meeting = Meeting()
     meeting.enter("fr").say("good morning", id="a")
     meeting.finish_all()
@@ -46,7 +46,7 @@ def test_a_snapshot_has_only_the_languages_of_the_grant() -> None:
     assert [line.lang for line in lines] == ["de"]
 
 
-def test_where_nobody_is_asked_any_token_will_do() -> None:
+def test_any_token_is_accepted_if_the_gateway_needs_none() -> None:
     peer = Meeting().enter()
     assert peer.send("auth", token="?", ref="r") == [Authenticated(ref="r")]
 

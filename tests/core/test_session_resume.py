@@ -1,4 +1,4 @@
-"""A client that comes back: what it is told, in which order, and that nothing is told twice."""
+"""A client that comes back: the events that it is sent, in order and each once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from gateway.core.catchup import PAGE
 from gateway.core.event_log import StreamPosition
 from gateway.core.member import OWED
-from gateway.core.session import SessionState
+from gateway.core.session_state import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
@@ -34,7 +34,7 @@ from tests.support.meeting import Meeting, Peer, blank, meeting, names, one, onl
 
 
 def said(room: Meeting, peer: Peer, *texts: str) -> None:
-    """So much is said and translated; the speaker reads it all."""
+    """Say and translate texts, and let the speaker read everything."""
     for text in texts:
         peer.say(text)
         room.finish_all()
@@ -42,7 +42,7 @@ def said(room: Meeting, peer: Peer, *texts: str) -> None:
 
 
 def numbers(events: list[ServerMessage]) -> list[int]:
-    """The numbers of the durable events."""
+    """Return the numbers of the durable events."""
     found = (getattr(e, "seq", None) for e in events if not isinstance(e, Welcome | Tick | Synced))
     return [seq for seq in found if seq is not None]
 
@@ -50,9 +50,7 @@ def numbers(events: list[ServerMessage]) -> list[int]:
 # --- what was missed ----------------------------------------------------------------------------
 
 
-def test_who_comes_back_is_told_what_it_missed_of_its_languages_and_then_what_is_in_flight() -> (
-    None
-):
+def test_a_resumed_session_is_sent_missed_events_and_then_captions_in_flight() -> None:
     room, peer = meeting("de", "fr")
     reader = room.enter("de-AT")
     said(room, peer, "one")
@@ -98,7 +96,7 @@ def test_a_snapshot_shows_what_the_view_has(
         room.finish(room.job("de"), output.removeprefix(room.job("de").prefix))
     reader = room.enter("de", view=view)
     reader.cut()
-    (caption,) = room.room.memory.utterances["x"].captions.values()
+    (caption,) = room.room.utterances.by_id["x"].captions.values()
     caption.stable, caption.draft = "a", "b c"
     events = room.back(reader).events()
     lines = [line for shot in only(Snapshot, events) for line in shot.lines]
@@ -155,7 +153,7 @@ def test_settings_corrections_and_cancels_are_told_again_as_they_were_decided() 
         assert only(Edited, again)[-1].by == "mt" or client is deaf
 
 
-def test_who_says_how_far_it_has_come_needs_no_session_of_before() -> None:
+def test_a_client_can_catch_up_without_an_earlier_session() -> None:
     room, peer = meeting("de")
     said(room, peer, "one", "two")
     new = room.enter("de", since=StreamPosition("epoch", 2), greeted=False)
@@ -164,7 +162,7 @@ def test_who_says_how_far_it_has_come_needs_no_session_of_before() -> None:
     assert numbers(events) == [3, 4]
 
 
-def test_who_has_all_is_told_nothing() -> None:
+def test_a_client_that_has_all_events_is_sent_none() -> None:
     room, peer = meeting("de")
     said(room, peer, "one")
     peer.cut()
@@ -195,7 +193,7 @@ def test_a_language_that_does_not_exist_is_named_after_what_was_missed() -> None
 # --- what cannot be told ------------------------------------------------------------------------
 
 
-def test_where_the_log_does_not_reach_back_the_newest_is_told_and_where_the_rest_is() -> None:
+def test_a_client_beyond_the_log_is_sent_recent_events_and_the_path_of_the_transcript() -> None:
     room, peer = meeting("de", log=4)
     said(room, peer, "one", "two", "three")
     peer.cut()
@@ -216,7 +214,7 @@ def test_another_epoch_and_a_number_from_the_future_are_of_another_history() -> 
         assert (welcome.resumed.from_, welcome.resumed.replayed) == (1, 2)
 
 
-def test_what_was_the_same_before_a_crash_is_gone_on_with() -> None:
+def test_a_position_before_a_crash_can_be_resumed() -> None:
     room, peer = meeting("de")
     said(room, peer, "one")
     room.room.log.before = StreamPosition("crashed", 1)
@@ -238,7 +236,7 @@ def test_a_private_room_has_no_transcript() -> None:
 
 
 def behind(texts: int = 60, **limits: float) -> tuple[Meeting, Peer, Peer]:
-    """A speaker, and a reader who has come back and missed more than is told at once."""
+    """Return a meeting, its speaker, and a reader that missed more than one page."""
     room = Meeting(limits=Limits(**{"outbox_bytes": 20_000, **limits}))  # type: ignore[arg-type]
     peer, reader = room.enter(), room.enter("de")
     reader.cut()
@@ -246,7 +244,7 @@ def behind(texts: int = 60, **limits: float) -> tuple[Meeting, Peer, Peer]:
     return room, peer, room.back(reader, 0)
 
 
-def test_what_is_taken_while_it_is_told_asks_for_nothing() -> None:
+def test_an_outbox_that_empties_within_a_page_asks_for_no_other() -> None:
     room, peer = meeting("de", rate=1e6, burst=1_000)
     for _ in range(PAGE // 2 + 10):
         said(room, peer, "one")
@@ -255,15 +253,15 @@ def test_what_is_taken_while_it_is_told_asks_for_nothing() -> None:
     taken: list[str | bytes] = []
     session.outbox.wake = lambda: taken.extend(session.outbox.take())  # a socket with room
     session.receive('{"type":"sync","epoch":"epoch","seq":0}', room.now)
-    assert len(taken) == 1 + PAGE and room.behind == [session]
+    assert len(taken) == 1 + PAGE and room.behind == [session.reader]
     room.act()
-    assert len(taken) == 1 + PAGE + 20 and session.backlog is None
+    assert len(taken) == 1 + PAGE + 20 and session.member.catch_up is None
 
 
 def test_a_long_replay_comes_as_fast_as_it_is_read_and_never_fills_the_outbox() -> None:
     room, _, reader = behind()
     told: list[int] = []
-    while reader.session.backlog is not None:
+    while reader.session.member.catch_up is not None:
         assert 0 < reader.session.outbox.bytes <= 20_000 // 4 + 2_000
         told += range(len(reader.session.outbox.take()))
         room.act()
@@ -271,13 +269,13 @@ def test_a_long_replay_comes_as_fast_as_it_is_read_and_never_fills_the_outbox() 
     assert reader.session.outbox.refill is None
 
 
-def test_what_is_decided_meanwhile_comes_in_its_order_and_what_only_grows_does_not() -> None:
+def test_events_during_a_catch_up_come_in_order_and_deltas_do_not_come() -> None:
     room, peer, reader = behind()
     peer.say("new")
     room.feed(room.job("de"), "ne")
     peer.send("want", langs=["fr"])
     room.wait(1.0)
-    assert reader.session.backlog is not None
+    assert reader.session.member.catch_up is not None
     events = reader.events()
     assert numbers(events) == list(range(1, 122))
     assert only(Delta, events) == []
@@ -320,7 +318,7 @@ def test_an_answer_in_a_language_that_it_does_not_read_comes_beside_those_it_rea
     assert [(end.lang, end.ref) for end in ends] == [("de", None), ("de-AT", "c")]
 
 
-def test_so_many_answers_are_kept_and_the_others_come_without_their_ref() -> None:
+def test_answers_beyond_the_bound_come_without_their_ref() -> None:
     room, _, reader = behind(burst=1_000)
     for _ in range(OWED + 1):
         reader.session.receive('{"type":"set","context":"x","ref":"r"}', room.now)
@@ -328,10 +326,10 @@ def test_so_many_answers_are_kept_and_the_others_come_without_their_ref() -> Non
     assert [event.ref for event in told] == ["r"] * OWED + [None]
 
 
-def test_whom_the_log_leaves_behind_is_closed_and_may_resume() -> None:
+def test_a_session_that_the_log_leaves_behind_is_closed_and_may_resume() -> None:
     room, peer, reader = behind(log=130)
     said(room, peer, *"abcdefghijklmnop")
-    assert reader.session.backlog is not None
+    assert reader.session.member.catch_up is not None
     reader.events()
     assert reader.session.outbox.closing is CloseCode.TOO_SLOW
 
@@ -349,7 +347,7 @@ def test_a_bye_waits_until_all_is_told() -> None:
 def test_a_socket_that_is_lost_meanwhile_is_told_no_more() -> None:
     room, _, reader = behind()
     reader.session.outbox.take()
-    assert room.behind == [reader.session]
+    assert room.behind == [reader.session.reader]
     reader.cut()
     assert not len(reader.session.outbox)
     assert numbers(room.back(reader, 120).events()) == []
@@ -362,14 +360,14 @@ def test_pages_in_which_there_is_nothing_for_a_reader_are_passed_over() -> None:
     for _ in range(PAGE // 2):
         said(room, peer, "one")
     session = room.enter(
-        "fr", since=StreamPosition("epoch", 0), codec=Codec.PLAIN, role=peer.session.role
+        "fr", since=StreamPosition("epoch", 0), codec=Codec.PLAIN, role=peer.session.member.role
     ).session
     lines = session.outbox.take()
     room.act()
     while frames := session.outbox.take():
         lines += frames
         room.act()
-    assert lines == ["[fr] [fr] one"] * (PAGE // 2) and session.backlog is None
+    assert lines == ["[fr] [fr] one"] * (PAGE // 2) and session.member.catch_up is None
 
 
 def test_a_reader_who_is_shown_nothing_at_all_catches_up_by_itself() -> None:
@@ -380,7 +378,7 @@ def test_a_reader_who_is_shown_nothing_at_all_catches_up_by_itself() -> None:
     session.outbox.take()
     for _ in range(4):
         room.act()
-    assert session.backlog is None and not room.behind
+    assert session.member.catch_up is None and not room.behind
 
 
 # --- sync ---------------------------------------------------------------------------------------
@@ -401,7 +399,7 @@ def test_an_open_socket_is_told_again_what_came_after_a_number() -> None:
     assert names(peer.events()) == ["delta", "final"]
 
 
-def test_it_is_told_where_the_log_does_not_reach_back() -> None:
+def test_a_sync_beyond_the_log_is_answered_as_lost() -> None:
     room, peer = meeting("de", log=4)
     said(room, peer, "one", "two", "three")
     peer.say("four")
@@ -414,7 +412,7 @@ def test_it_is_told_where_the_log_does_not_reach_back() -> None:
     assert answer.seq == numbers(events)[0] - 1
 
 
-def test_one_answer_at_a_time() -> None:
+def test_a_second_sync_during_a_catch_up_is_refused() -> None:
     room, _, reader = behind()
     reader.session.receive('{"type":"sync","epoch":"epoch","seq":0,"ref":"r"}', room.now)
     events = reader.events()

@@ -1,4 +1,4 @@
-"""What is said under one id: which text belongs to which part."""
+"""The text that is said under one id, and the parts that it is cut into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOW = StreamingOptions(
 
 
 def speech(*texts: str, at: float = 0.0) -> Speech:
-    """What was said in these revisions, half a second apart."""
+    """Return a speech with these revisions, half a second apart."""
     made = Speech("u1", "s1", FLOW)
     add(made)
     for n, text in enumerate(texts):
@@ -24,7 +24,7 @@ def speech(*texts: str, at: float = 0.0) -> Speech:
 
 
 def add(made: Speech, taken: tuple[str, ...] = ()) -> None:
-    """The next part begins."""
+    """Begin the next part."""
     part = Utterance(made.name(taken), len(made.parts) + 1, made.author)
     part.root = made.id
     made.parts.append(part)
@@ -39,13 +39,13 @@ def test_a_short_text_is_one_part() -> None:
     made = speech("So we", "So we met.")
     assert made.cut("en") is None
     assert made.remainder("en") == "So we met."
-    assert made.gate.agreed == "So we met."
+    assert made.policy.agreed == "So we met."
 
 
-def test_what_is_complete_is_cut_off_and_the_gate_is_that_of_the_rest() -> None:
+def test_the_complete_beginning_is_cut_off_and_the_policy_is_that_of_the_rest() -> None:
     made = speech("So we met. It was")
     assert made.cut("en") == "So we met."
-    assert (made.remainder("en"), made.gate.agreed) == ("It was", "It was")
+    assert (made.remainder("en"), made.policy.agreed) == ("It was", "It was")
     assert made.cut("en") is None
 
 
@@ -59,14 +59,14 @@ def test_the_speaker_goes_on_saying_all_of_it() -> None:
     made = speech("So we met. It")
     made.cut("en")
     offer(made, "So we met. It was")
-    assert made.gate.agreed == "It was"
+    assert made.policy.agreed == "It was"
 
 
-def test_what_was_cut_off_may_be_corrected_and_is_not_said_twice() -> None:
+def test_a_corrected_beginning_is_not_said_twice() -> None:
     made = speech("So we met. It")
     made.cut("en")
     offer(made, "Oh, we met, it was")
-    assert made.gate.agreed == "it was"
+    assert made.policy.agreed == "it was"
 
 
 def test_silence_is_counted_in_the_part_that_grows() -> None:
@@ -85,7 +85,7 @@ def test_parts_are_numbered_and_ids_that_are_taken_are_passed_over() -> None:
     assert [part.id for part in made.parts] == ["u1", "u1.4", "u1.5"]
 
 
-def test_it_grows_until_its_last_part_has_been_said_to_its_end_or_cancelled() -> None:
+def test_a_speech_grows_until_its_last_part_is_complete_or_cancelled() -> None:
     made = speech("So we met. It")
     assert made.growing
     made.open.final = True
@@ -100,14 +100,14 @@ def test_at_its_end_it_keeps_the_last_revision_alone() -> None:
     made = speech("So we met. It was")
     made.cut("en")
     made.end()
-    assert (made.text, made.gate.agreed, made._consumed) == ("So we met. It was", "", [])
+    assert (made.text, made.policy.agreed, made._consumed) == ("So we met. It was", "", [])
 
 
-def test_what_is_taken_back_is_not_kept() -> None:
+def test_a_retracted_speech_keeps_no_text() -> None:
     made = speech("So we met.")
     made.erase()
-    assert (made.text, made.gate.agreed) == ("", "")
+    assert (made.text, made.policy.agreed) == ("", "")
 
 
-def test_it_can_be_read_in_a_log_without_what_was_said() -> None:
+def test_a_speech_is_readable_in_a_log_without_its_text() -> None:
     assert repr(speech("secret")) == "<Speech u1 rev 0, 1 parts>"

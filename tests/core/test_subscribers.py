@@ -1,4 +1,4 @@
-"""Who is in a room, who of them reads what, and under which name."""
+"""The members of a room, their languages, and the tags under which they read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from gateway.auth.permissions import Role
 from gateway.core.member import Member
 from gateway.core.outbox import Outbox
-from gateway.core.subscribers import NAMED, Subscribers, settled
+from gateway.core.subscribers import NAMED, Subscribers, without_draft
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
@@ -69,7 +69,7 @@ def delta(add: str = "", draft: str | None = None, *, reset: bool = False) -> De
     ],
 )
 def test_a_tag_is_served_by_the_language_that_the_model_has(tag: str, key: str) -> None:
-    assert audience().key(tag) == key
+    assert audience().served_by(tag) == key
 
 
 def test_a_language_is_wanted_while_somebody_reads_it_and_a_while_longer() -> None:
@@ -120,7 +120,7 @@ def test_an_event_of_no_language_goes_to_everybody_once() -> None:
     assert [heard(each) for each in members] == [[source]] * 3
 
 
-def test_who_has_it_already_is_left_out_under_that_tag_and_no_other() -> None:
+def test_a_member_that_is_answered_is_left_out_under_that_tag_only() -> None:
     one, two = member("1", "de", "de-AT"), member("2", "de")
     room = audience(one, two)
     room.tell(Envelope(final()), "de", NOW, but=one, tag="de")
@@ -132,7 +132,7 @@ def test_who_has_it_already_is_left_out_under_that_tag_and_no_other() -> None:
     assert (len(heard(one)), len(heard(two))) == (0, 1)
 
 
-def test_who_left_is_told_nothing() -> None:
+def test_a_member_that_left_is_sent_nothing() -> None:
     reader = member("1", "de")
     room = audience(reader)
     room.leave(reader, NOW)
@@ -152,13 +152,13 @@ def test_each_view_is_shown_its_part_of_what_grows() -> None:
         room.show(change, NOW)
         live, stable, ended = (heard(each) for each in members)
         assert live == [change]
-        assert stable == ([settled(change)] if change.add else [])
+        assert stable == ([without_draft(change)] if change.add else [])
         assert ended == []
     room.show(delta(draft="Tag", reset=True), NOW)
     assert heard(members[1]) == [delta(reset=True)]
 
 
-def test_what_grows_is_encoded_once_however_many_read_it() -> None:
+def test_a_delta_is_encoded_once_however_many_read_it() -> None:
     views: tuple[View, ...] = ("live", "stable", "live", "stable", "live")
     members = [member(f"{n}", "de", view=view) for n, view in enumerate(views)]
     audience(*members).show(delta("gu", "ten"), NOW)
@@ -166,7 +166,7 @@ def test_what_grows_is_encoded_once_however_many_read_it() -> None:
     assert len({id(wire) for wire in wires}) == 2
 
 
-def test_who_begins_to_read_is_shown_as_much_as_its_view_has() -> None:
+def test_a_new_reader_is_shown_a_caption_as_its_view_has_it() -> None:
     views: tuple[View, ...] = ("live", "stable", "final")
     room = audience()
     whole = Delta(id="u1", rev=1, lang="de", add="gu", draft="ten", reset=True, n=2)
@@ -179,7 +179,7 @@ def test_who_begins_to_read_is_shown_as_much_as_its_view_has() -> None:
 
 
 def test_a_settled_delta_has_no_draft() -> None:
-    assert settled(delta("gu", "ten", reset=True)) == delta("gu", reset=True)
+    assert without_draft(delta("gu", "ten", reset=True)) == delta("gu", reset=True)
 
 
 # --- presence -----------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ def test_presence_counts_readers_by_language_and_names_who_may_speak() -> None:
     )
 
 
-def test_of_many_who_may_speak_those_are_named_who_came_first() -> None:
+def test_presence_names_the_speakers_that_came_first() -> None:
     room = audience(*(member(f"{n}", speaker=f"speaker {n:03}") for n in range(NAMED + 50)))
     assert room.presence().speakers == tuple(f"speaker {n:03}" for n in range(NAMED))
 
 
-def test_it_can_be_read_in_a_log() -> None:
-    assert repr(audience(member("1", "de", "fr"))) == "<Audience of 1 in ['de', 'fr']>"
+def test_subscribers_are_readable_in_a_log() -> None:
+    assert repr(audience(member("1", "de", "fr"))) == "<Subscribers: 1 in ['de', 'fr']>"

@@ -1,11 +1,13 @@
-"""What a reader sees of one caption: stable text, a draft behind it, and one end."""
+"""A caption as its reader sees it: stable text, a draft behind it, and one end."""
 
 from __future__ import annotations
 
 import pytest
 
+from gateway.core.caption_state import CaptionState
 from gateway.core.streaming.target import StabilityRules
-from gateway.core.utterance import Caption, CaptionState, Utterance
+from gateway.core.transitions import IllegalTransition
+from gateway.core.utterance import Caption, Utterance
 from gateway.job import Chunk
 from gateway.protocol.messages import Delta, Timing
 from tests.support.meeting import NOW
@@ -40,8 +42,8 @@ class Watched:
             reset = False
         return self
 
-    def rest(self) -> Watched:
-        self.see(self.caption.rest())
+    def finish_partial(self) -> Watched:
+        self.see(self.caption.finish_partial())
         return self
 
     def partial(self, *texts: str) -> Watched:
@@ -49,7 +51,7 @@ class Watched:
         for text in texts:
             base = self.caption.committed
             assert text.startswith(base)
-            self.begin(partial=True, base=base).feed(text.removeprefix(base)).rest()
+            self.begin(partial=True, base=base).feed(text.removeprefix(base)).finish_partial()
         return self
 
     def see(self, delta: Delta | None) -> None:
@@ -74,7 +76,7 @@ class Watched:
 def test_a_partial_is_shown_in_one_step_when_its_translation_is_complete() -> None:
     seen = Watched().begin(partial=True).feed("Guten", " Morgen")
     assert seen.text == ""
-    assert (seen.rest().stable, seen.draft) == ("", "Guten Morgen")
+    assert (seen.finish_partial().stable, seen.draft) == ("", "Guten Morgen")
     assert len(seen.deltas) == 1
 
 
@@ -84,7 +86,7 @@ def test_the_end_of_a_partial_may_be_masked() -> None:
     assert seen.partial("Guten Morgen zusammen").text == "Guten Morgen"
 
 
-def test_what_two_partials_agree_on_is_stable_but_for_the_last_words() -> None:
+def test_text_that_two_partials_agree_on_is_stable_except_for_the_last_words() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
     assert (seen.stable, seen.draft) == ("Guten Morgen", " zusammen")
     assert seen.caption.committed == "Guten Morgen"
@@ -93,7 +95,7 @@ def test_what_two_partials_agree_on_is_stable_but_for_the_last_words() -> None:
     )
 
 
-def test_what_is_stable_stays_so_whatever_the_next_partials_are() -> None:
+def test_stable_text_stays_stable_whatever_the_next_partials_are() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen", "Guten Morgen allerseits")
     assert (seen.stable, seen.draft) == ("Guten Morgen", " allerseits")
 
@@ -119,7 +121,13 @@ def test_a_partial_that_commits_without_a_change_on_the_screen_sends_no_draft() 
 
 
 def test_the_second_attempt_at_a_partial_is_the_one_that_counts() -> None:
-    seen = Watched().begin(partial=True).feed("Sure! Here").feed("Guten Tag", reset=True).rest()
+    seen = (
+        Watched()
+        .begin(partial=True)
+        .feed("Sure! Here")
+        .feed("Guten Tag", reset=True)
+        .finish_partial()
+    )
     assert seen.text == "Guten Tag"
 
 
@@ -127,7 +135,7 @@ def test_a_second_attempt_goes_on_from_what_is_forced() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
     seen.begin(partial=True, base=seen.caption.committed).feed(" Sure!").feed(" alle", reset=True)
     assert seen.caption.text == "Guten Morgen alle"
-    assert seen.rest().text == "Guten Morgen alle"
+    assert seen.finish_partial().text == "Guten Morgen alle"
 
 
 def test_a_partial_that_failed_leaves_what_was_shown_before_it() -> None:
@@ -146,7 +154,7 @@ def test_token_ids_are_those_of_a_translation_that_begins_with_what_is_committed
         made.feed(Chunk("Sure!", ids=(9, 9)), NOW)
         made.feed(Chunk(text, ids=(1, 2), reset=True), NOW)
         made.feed(Chunk("", ids=(3,)), NOW)
-        made.rest()
+        made.finish_partial()
     assert made.ids == (1, 2, 3)
 
 
@@ -161,9 +169,9 @@ def test_a_job_that_waits_may_be_of_a_newer_revision() -> None:
 
 
 def doubted() -> Watched:
-    """``Guten Morgen`` was committed, and then the source was changed."""
+    """Return a caption with ``Guten Morgen`` committed, whose source was then changed."""
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
-    seen.caption.doubt()
+    seen.caption.invalidate()
     return seen
 
 
@@ -174,23 +182,23 @@ def test_stable_text_of_a_changed_source_is_taken_back_when_the_next_contradicts
     assert seen.partial("Guten Abend allen").stable == "Guten Abend"
 
 
-def test_it_stays_and_is_forced_again_when_the_next_begins_with_it() -> None:
+def test_stable_text_of_a_changed_source_is_forced_again_if_the_next_begins_with_it() -> None:
     seen = doubted().partial("Guten Morgen allen")
     assert (seen.stable, seen.draft) == ("Guten Morgen", " allen")
     assert not seen.deltas[-1].reset
     assert seen.caption.committed == "Guten Morgen"
 
 
-def test_it_stays_in_doubt_while_nothing_new_is_known() -> None:
+def test_stable_text_of_a_changed_source_may_be_retracted_until_the_next_translation() -> None:
     seen = doubted().begin(partial=True)
     seen.caption.withdraw()
-    seen.caption.doubt()
+    seen.caption.invalidate()
     assert seen.partial("Guten Abend").deltas[-1].reset
 
 
 def test_a_draft_of_a_changed_source_is_just_replaced() -> None:
     seen = Watched().partial("Guten Morgen")
-    seen.caption.doubt()
+    seen.caption.invalidate()
     assert seen.partial("Guten Abend").deltas[-1].reset is False
 
 
@@ -201,7 +209,7 @@ def test_a_final_of_a_changed_source_takes_stable_text_back_when_it_contradicts_
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("", "Guten Abend", True)
 
 
-def test_one_that_ends_earlier_takes_it_back_before_its_end() -> None:
+def test_a_final_shorter_than_stable_text_of_a_changed_source_retracts_it_before_its_end() -> None:
     seen = doubted().begin(partial=False).feed("Guten")
     seen.see(seen.caption.correct("Guten"))
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("Guten", "", True)
@@ -212,7 +220,7 @@ def test_one_that_ends_earlier_takes_it_back_before_its_end() -> None:
 
 
 def final() -> Watched:
-    """``Guten Morgen`` was committed, and the final translation has begun."""
+    """Return a caption with ``Guten Morgen`` committed, whose final translation has begun."""
     return Watched().partial("Guten Morgen", "Guten Morgen zusammen").begin(partial=False)
 
 
@@ -241,10 +249,10 @@ def test_a_final_that_cannot_go_on_from_it_is_contradicted_and_shows_nothing() -
     assert len(seen.deltas) == before
 
 
-def test_it_is_made_again_with_it_as_its_beginning() -> None:
+def test_a_contradicted_final_is_made_again_with_the_committed_text_as_its_beginning() -> None:
     seen = final().feed("Hallo")
     seen.caption.withdraw()
-    seen.caption.again("j9", base=seen.caption.committed)
+    seen.caption.requeue("j9", base=seen.caption.committed)
     seen.caption.start(NOW + 5)
     assert seen.caption.forced
     seen.feed(" euch")
@@ -252,11 +260,11 @@ def test_it_is_made_again_with_it_as_its_beginning() -> None:
     assert not (seen.caption.broken or seen.caption.contradicted)
 
 
-def test_or_freely_where_that_was_rejected() -> None:
+def test_a_rejected_forced_final_is_made_freely() -> None:
     seen = final().feed("Hallo")
     for base in (seen.caption.committed, ""):
         seen.caption.withdraw()
-        seen.caption.again("j9", base=base)
+        seen.caption.requeue("j9", base=base)
         seen.caption.start(NOW + 5)
     assert not seen.caption.forced
     seen.feed("Hallo")
@@ -301,7 +309,7 @@ def test_an_empty_chunk_sends_nothing() -> None:
 def test_a_corrected_source_takes_back_what_its_translation_contradicts() -> None:
     seen = Watched().begin(partial=False).feed("Guten Mor")
     seen.caption.withdraw()
-    seen.caption.doubt()
+    seen.caption.invalidate()
     seen.caption.queue("j2", 1, 2, partial=False, now=NOW)
     seen.caption.start(NOW)
     before = len(seen.deltas)
@@ -352,15 +360,15 @@ def test_a_caption_ends_once(end: object) -> None:
     assert callable(end)
     made = caption()
     made.cancel()
-    with pytest.raises(AssertionError):
+    with pytest.raises(IllegalTransition, match="CaptionState cannot go from 'cancelled' to"):
         end(made)
 
 
 def test_a_reader_who_begins_now_is_told_everything_shown() -> None:
     seen = Watched()
-    assert seen.caption.whole() is None
+    assert seen.caption.full_delta() is None
     seen.partial("Guten Tag").begin(partial=False).feed("Guten")
-    assert seen.caption.whole() == Delta(
+    assert seen.caption.full_delta() == Delta(
         id="u1", rev=2, lang="de", draft="Guten Tag", reset=True, n=0
     )
 
@@ -378,7 +386,7 @@ def test_flags_are_those_of_the_attempt_that_counts() -> None:
     assert made.flags == ("url",)
 
 
-def test_what_people_write_has_no_flags() -> None:
+def test_a_caption_that_a_person_wrote_has_no_flags() -> None:
     made = caption()
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW)
@@ -395,7 +403,7 @@ def test_an_edit_takes_the_place_of_any_end() -> None:
         assert (made.state, made.stable, made.by) == (CaptionState.FINAL, "Hallo", "human")
 
 
-def test_what_is_erased_is_not_kept() -> None:
+def test_an_erased_caption_keeps_no_text() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
     seen.caption.cancel()
     seen.caption.erase()
@@ -412,7 +420,7 @@ def test_the_growing_original_is_a_draft() -> None:
     assert made.echo("gu", 3) == Delta(id="u1", rev=3, lang="de", draft="gu", n=0)
 
 
-def test_it_takes_the_place_of_a_translation_that_was_not_needed() -> None:
+def test_an_echo_replaces_a_translation_that_was_not_needed() -> None:
     seen = Watched().partial("Guten Morgen", "Guten Morgen zusammen")
     seen.see(seen.caption.echo(" zusammen", 3))
     assert (seen.stable, seen.draft) == ("", " zusammen")
@@ -449,7 +457,7 @@ def test_an_utterance_that_is_erased_keeps_nothing_of_what_was_said() -> None:
     assert (utterance.retracted, utterance.text, utterance.captions["de"].stable) == (True, "", "")
 
 
-def test_they_can_be_read_in_a_log_without_what_was_said() -> None:
+def test_captions_and_utterances_are_readable_in_a_log_without_their_texts() -> None:
     utterance = Utterance("u1", 1, "s1")
     utterance.text = "secret"
     assert repr(utterance) == "<Utterance u1 rev 0 growing>"

@@ -1,4 +1,4 @@
-"""What a room remembers, under which ids, and what it forgets."""
+"""The utterances that a room keeps, their ids, and those that it forgets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from gateway.core.streaming.target import StabilityRules
 from gateway.core.utterance import Caption, Utterance
 from gateway.core.utterances import NEAR, Utterances
 from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
 from tests.support.meeting import NOW
 
 
 def memory(most: int = 100) -> Utterances:
-    return Utterances("meeting", StreamingOptions(), most)
+    return Utterances("meeting", StreamingOptions(), Limits(utterances=most))
 
 
 def say(made: Utterances, id: str | None = None, *, final: bool = True) -> Utterance:
-    """Something is said, to its end or not."""
+    """Say an utterance, complete if ``final``."""
     utterance = made.begin(id, "s1", NOW).open
     utterance.final = final
     return utterance
@@ -27,21 +28,21 @@ def ids(utterances: list[Utterance]) -> list[str]:
     return [utterance.id for utterance in utterances]
 
 
-def test_what_the_log_has_dropped_is_forgotten_once_it_has_ended() -> None:
+def test_ended_utterances_that_the_log_has_dropped_are_forgotten() -> None:
     made = memory()
     for seq in range(1, 6):
         say(made, f"u{seq}").seq = seq
-    made.utterances["u2"].final = False
+    made.by_id["u2"].final = False
     made.forget(1)
     assert len(made) == 5
     made.forget(4)
-    assert list(made.utterances) == list(made.speeches) == ["u2", "u4", "u5"]
+    assert list(made.by_id) == list(made.speeches) == ["u2", "u4", "u5"]
 
 
 # --- ids ----------------------------------------------------------------------------------------
 
 
-def test_what_is_said_without_an_id_gets_one_that_nobody_has_used() -> None:
+def test_an_utterance_without_an_id_gets_an_unused_one() -> None:
     made = memory()
     assert [say(made, id).id for id in (None, "u2", None, "mine", None)] == [
         "u1",
@@ -56,9 +57,9 @@ def test_an_id_is_in_use_while_a_part_of_what_was_said_under_it_is_remembered() 
     made = memory(2)
     speech = made.begin("u4", "s1", NOW)
     speech.open.final = True
-    made.part(speech, NOW)
+    made.add_part(speech, NOW)
     say(made, "x")
-    assert list(made.utterances) == ["u4.2", "x"]
+    assert list(made.by_id) == ["u4.2", "x"]
     assert say(made).id == "u5"
     assert made.speeches["u4"] is speech
 
@@ -73,7 +74,7 @@ def test_a_part_is_an_utterance_of_its_own_under_the_same_root() -> None:
     made = memory()
     say(made, "u1.2")
     speech = made.begin("u1", "s1", NOW)
-    part = made.part(speech, NOW + 5)
+    part = made.add_part(speech, NOW + 5)
     assert (part.id, part.root, part.ord, part.began) == ("u1.3", "u1", 3, NOW + 5)
     assert speech.open is part
     assert ids(made.parts("u1")) == ["u1", "u1.3"]
@@ -81,7 +82,7 @@ def test_a_part_is_an_utterance_of_its_own_under_the_same_root() -> None:
     assert made.parts("u1.4") == []
 
 
-def test_what_is_known_is_what_was_said_here_or_to_an_earlier_process() -> None:
+def test_ids_of_this_and_of_earlier_processes_are_known() -> None:
     made = memory()
     say(made, "here")
     made.restore(Utterance("before", 7, "", NOW))
@@ -93,7 +94,7 @@ def test_what_is_known_is_what_was_said_here_or_to_an_earlier_process() -> None:
     ]
 
 
-def test_what_was_forgotten_never_was_or_was_taken_back_is_not_found() -> None:
+def test_forgotten_unknown_and_retracted_utterances_are_not_found() -> None:
     made = memory()
     say(made, "gone").erase()
     assert made.known(say(made, "x").id).id == "x"
@@ -119,11 +120,46 @@ def test_the_last_utterances_are_those_that_were_said_to_their_end_and_stand() -
     assert made.last(0) == []
 
 
-def test_before_an_utterance_is_what_began_earlier_of_the_last_ones() -> None:
-    made = memory()
-    said = [say(made, f"x{n}") for n in range(NEAR + 2)]
-    assert ids(list(made.before(said[4]))) == ["x3", "x2"]
-    assert list(made.before(said[1])) == []
+# --- earlier translations -----------------------------------------------------------------------
+
+
+def spoken(made: Utterances, count: int) -> list[Utterance]:
+    """Say ``count`` English utterances, one a second, each with a German caption."""
+    said = []
+    for n in range(count):
+        utterance = made.begin(f"x{n}", "s1", NOW + n).open
+        utterance.final, utterance.lang, utterance.text = True, "en", f"text {n}"
+        utterance.at = NOW + n
+        caption = utterance.captions["de"] = Caption(utterance.id, "de", StabilityRules())
+        caption.edit(f"Text {n}", "mt")
+        said.append(utterance)
+    return said
+
+
+def test_the_translations_before_an_utterance_are_those_of_the_last_ones_oldest_first() -> None:
+    made = Utterances("meeting", StreamingOptions(), Limits(context=5, context_s=60.0))
+    said = spoken(made, NEAR + 2)
+    pairs = (("text 2", "Text 2"), ("text 3", "Text 3"))
+    assert made.translated_before(said[4], "de") == pairs
+    assert made.translated_before(said[1], "de") == ()
+
+
+def test_earlier_translations_are_bounded_in_number_and_in_age() -> None:
+    said = spoken(made := Utterances("meeting", StreamingOptions(), Limits(context=2)), 6)
+    assert [text for text, _ in made.translated_before(said[5], "de")] == ["text 3", "text 4"]
+    limits = Limits(context=5, context_s=1.5)
+    said = spoken(made := Utterances("meeting", StreamingOptions(), limits), 6)
+    assert [text for text, _ in made.translated_before(said[5], "de")] == ["text 4"]
+
+
+def test_earlier_translations_are_complete_captions_of_the_same_pair_of_languages() -> None:
+    made = Utterances("meeting", StreamingOptions(), Limits(context=5))
+    first, second, third, last = spoken(made, 4)
+    second.lang = "fr"
+    third.captions["de"] = Caption(third.id, "de", StabilityRules())
+    assert made.translated_before(last, "de") == (("text 0", "Text 0"),)
+    assert made.translated_before(last, "fr") == ()
+    assert first.lang == "en"
 
 
 # --- what is forgotten --------------------------------------------------------------------------
@@ -134,31 +170,31 @@ def test_the_oldest_that_has_ended_is_forgotten_first() -> None:
     say(made, "growing", final=False)
     for id in ("a", "b", "c"):
         say(made, id)
-    assert list(made.utterances) == list(made.speeches) == ["growing", "c"]
+    assert list(made.by_id) == list(made.speeches) == ["growing", "c"]
     assert len(made) == 2
 
 
-def test_as_many_are_forgotten_as_there_are_too_many() -> None:
+def test_the_oldest_utterances_over_the_bound_are_forgotten() -> None:
     made = memory(2)
     growing = [say(made, f"{n}", final=False) for n in range(5)]
     assert len(made) == 5
     for utterance in growing:
         utterance.final = True
     say(made, "last")
-    assert list(made.utterances) == ["4", "last"]
+    assert list(made.by_id) == ["4", "last"]
 
 
 def test_a_speech_is_forgotten_with_its_last_part() -> None:
     made = memory(2)
     speech = made.begin("u1", "s1", NOW)
     speech.open.final = True
-    made.part(speech, NOW)
+    made.add_part(speech, NOW)
     say(made, "x")
     assert ids(made.parts("u1")) == ["u1.2"]
     assert made.speeches["u1"].growing
     speech.open.final = True
     say(made, "y")
-    assert list(made.utterances) == ["x", "y"]
+    assert list(made.by_id) == ["x", "y"]
     assert list(made.speeches) == ["x", "y"]
 
 
@@ -167,9 +203,9 @@ def test_a_cancelled_last_part_that_is_forgotten_first_does_not_grow_again() -> 
     speech = made.begin("u1", "s1", NOW)
     speech.open.final = True
     speech.open.captions["de"] = Caption("u1", "de", StabilityRules())
-    made.part(speech, NOW).cancelled = True
+    made.add_part(speech, NOW).cancelled = True
     say(made, "x")
-    assert list(made.utterances) == ["u1", "x"]
+    assert list(made.by_id) == ["u1", "x"]
     assert not made.speeches["u1"].growing
 
 
@@ -179,7 +215,7 @@ def test_restored_utterances_are_remembered_and_numbers_go_on() -> None:
         utterance = Utterance(f"u{ord}", ord, "")
         utterance.final = True
         made.restore(utterance)
-    assert list(made.utterances) == ["u5", "u9"]
+    assert list(made.by_id) == ["u5", "u9"]
     assert ids(made.parts("u9")) == ["u9"]
     assert say(made).ord == 10
 
@@ -205,5 +241,5 @@ def test_a_restored_part_is_forgotten_whoever_has_taken_the_id_of_its_utterance(
         made.restore(restored(id, ord, "u1"))
     say(made, "x")
     say(made, "u1")
-    assert list(made.utterances) == ["x", "u1"]
+    assert list(made.by_id) == ["x", "u1"]
     assert ids(made.parts("u1")) == ["u1"]

@@ -1,9 +1,10 @@
-"""What a client may say, and in which languages: made uniform, or refused by a sentence."""
+"""Texts and languages of clients are normalised, or refused with a sentence."""
 
 from __future__ import annotations
 
 import pytest
 
+from gateway.auth.permissions import EVERYTHING
 from gateway.core import validation
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
@@ -30,16 +31,18 @@ def test_a_text_that_is_too_long_or_has_nothing_in_it_is_refused() -> None:
 
 
 def test_languages_that_are_read_are_spelt_correctly_and_the_others_named_in_one_fault() -> None:
-    there, fault = validation.readable(["DE", "no language", "fr", "tlh"], PROFILE, 10)
-    assert there == ["de", "fr"]
+    there, fault = validation.readable(["DE", "no language", "fr", "tlh"], PROFILE, 10, EVERYTHING)
+    assert there == ("de", "fr")
     assert fault is not None and fault.code is ErrorCode.LANG_UNSUPPORTED
     assert "'no language', 'tlh'" in str(fault)
-    assert validation.readable(["de"], PROFILE, 1) == (["de"], None)
+    assert validation.readable(["de"], PROFILE, 1, EVERYTHING) == (("de",), None)
 
 
 def test_more_languages_than_are_allowed_are_refused_whatever_they_are() -> None:
-    assert refused(validation.readable, ["de"] * 3, PROFILE, 2) is ErrorCode.TOO_MANY_TARGETS
-    assert refused(validation.named, ["de"] * 3, 2) is ErrorCode.TOO_MANY_TARGETS
+    many = ["de"] * 3
+    code = refused(validation.readable, many, PROFILE, 2, EVERYTHING)
+    assert code is ErrorCode.TOO_MANY_TARGETS
+    assert refused(validation.named, many, 2) is ErrorCode.TOO_MANY_TARGETS
 
 
 def test_languages_that_are_named_may_be_none_and_match_nothing_then() -> None:

@@ -89,7 +89,7 @@ def recognised(chance: Random) -> list[str]:
 
 
 def meet(chance: Random) -> tuple[Meeting, Peer, list[Peer]]:
-    room = Meeting(flow=chance.choice(FLOWS))
+    room = Meeting(options=chance.choice(FLOWS))
     views: tuple[View, ...] = ("live", "stable")
     readers = [room.enter("de", "zh", role=Role.VIEW, view=view) for view in views]
     for reader in readers:
@@ -128,7 +128,7 @@ def test_stable_text_is_always_a_beginning_of_the_final_text(seed: int) -> None:
 
 @settings(max_examples=100)
 @given(st.integers(0, 2**32))
-def test_who_reads_what_was_changed_is_told_to_begin_anew(seed: int) -> None:
+def test_readers_of_retracted_text_are_sent_a_reset(seed: int) -> None:
     """The same with a speaker who may say anything next: only ``reset`` takes text back, which the
     strict screens of `meet` check, and every reader ends with the final text."""
     chance = Random(seed)

@@ -1,14 +1,15 @@
-"""Whatever happened in a meeting, a room that is made again from its log knows what was decided."""
+"""A room restored from its log has the utterances and captions of the one before."""
 
 from __future__ import annotations
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from gateway.core.caption_state import CaptionState
 from gateway.core.event_log import EventLog
 from gateway.core.room import Room
 from gateway.core.streaming.options import StreamingOptions
-from gateway.core.utterance import CaptionState, Utterance
+from gateway.core.utterance import Utterance
 from gateway.limits import Limits
 from tests.properties.world import LIMITS, World
 from tests.support.meeting import NOW
@@ -17,22 +18,22 @@ MANY = Limits(log=LIMITS.log)
 
 
 def restored(world: World) -> Room:
-    """The room in another process, which remembers whatever is in the log."""
+    """Return the room in another process, restored from the log."""
     log = EventLog("another", MANY, began=NOW)
     log.restore(world.room.log.entries())
     meeting = world.meeting
     return Room(
         "again",
         log=log,
-        dispatch=meeting.dispatch,
-        profile=meeting.profile,
+        scheduler=meeting.dispatch,
+        model=meeting.model,
         limits=MANY,
-        flow=StreamingOptions(),
+        options=StreamingOptions(),
     )
 
 
 def known(utterance: Utterance) -> tuple[object, ...]:
-    """What has to survive of an utterance, but for its captions."""
+    """Return the state of an utterance that must survive, without its captions."""
     u = utterance
     said = (u.id, u.rev, u.ord, u.lang, u.text, u.final, u.speaker, u.t0, u.t1)
     return (*said, u.cancelled, u.retracted)
@@ -45,11 +46,11 @@ def test_a_restored_room_has_the_utterances_and_captions_of_the_one_before(tape:
     world.run()
     room = restored(world)
     note("\n".join(world.trace))
-    for utterance in world.room.memory.utterances.values():
+    for utterance in world.room.utterances.by_id.values():
         if not utterance.final:
-            assert utterance.id not in room.memory.utterances
+            assert utterance.id not in room.utterances.by_id
             continue
-        other = room.memory.utterances[utterance.id]
+        other = room.utterances.by_id[utterance.id]
         assert other.ended
         assert known(other) == known(utterance)
         for lang, caption in utterance.captions.items():
@@ -61,5 +62,5 @@ def test_a_restored_room_has_the_utterances_and_captions_of_the_one_before(tape:
             if caption.state is CaptionState.FINAL:
                 assert (made.stable, made.by) == (caption.stable, caption.by)
     assert room.log.seq == world.room.log.seq
-    brief, before = room.booth.brief, world.room.booth.brief
+    brief, before = room.captioner.translation_context, world.room.captioner.translation_context
     assert (brief.version, brief.terms("a")) == (before.version, before.terms("a"))

@@ -59,7 +59,7 @@ class Broken:
         )
 
     def read(self, most: int | None = None) -> None:
-        """Read what was sent, or only the beginning of it."""
+        """Read the frames that were sent, or only the first of them."""
         frames = self.peer.session.outbox.take()
         for frame in frames if most is None else frames[:most]:
             message = read(frame)
@@ -85,12 +85,12 @@ class Broken:
         self.read(most)
         self.peer.cut()
         self.peer = self.connect(StreamPosition("epoch", self.seq))
-        if self.peer.session.backlog is not None:
+        if self.peer.session.member.catch_up is not None:
             event("more was missed than could be told at once")
 
 
 class Run:
-    """A meeting that goes as the numbers say."""
+    """A meeting whose steps are chosen by numbers."""
 
     def __init__(self, numbers: Sequence[int], langs: Sequence[str], view: View, log: int) -> None:
         self.numbers = iter(numbers)
@@ -107,13 +107,13 @@ class Run:
 
     def step(self, name: str) -> None:
         room, speaker = self.meeting, self.speaker
-        ids = [*room.room.memory.utterances] or ["none"]
+        ids = [*room.room.utterances.by_id] or ["none"]
         id = ids[self.pick(len(ids))]
         match name:
             case "say":
                 speaker.say("something " * (1 + self.pick(40)))
             case "grow":
-                growing = [s for s in room.room.memory.speeches.values() if s.growing]
+                growing = [s for s in room.room.utterances.speeches.values() if s.growing]
                 text = " ".join(["word", *(speech.text for speech in growing[:1])])
                 speech = growing[0].id if growing else None
                 speaker.say(text, final=self.pick(3) == 0, **({"id": speech} if speech else {}))
@@ -143,7 +143,7 @@ class Run:
             case "sync":  # as a reader that has lost its memory: all of it is told again
                 self.broken.read()
                 session = self.broken.peer.session
-                if (session.backlog, session.outbox.closing, room.room.log.oldest) == (
+                if (session.member.catch_up, session.outbox.closing, room.room.log.oldest) == (
                     None,
                     None,
                     1,
@@ -171,7 +171,7 @@ class Run:
         assert [kept(m, gone) for m in recent] == [kept(m, gone) for m in since]
 
     def last(self) -> int:
-        """The number of the last event that was decided for such a reader."""
+        """Return the number of the last event that concerns such a reader."""
         return max((getattr(message, "seq", 0) for message in self.told), default=0)
 
 
@@ -180,7 +180,7 @@ def decided(message: ServerMessage) -> bool:
 
 
 def kept(message: ServerMessage, gone: set[int]) -> ServerMessage:
-    """An event as it is when what it is about has been taken back."""
+    """Return an event as it is after the retraction of its utterance."""
     taken = isinstance(message, Source | Final | Edited) and message.ord in gone
     return blank(message) if taken else message
 

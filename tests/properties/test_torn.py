@@ -11,7 +11,7 @@ from tests.properties.torn import TornWorld
 
 @settings(max_examples=200)
 @given(st.binary(min_size=60, max_size=500))
-def test_who_comes_back_ends_with_what_one_has_who_never_left(tape: bytes) -> None:
+def test_a_reader_that_resumes_ends_with_the_text_of_one_that_never_left(tape: bytes) -> None:
     world = TornWorld(tape)
     try:
         world.run()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.session import SessionState
+from gateway.core.session_state import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Edited, Error, Final, ServerMessage, Source, Synced, Welcome
@@ -33,10 +33,10 @@ class Torn:
         self.read: list[ServerMessage] = []
         self.seq = 0
         self.again: int | None = None
-        """The number from which on it has asked to be told again."""
+        """Number after which it has asked for the events again."""
 
     def take(self, most: int | None = None) -> None:
-        """Read what has come, or so many frames of it."""
+        """Read the frames that have come, or ``most`` of them."""
         outbox = self.peer.session.outbox
         while frames := outbox.take():
             for frame in frames if most is None else frames[:most]:
@@ -87,7 +87,7 @@ class TornWorld(World):
     # --- readers
 
     def cut(self) -> None:
-        """A reader's socket is lost, and some of what was on its way."""
+        """Lose a reader's socket, and some of the frames on the way."""
         torn = self.choose([one for one in self.torn if not one.lost])
         if torn is not None:
             torn.take(self.pick(8))
@@ -107,7 +107,7 @@ class TornWorld(World):
             torn.lost = False
 
     def listen(self) -> None:
-        """It reads; else it does not."""
+        """Let a reader read; else it does not."""
         torn = self.choose([one for one in self.torn if not one.lost])
         if torn is not None:
             torn.take()
@@ -123,7 +123,7 @@ class TornWorld(World):
     # --- speakers
 
     def lose(self) -> None:
-        """A speaker's socket is lost."""
+        """Lose a speaker's socket."""
         peer = self.choose([one for one in self.speakers if one.session.state is SessionState.OPEN])
         if peer is not None:
             self.speakers.remove(peer)
@@ -131,7 +131,7 @@ class TornWorld(World):
             self.away.append(peer)
 
     def find(self) -> None:
-        """It comes back: in time, or too late."""
+        """Let a speaker come back, in time or too late."""
         peer = self.choose(self.away)
         if peer is not None and len(self.speakers) < 3:
             self.away.remove(peer)
@@ -140,7 +140,7 @@ class TornWorld(World):
     # --- the engine
 
     def die(self) -> None:
-        """All that the engine was at is lost."""
+        """Fail all jobs of the engine."""
         if self.pick(3) == 2:
             for job in list(self.meeting.jobs.values()):
                 if job.id in self.meeting.jobs:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.session import SessionState
+from gateway.core.session_state import SessionState
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.source import PartialTiming
@@ -55,7 +55,7 @@ SHORT = StreamingOptions(
     lengths=SegmentLengths(least=2, clause=2, most=3, hard=4, behind=1),
     stability=StabilityRules(hold=0, mask=1),
 )
-"""What grows is cut after a few words."""
+"""Options under which growing text is cut after a few words."""
 FLOWS = (EAGER, StreamingOptions(), SHORT)
 LANGS = ("de", "fr", "en", "de-AT", "es", "xx-nonsense")
 TEXTS = ("a", "a b", "a b c", "b", "a x", "", "\u200b \n", "e\u0301")
@@ -84,7 +84,7 @@ class World:
         self.left = len(tape)
         self.trace: list[str] = []
         self.limits = limits
-        flow = FLOWS[self.pick(len(FLOWS))]
+        options = FLOWS[self.pick(len(FLOWS))]
         self.meeting = Meeting(
             "en",
             "de",
@@ -92,7 +92,7 @@ class World:
             "es",
             limits=limits,
             capacity=2,
-            flow=flow,
+            options=options,
             lazy=True,
             observe=self.decided,
         )
@@ -124,14 +124,14 @@ class World:
         while self.left > 0:
             step = steps[self.pick(len(steps))]
             self.trace.append(step.__name__)
-            before = {peer: set(peer.session.langs) for peer in self.speakers}
+            before = {peer: set(peer.session.member.langs) for peer in self.speakers}
             step()
             self.meeting.act()
             self.check(before)
         self.end()
 
     def steps(self) -> tuple[Callable[[], None], ...]:
-        """What may happen next; what is here twice is likelier."""
+        """Return what may happen next; a step that is here twice is more likely."""
         return (
             *(self.speak, self.speak, self.speak, self.grow, self.grow),
             *(self.keep_up, self.keep_up, self.keep_up),
@@ -153,8 +153,8 @@ class World:
         return [LANGS[self.pick(len(LANGS))] for _ in range(self.pick(4))]
 
     def pick_id(self) -> str:
-        """An id that the room knows, or a new one: to use a forgotten one is a client's fault."""
-        known = list(self.room.memory.utterances)
+        """Return a known or a new id; to use a forgotten one would be the client's fault."""
+        known = list(self.room.utterances.by_id)
         n = self.pick(len(known) + 1)
         if n < len(known):
             return known[n]
@@ -175,7 +175,7 @@ class World:
         peer = self.choose(self.speakers)
         if peer is not None:
             self.trace.append(f"  {peer.session.id} {type} {fields}")
-            before = set(peer.session.langs)
+            before = set(peer.session.member.langs)
             self.heard(peer, before, peer.send(type, **fields))
 
     def speak(self) -> None:
@@ -189,8 +189,8 @@ class World:
         self.send("say", text=TEXTS[self.pick(len(TEXTS))], **fields)
 
     def grow(self) -> None:
-        """Speech recognition adds words, and takes the last one back now and then."""
-        growing = [speech for speech in self.room.memory.speeches.values() if speech.growing]
+        """Add words as speech recognition does, which corrects the last one now and then."""
+        growing = [speech for speech in self.room.utterances.speeches.values() if speech.growing]
         speech = self.choose(growing)
         count = len(speech.text.split()) + self.pick(4) if speech is not None else 2
         words = SPEECH[:count]
@@ -201,7 +201,7 @@ class World:
             if speech is None or peer.session.id == speech.author:
                 id = speech.id if speech is not None else None
                 self.trace.append(f"  {peer.session.id} {id} {text!r} {final}")
-                before = set(peer.session.langs)
+                before = set(peer.session.member.langs)
                 events = peer.say(text, final=final, **({"id": id} if id is not None else {}))
                 self.heard(peer, before, events)
                 break
@@ -233,7 +233,7 @@ class World:
         frame = self.choose(JUNK)
         if peer is not None and frame is not None:
             self.trace.append(f"  {peer.session.id} {frame!r}")
-            before = set(peer.session.langs)
+            before = set(peer.session.member.langs)
             self.heard(peer, before, peer.frame(frame))
 
     def go(self) -> None:
@@ -269,12 +269,12 @@ class World:
             self.meeting.feed(job, piece, reset=reset)
 
     def finish(self, job: Job | None = None) -> None:
-        """A job ends as it stands: a final is what the engine said, and begins as was promised."""
+        """End a job as it is: its final is the engine's text and begins with the committed text."""
         job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
         if job is not None:
             self.trace.append(f"  {job.id}")
-            line = self.room.booth.jobs[job.id]
-            output, committed, revised = self.outputs[job.id], line.caption.committed, line.anew
+            line = self.room.captioner.jobs[job.id]
+            output, committed, revised = self.outputs[job.id], line.caption.committed, line.revises
             decided = len(self.log)
             self.meeting.finish(job)
             made = [event for event in self.log[decided:] if getattr(event, "by", None) == "mt"]
@@ -285,7 +285,7 @@ class World:
             self.dead.append(job)
 
     def keep_up(self) -> None:
-        """Somebody speaks, and the engine translates all of it that is not final."""
+        """Let somebody speak, and translate every partial."""
         self.grow()
         self.meeting.wait(0.3)
         for job in list(self.meeting.stopping.values()):
@@ -299,7 +299,7 @@ class World:
                 self.answer(job)
 
     def answer(self, job: Job | None = None) -> None:
-        """The engine translates as a good one would: word by word, going on from the prefix."""
+        """Translate as a good engine would: word by word, continuing the prefix."""
         job = job if job is not None else self.choose(list(self.meeting.jobs.values()))
         if job is not None:
             whole = " ".join(f"{word}-{job.target}" for word in job.text.split())
@@ -317,26 +317,26 @@ class World:
             self.dead.append(job)
 
     def reap(self) -> None:
-        """An aborted job ends, one way or the other."""
+        """End an aborted job in one way or the other."""
         job = self.choose(list(self.meeting.stopping.values()))
         if job is not None:
             if self.pick(2):
-                self.room.failed(job.id, ErrorCode.ENGINE_UNAVAILABLE, self.meeting.now)
+                self.room.captioner.failed(job.id, ErrorCode.ENGINE_UNAVAILABLE, self.meeting.now)
             else:
-                self.room.finished(job.id, self.meeting.now)
+                self.room.captioner.finished(job.id, self.meeting.now)
             self.meeting.reap(job)
             self.dead.append(job)
 
     def haunt(self) -> None:
-        """An engine goes on about a job that has ended or was taken back."""
+        """Report on a job that has ended or was taken back."""
         job = self.choose([*self.dead[-3:], *self.meeting.stopping.values()])
         if job is not None:
             decided = len(self.log)
             for peer in self.speakers:
                 peer.events()
             self.meeting.feed(job, "late", reset=self.pick(2) == 1)
-            self.room.started(job.id, self.meeting.now)
-            self.room.finished(job.id, self.meeting.now)
+            self.room.captioner.started(job.id, self.meeting.now)
+            self.room.captioner.finished(job.id, self.meeting.now)
             assert len(self.log) == decided
             assert not any(peer.events() for peer in self.speakers)
 
@@ -349,10 +349,10 @@ class World:
         else:
             self.meeting.wait(seconds)
         for job in self.meeting.dispatch.overdue(self.meeting.now, PATIENCE):
-            self.room.failed(job.id, ErrorCode.TIMEOUT, self.meeting.now)
+            self.room.captioner.failed(job.id, ErrorCode.TIMEOUT, self.meeting.now)
 
     def strain(self) -> None:
-        """The engine has too much to do, or no longer."""
+        """Begin or end an overload of the engine."""
         load, dispatch = self.meeting.dispatch.load, self.meeting.dispatch
         if load.overloaded:
             load.overloaded = False
@@ -361,22 +361,22 @@ class World:
             load.vacate(self.room.name)
             load.admit("other", "", 0, 1, self.meeting.now)
         load._enter(self.meeting.now)
-        for job in dispatch.look(self.meeting.now):
-            self.room.failed(job.id, ErrorCode.BUSY, self.meeting.now)
+        for job in dispatch.poll(self.meeting.now):
+            self.room.captioner.failed(job.id, ErrorCode.BUSY, self.meeting.now)
 
     def wake(self) -> None:
-        """A room may be woken before there is anything to do."""
-        self.room.wake(self.meeting.now)
+        """Call the room's timer before anything is due."""
+        self.room.on_timer(self.meeting.now)
 
     # --- what must hold
 
     def decided(self, event: ServerMessage) -> None:
-        """The room logs an event: count the ends of captions."""
+        """Count the ends of captions in an event that the room logs."""
         self.log.append(event)
         assert getattr(event, "seq", 0) == len(self.log), "a hole in the log"
         match event:
             case Source(ord=ord):
-                self.asked |= {(ord, lang) for lang in self.room.wanted}
+                self.asked |= {(ord, lang) for lang in self.room.subscribers.wanted}
                 ended = []
             case Final(ord=ord, lang=lang) | Failed(ord=ord, lang=lang):
                 assert ord not in self.gone
@@ -389,7 +389,7 @@ class World:
                 self.gone.add(ord)
                 ended = []
             case Cancelled(id=id, lang=lang):
-                utterance = self.room.memory.utterances[id]
+                utterance = self.room.utterances.by_id[id]
                 assert utterance.ord not in self.gone
                 ended = [
                     (utterance.ord, caption.lang)
@@ -404,53 +404,55 @@ class World:
             assert self.ends[key] == 1, f"{key} ended twice"
 
     def heard(self, peer: Peer, before: set[str], events: Sequence[ServerMessage]) -> None:
-        """A reader never receives another's text; who corrects one is answered in its language."""
+        """Check that a reader is sent only its languages, except for answers to its corrections."""
         for event in events:
             answer = getattr(event, "by", None) == "human"
             if isinstance(event, Delta | Final | Failed | Edited) and not answer:
-                assert event.lang in before | set(peer.session.langs), f"{peer.session.id}: {event}"
+                assert event.lang in before | set(peer.session.member.langs), (
+                    f"{peer.session.id}: {event}"
+                )
             if isinstance(event, Delta):
-                assert peer.session.view == "live" or not event.draft
-                assert peer.session.view != "final" or peer not in self.watchers.values()
+                assert peer.session.member.view == "live" or not event.draft
+                assert peer.session.member.view != "final" or peer not in self.watchers.values()
 
     def check(self, before: dict[Peer, set[str]]) -> None:
         for peer in list(self.speakers):
             session = peer.session
             self.heard(peer, before.get(peer, set()), peer.events())
-            if session.state is SessionState.LEAVING and not session.inflight:
+            if session.state is SessionState.LEAVING and not session.member.inflight:
                 assert session.outbox.closing is not None, "a session that never ends"
             if session.outbox.closing is not None:
                 self.speakers.remove(peer)
                 peer.close()
         self.look_on()
-        meeting, memory = self.meeting, self.room.memory
+        meeting, utterances = self.meeting, self.room.utterances
         for peer in meeting.peers:
             assert peer.session.outbox.bytes <= self.limits.outbox_bytes
-            roots = {memory.utterances[id].root for id in peer.session.inflight}
+            roots = {utterances.by_id[id].root for id in peer.session.member.inflight}
             assert len(roots) <= self.limits.inflight
         assert meeting.dispatch.running <= meeting.dispatch.capacity
         assert meeting.dispatch.queued <= meeting.dispatch.depth + meeting.dispatch.capacity
         waiting = set(meeting.dispatch._waiting)
-        assert set(self.room.booth.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
-        assert all(line.open for line in self.room.booth.jobs.values())
+        assert set(self.room.captioner.jobs) == waiting | set(meeting.given) | set(meeting.jobs)
+        assert all(line.open for line in self.room.captioner.jobs.values())
         queued = [id for turns in meeting.dispatch._turns.values() for id in turns]
         assert sorted(queued) == sorted(waiting)
-        for utterance in memory.utterances.values():
+        for utterance in utterances.by_id.values():
             if utterance.retracted:
                 assert utterance.ended and not utterance.text
                 assert not any(c.stable or c.draft for c in utterance.captions.values())
 
     def look_on(self) -> None:
-        """The watchers read, all but the slow one."""
+        """Let all watchers read, except the slow one."""
         for name, watcher in self.watchers.items():
             if name != "slow":
                 self.heard(watcher, set(), watcher.events())
 
     def end(self) -> None:
-        """The server stops: everything comes to its end."""
+        """Stop the server, and check that everything has come to its end."""
         for peer in self.speakers:
             peer.session.drain()
-            self.room.hush(peer.session, self.meeting.now)
+            self.room.finish_speaking(peer.session.member, self.meeting.now)
         self.meeting.act()
         if self.pick(2):  # out of patience
             self.room.stop(self.meeting.now)
@@ -460,7 +462,7 @@ class World:
         self.meeting.finish_all()
         assert self.meeting.dispatch.queued == self.meeting.dispatch.running == 0
         assert self.room.settled
-        for utterance in self.room.memory.utterances.values():
+        for utterance in self.room.utterances.by_id.values():
             assert utterance.ended, utterance
             for lang in utterance.captions:
                 assert self.ends.get((utterance.ord, lang)) == 1, f"{utterance} {lang}"
@@ -472,17 +474,17 @@ class World:
             self.compare()
 
     def rest(self) -> None:
-        """Time passes until nothing is waited for."""
+        """Let time pass until nothing is due."""
         self.meeting.wait(100.0)
 
     def kept(self, event: ServerMessage) -> ServerMessage:
-        """What the log has of an event: no text of what was taken back."""
+        """Return an event as the log has it: without the text of a retracted utterance."""
         if isinstance(event, Source | Final | Edited) and event.ord in self.gone:
             return replace(event, text="")
         return event
 
     def compare(self) -> None:
-        """Whatever they saw on the way, all who read the same language end with the same text."""
+        """Check that all readers of a language end with the same text."""
         self.look_on()
         shown = ended(self.watchers["live"])
         assert shown == ended(self.watchers["stable"]) == ended(self.watchers["final"])
@@ -492,7 +494,7 @@ class World:
 
 
 def ended(peer: Peer) -> dict[tuple[str, str], str]:
-    """The finals on a client's screen."""
+    """Return the finals on a client's screen."""
     return {
         key: caption.text
         for key, caption in peer.screen.captions.items()

@@ -1,8 +1,8 @@
-"""The vocabulary of the core's tests: meetings without sockets, without a clock, without a model.
+"""The vocabulary of the core's tests: meetings without sockets, clocks and models.
 
-A `Meeting` is one room in front of an engine that the test works by hand. A `Peer` is a client: it
-sends frames and reads events. A `Screen` is what a client would show, with every check a client
-could make.
+A `Meeting` is a room in front of an engine that the test works by hand. A `Peer` is a client that
+sends frames and reads events. A `Screen` is the state that a client would show, with every check
+that a client could make.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gateway.auth.permissions import EVERYTHING, Permissions, Role
 from gateway.core.captioner import CaptionSink
+from gateway.core.catchup import LogReader
+from gateway.core.connect import ConnectRequest
 from gateway.core.event_log import EventLog, StreamPosition
+from gateway.core.model import Model
 from gateway.core.outbox import Outbox
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler, StartJob
-from gateway.core.session import Renew, Session
+from gateway.core.session import Session
+from gateway.core.session_context import SessionContext
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.source import PartialTiming
 from gateway.core.streaming.target import StabilityRules
@@ -41,33 +44,32 @@ from gateway.protocol.messages import (
     Snapshot,
     Source,
     Synced,
-    View,
     Welcome,
 )
 
 E = TypeVar("E")
 
 NOW = 1000.0
-"""When every test begins, in seconds."""
+"""Time at which every test begins, in seconds."""
 
 EAGER = StreamingOptions(
     pace=PartialTiming(interval=0.0, words=1, first=1, step=1, repeats=1),
     stability=StabilityRules(hold=1, mask=0),
 )
-"""Every partial is believed and translated at once, and its translation shown whole."""
+"""Options under which every partial is translated at once, and its translation shown whole."""
 
 _from_json = msgspec.json.Decoder(ServerMessage).decode
 _from_msgpack = msgspec.msgpack.Decoder(ServerMessage).decode
 
 
 def read(frame: str | bytes) -> ServerMessage:
-    """A server's frame as the message it is."""
+    """Return the message in a server's frame."""
     event: ServerMessage = _from_json(frame) if isinstance(frame, str) else _from_msgpack(frame)
     return event
 
 
 class Peer:
-    """A client of one session. ``screen`` shows what it has read so far."""
+    """A client of one session. ``screen`` shows the events that it has read."""
 
     def __init__(self, meeting: Meeting, session: Session, codec: Codec) -> None:
         self.meeting = meeting
@@ -76,7 +78,7 @@ class Peer:
         self.screen = Screen()
 
     def send(self, type: str, **fields: object) -> list[ServerMessage]:
-        """Send a message; what has come since the last look."""
+        """Send a message, and return the events since the last call."""
         message = {"type": type, **fields}
         if self.codec is Codec.MSGPACK:
             return self.frame(msgspec.msgpack.encode(message))
@@ -86,13 +88,13 @@ class Peer:
         return self.send("say", text=text, **fields)
 
     def frame(self, frame: str | bytes) -> list[ServerMessage]:
-        """Send a frame as it stands; what has come since the last look."""
+        """Send a frame as it stands, and return the events since the last call."""
         self.session.receive(frame, self.meeting.now)
         self.meeting.act()
         return self.events()
 
     def events(self) -> list[ServerMessage]:
-        """What has come since the last look."""
+        """Read and return the events since the last call."""
         events = [read(frame) for frame in self.session.outbox.take()]
         self.meeting.act()
         while frames := self.session.outbox.take():  # the rest of a long replay
@@ -103,12 +105,12 @@ class Peer:
         return events
 
     def close(self) -> None:
-        """The client leaves."""
+        """Leave the meeting."""
         self.session.close(self.meeting.now)
         self.meeting.act()
 
     def cut(self) -> None:
-        """The socket is lost: the client may come back, see `Meeting.back`."""
+        """Lose the socket; the client may come back, see `Meeting.back`."""
         self.session.close(self.meeting.now, lost=True)
         self.meeting.act()
 
@@ -125,8 +127,8 @@ class Meeting:
         *languages: str,
         limits: Limits | None = None,
         capacity: int = 8,
-        profile: Profile | None = None,
-        flow: StreamingOptions | None = EAGER,
+        model: Model | None = None,
+        options: StreamingOptions | None = EAGER,
         lazy: bool = False,
         log: EventLog | None = None,
         observe: Callable[[ServerMessage], None] | None = None,
@@ -134,22 +136,22 @@ class Meeting:
         languages = languages or ("en", "de", "fr", "es")
         self.now = NOW
         self.limits = limits if limits is not None else Limits()
-        self.profile = profile or Profile(name="test", kind="raw", languages=languages)
+        self.model = model or Profile(name="test", kind="raw", languages=languages)
         self.dispatch = Scheduler(capacity=capacity, depth=self.limits.queue)
         self.log: list[ServerMessage] = []
-        self.alarm: float | None = None
+        self.timer: float | None = None
         self.room = Room(
             "meeting",
             log=log if log is not None else EventLog("epoch", self.limits, began=NOW),
-            dispatch=self.dispatch,
-            profile=self.profile,
+            scheduler=self.dispatch,
+            model=self.model,
             limits=self.limits,
-            flow=flow,
+            options=options,
             observe=observe or self.observe,
-            alarm=self.wind,
+            set_timer=self.set_timer,
         )
         self.peers: list[Peer] = []
-        self.behind: list[Session] = []
+        self.behind: list[LogReader] = []
         self.lazy = lazy
         self.given: dict[str, Job] = {}
         self.jobs: dict[str, Job] = {}
@@ -160,42 +162,36 @@ class Meeting:
     def observe(self, event: ServerMessage) -> None:
         self.log.append(event)
 
-    def wind(self, when: float) -> None:
-        """Set the one alarm that the room has."""
-        self.alarm = when
+    def set_timer(self, when: float) -> None:
+        """Set the one timer that the room has."""
+        self.timer = when
 
     def enter(
         self,
         *langs: str,
-        role: Role = Role.SPEAK,
-        view: View = "live",
-        codec: Codec = Codec.JSON,
         lang: str = "en",
-        speaker: str | None = None,
-        detect: Detect | None = None,
-        greeted: bool = True,
-        grant: Permissions = EVERYTHING,
-        renew: Renew | None = None,
         id: str | None = None,
         since: StreamPosition | None = None,
+        detect: Detect | None = None,
+        greeted: bool = True,
+        **request: Any,
     ) -> Peer:
-        """A client that reads ``langs``; unless ``greeted`` is false, it has read its welcome."""
+        """Return a new client that reads ``langs`` and has read its welcome if ``greeted``.
+
+        :param lang: the language that it speaks
+        :param since: how far it has come in the log of an earlier session
+        :param request: other fields of its `ConnectRequest`
+        """
+        asked = ConnectRequest(**request)
+        codec = asked.codec
         session = Session(
             id or f"s{len(self.peers) + 1}",
-            role=role,
+            asked,
             room=self.room,
             outbox=Outbox(codec, self.limits),
-            profile=self.profile,
-            engine="by hand",
-            limits=self.limits,
             lang=lang,
+            context=SessionContext(self.model, "by hand", self.limits, self.behind.append, detect),
             now=self.now,
-            defer=self.behind.append,
-            speaker=speaker,
-            view=view,
-            detect=detect,
-            grant=grant,
-            renew=renew,
         )
         peer = Peer(self, session, codec)
         self.peers.append(peer)
@@ -205,31 +201,38 @@ class Meeting:
             assert isinstance(peer.events()[0], Welcome)
         return peer
 
-    def back(self, peer: Peer, seq: int | None = None, **options: Any) -> Peer:
+    def back(self, peer: Peer, seq: int | None = None, **request: Any) -> Peer:
         """The client of a socket that was cut, on another one: it has read up to ``seq``, by
         default all that it was sent."""
         since = StreamPosition(self.room.log.epoch, peer.screen.seq if seq is None else seq)
         session = peer.session
-        options = {"view": session.view, "role": session.role, "codec": peer.codec, **options}
-        return self.enter(*session.langs, id=session.id, since=since, greeted=False, **options)
+        request = {
+            "view": session.member.view,
+            "role": session.member.role,
+            "codec": peer.codec,
+            **request,
+        }
+        return self.enter(
+            *session.member.langs, id=session.id, since=since, greeted=False, **request
+        )
 
     def wait(self, seconds: float) -> None:
-        """Time passes; the room is woken whenever it has asked to be."""
+        """Let time pass, and call the room's timer whenever it is due."""
         until = self.now + seconds
-        while self.alarm is not None and self.alarm <= until:
-            self.now, self.alarm = max(self.now, self.alarm), None
-            self.room.wake(self.now)
+        while self.timer is not None and self.timer <= until:
+            self.now, self.timer = max(self.now, self.timer), None
+            self.room.on_timer(self.now)
             self.act()
         self.now = until
 
     # --- the engine -----------------------------------------------------------------------------
 
     def act(self) -> None:
-        """Do what the dispatcher says, until it says nothing, and a page for who is behind."""
+        """Carry out all actions of the scheduler, and send a page to each reader that is behind."""
         behind = list(self.behind)
-        self.behind.clear()  # sessions know this very list
-        for session in behind:
-            session.catch_up(self.now)
+        self.behind.clear()  # sessions append to this very list
+        for reader in behind:
+            reader.advance(self.now)
         while actions := self.dispatch.actions():
             for action in actions:
                 if isinstance(action, StartJob):
@@ -246,51 +249,51 @@ class Meeting:
                     self.begin(job)
 
     def begin(self, job: Job) -> None:
-        """The engine takes the job up."""
+        """Begin a job in the engine."""
         self.jobs[job.id] = self.given.pop(job.id)
-        self.lines[job.id] = self.room.started(job.id, self.now)
+        self.lines[job.id] = self.room.captioner.started(job.id, self.now)
 
     def reap(self, job: Job) -> None:
-        """An aborted job has come to its end."""
+        """End an aborted job."""
         del self.stopping[job.id]
         self.dispatch.done(job.id)
 
     def job(self, lang: str, text: str | None = None) -> Job:
-        """The one job the engine works on for a language (and a text)."""
+        """Return the one job in the engine for a language (and a text)."""
         (job,) = (
             job for job in self.jobs.values() if job.target == lang and text in (None, job.text)
         )
         return job
 
     def feed(self, job: Job, *pieces: str, reset: bool = False, flags: Sequence[str] = ()) -> None:
-        """The engine produces text. ``reset`` holds for the first piece."""
+        """Produce text in the engine. ``reset`` holds for the first piece."""
         for piece in pieces:
             self.hear(job, Chunk(piece, reset=reset, flags=tuple(flags)))
             reset = False
 
     def hear(self, job: Job, chunk: Chunk) -> None:
-        """The engine says something of a job that it was given."""
+        """Send a chunk of a job from the engine to the room."""
         line = self.lines.get(job.id)
         if line is not None:
-            line.fed(chunk, self.now)
+            line.feed(chunk, self.now)
 
     def finish(self, job: Job, *pieces: str) -> None:
-        """The engine produces the rest of the text and ends."""
+        """Produce the rest of the text, and end the job."""
         self.feed(job, *pieces)
         del self.jobs[job.id]
-        self.room.finished(job.id, self.now)
+        self.room.captioner.finished(job.id, self.now)
         self.dispatch.done(job.id)
         self.act()
 
     def fail(self, job: Job, code: ErrorCode = ErrorCode.ENGINE_UNAVAILABLE) -> None:
-        """The engine gives the job up."""
+        """Fail a job in the engine."""
         del self.jobs[job.id]
-        self.room.failed(job.id, code, self.now)
+        self.room.captioner.failed(job.id, code, self.now)
         self.dispatch.done(job.id)
         self.act()
 
     def finish_all(self) -> None:
-        """The engine does all there is to do."""
+        """Finish all jobs in the engine."""
         while self.stopping or self.given or self.jobs:
             for job in list(self.stopping.values()):
                 self.reap(job)
@@ -303,10 +306,10 @@ class Meeting:
 
 
 def meeting(
-    *langs: str, flow: StreamingOptions | None = EAGER, **limits: float
+    *langs: str, options: StreamingOptions | None = EAGER, **limits: float
 ) -> tuple[Meeting, Peer]:
-    """A meeting and its first member, who speaks English and reads ``langs``."""
-    made = Meeting(flow=flow, limits=Limits(**limits))  # type: ignore[arg-type]
+    """Return a meeting and its first member, who speaks English and reads ``langs``."""
+    made = Meeting(options=options, limits=Limits(**limits))  # type: ignore[arg-type]
     return made, made.enter(*langs)
 
 
@@ -411,30 +414,30 @@ class Screen:
 
 
 def blank(event: ServerMessage) -> ServerMessage:
-    """An event as the log has it when what it tells has been taken back."""
+    """Return an event as the log has it after a retraction."""
     assert isinstance(event, Source | Final | Edited)
     return msgspec.structs.replace(event, text="")
 
 
 def only(kind: type[E], events: Sequence[object]) -> list[E]:
-    """The events of one type."""
+    """Return the events of one type."""
     return [event for event in events if isinstance(event, kind)]
 
 
 def one(kind: type[E], events: Sequence[object]) -> E:
-    """The one event of a type among them."""
+    """Return the one event of a type among them."""
     found = only(kind, events)
     assert len(found) == 1, f"{len(found)} {kind.__name__} in {events}"
     return found[0]
 
 
 def names(events: Sequence[ServerMessage]) -> list[str]:
-    """The types of the events, as they are called on the wire."""
+    """Return the types of the events, as they are called on the wire."""
     return [str(event.__struct_config__.tag) for event in events]
 
 
 def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
-    """Nothing came but an ``error`` with this code, a sentence, and the socket stays."""
+    """Check that the only event is an ``error`` with this code and a sentence; return it."""
     assert names(events) == ["error"], names(events)
     error = one(Error, events)
     assert error.code == code, error
@@ -444,5 +447,5 @@ def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
 
 
 def client(*langs: str, **limits: float) -> Peer:
-    """A client that speaks English and reads ``langs``."""
+    """Return a client that speaks English and reads ``langs``."""
     return Meeting(limits=Limits(**limits)).enter(*langs)  # type: ignore[arg-type]

@@ -21,20 +21,24 @@ from functools import partial
 
 from gateway.auth.permissions import Permissions
 from gateway.auth.signing import Signer
-from gateway.core.catchup import Reader
+from gateway.core.catchup import LogReader
 from gateway.core.connect import ConnectRequest, ResumePlace, recognise
+from gateway.core.delivery import DeliveryCounters
 from gateway.core.event_log import EventLog
-from gateway.core.outbox import DeliveryCounters, Outbox
+from gateway.core.outbox import Outbox
 from gateway.core.overload import OverloadMonitor
 from gateway.core.quota import TenantUsage
 from gateway.core.room import Room
 from gateway.core.scheduler import Scheduler
-from gateway.core.session import Session, SessionState
+from gateway.core.session import Session
+from gateway.core.session_context import SessionContext
+from gateway.core.session_state import SessionState
+from gateway.core.transitions import Table, next_state
 from gateway.core.validation import AUTO, speakable
 from gateway.engines.base.engine import Engine, Health, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
-from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage, Settings
+from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
 from gateway.server.runtime.alarms import Alarms
 from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
@@ -56,8 +60,22 @@ class HubPhase(enum.Enum):
     """Phase of the gateway's life."""
 
     OPEN = "open"
-    DRAINING = "draining"  # nothing new is taken, what is in flight ends, rooms are let go
+    DRAINING = "draining"  # nothing new is accepted, rooms are released as they settle
     CLOSED = "closed"
+
+
+class HubEvent(enum.Enum):
+    """Events that change the phase of a gateway."""
+
+    DRAIN = "drain"
+    END = "end"
+
+
+HUB_TRANSITIONS: Table[HubPhase, HubEvent] = {
+    HubPhase.OPEN: {HubEvent.DRAIN: HubPhase.DRAINING},
+    HubPhase.DRAINING: {HubEvent.END: HubPhase.CLOSED},
+    HubPhase.CLOSED: {},
+}
 
 
 class Hub:
@@ -161,38 +179,32 @@ class Hub:
             raise ClientFault(
                 ErrorCode.BUSY, f"This gateway is full: {len(self.sessions)} sockets are open."
             )
-        self.ledger.check(request.grant, instead=before)
+        self.ledger.check(request.grant, instead=None if before is None else before.member)
         profile = self.engine.profile
         source = self.lang if request.source is None else request.source
         lang = speakable(source, profile, self.detect)
         room = self._room(request.room)
-        if not (room.members or room.away):  # else jobs of the earlier tenant may be waiting
-            room.tenant = request.grant.tenant
-        room.fleeting = request.once
-        self.dispatch.expect(room.tenant, self.now())
+        if not room.attendance.everybody:  # else jobs of the earlier tenant may be waiting
+            room.captioner.tenant = request.grant.tenant
+        room.temporary = request.once
+        self.dispatch.expect(room.captioner.tenant, self.now())
         if before is not None:
             before.close(self.now(), lost=True)
             before.outbox.close(CloseCode.REPLACED, "This session has another socket now.")
         session = Session(
             request.session or secrets.token_hex(8),
-            role=request.role,
+            request,
             room=room,
             outbox=Outbox(request.codec, self.limits, self.tally),
-            profile=profile,
-            engine=self.engine.name,
-            limits=self.limits,
             lang=lang,
+            context=SessionContext(
+                profile, self.engine.name, self.limits, self._defer, self.detect
+            ),
             now=self.now(),
-            defer=self._defer,
-            speaker=request.speaker,
-            view=request.view,
-            detect=self.detect,
-            grant=request.grant,
-            renew=request.renew,
         )
         session.attempt = request.attempt
         self.sessions[session.id] = session
-        session.account = self.ledger.enter(session, request.grant)
+        session.account = self.ledger.enter(session.member, request.grant)
         token = None
         if not request.once:
             until = self.wall() + self.limits.resume_s
@@ -211,12 +223,12 @@ class Hub:
         """
         return recognise(self.signer, token, room, self.wall())
 
-    def _defer(self, reader: Reader) -> None:
+    def _defer(self, reader: LogReader) -> None:
         """Continue a long replay in the next turn of the loop, so that others have theirs."""
         asyncio.get_running_loop().call_soon(self._catch_up, reader)
 
-    def _catch_up(self, reader: Reader) -> None:
-        reader.catch_up(self.now())
+    def _catch_up(self, reader: LogReader) -> None:
+        reader.advance(self.now())
 
     async def fetch(self, name: str | None) -> None:
         """Load a room that an earlier process kept in the store, before `open` is called.
@@ -246,7 +258,8 @@ class Hub:
                 store.release(name)
                 raise
             history.log.before = history.before
-            room = self._open(name, history.log, history.settings)
+            history.log.settings = history.settings
+            room = self._open(name, history.log)
             room.empty_since = self.now()
 
     async def forget(self, name: str) -> bool:
@@ -280,11 +293,11 @@ class Hub:
         if session.state is SessionState.CLOSED:
             return
         if lost and self.stopping():  # it can come back to the next process only
-            session.room.hush(session, self.now())
+            session.room.finish_speaking(session.member, self.now())
         session.close(self.now(), lost=lost)
         room = session.room
         if room.empty_since is not None and room.name.startswith(PRIVATE):
-            if room.fleeting or not lost or not room.log.seq:
+            if room.temporary or not lost or not room.log.seq:
                 self._drop(room)
         self.act()
 
@@ -292,7 +305,7 @@ class Hub:
         """Forget a client whose socket is closed. Idempotent."""
         self.leave(session)
         if session.account is not None:
-            session.account.leave(session, self.now())
+            session.account.leave(session.member, self.now())
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
 
@@ -333,17 +346,16 @@ class Hub:
                 ErrorCode.BUSY, "This room is in another process of this gateway; connect again."
             )
 
-    def _open(self, name: str, log: EventLog, settings: Settings | None = None) -> Room:
+    def _open(self, name: str, log: EventLog) -> Room:
         room = self.rooms[name] = Room(
             name,
             log=log,
-            settings=settings,
-            dispatch=self.dispatch,
-            profile=self.engine.profile,
+            scheduler=self.dispatch,
+            model=self.engine.profile,
             limits=self.limits,
-            flow=self.flow,
+            options=self.flow,
             observe=self._observe,
-            alarm=partial(self._alarms.set, name),
+            set_timer=partial(self._alarms.set, name),
         )
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
@@ -352,7 +364,7 @@ class Hub:
     def _wake(self, name: str) -> None:
         room = self.rooms.get(name)
         if room is not None:  # else it has ended since it set the alarm
-            room.wake(self.now())
+            room.on_timer(self.now())
             self.act()
 
     def _require_space(self) -> None:
@@ -414,8 +426,8 @@ class Hub:
         )
         if substitute != self.degraded.engine:
             self.load.renew()
-        for job in self.dispatch.look(now):
-            self.rooms[job.room].failed(job.id, ErrorCode.BUSY, now)
+        for job in self.dispatch.poll(now):
+            self.rooms[job.room].captioner.failed(job.id, ErrorCode.BUSY, now)
         if self.dispatch.queued:  # the engine may take more jobs at once than before
             asyncio.get_running_loop().call_soon(self.act)
         how = Degraded(partials="off" if self.load.overloaded else "on", engine=substitute)
@@ -451,7 +463,7 @@ class Hub:
         self.refresh_capacity()
         late = ErrorCode.TIMEOUT if self._started else ErrorCode.ENGINE_UNAVAILABLE
         for job in self.dispatch.overdue(now, self.limits.job_s):
-            self.rooms[job.room].failed(job.id, late, now)
+            self.rooms[job.room].captioner.failed(job.id, late, now)
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
@@ -473,11 +485,15 @@ class Hub:
         """Take no new text, let captions in flight end within ``seconds``, then cancel the rest."""
         if self.stopping():
             return
-        self.phase = HubPhase.DRAINING
+        self._move(HubEvent.DRAIN)
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
         await asyncio.gather(self._room_locks.end(), self._drain.run(seconds))
         self.jobs.fail_all()
-        self.phase = HubPhase.CLOSED
+        self._move(HubEvent.END)
+
+    def _move(self, event: HubEvent) -> None:
+        """Change the phase. Raises `IllegalTransition`."""
+        self.phase = next_state(HUB_TRANSITIONS, self.phase, event)
 
     def hurry(self) -> None:
         """Cut the drain short, after a second signal."""

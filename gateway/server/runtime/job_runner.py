@@ -123,7 +123,7 @@ class JobSink:
         jobs, caption = self.jobs, self.caption
         try:
             if caption is not None:
-                caption.fed(chunk, jobs.now())
+                caption.feed(chunk, jobs.now())
             if jobs.dispatch.due:  # the text may have led the room to stop this very job
                 jobs.act()
         except Exception as exc:
@@ -143,9 +143,9 @@ class JobSink:
         try:
             if code is None:
                 jobs.dispatch.made(job_id, now)
-                self.room.finished(job_id, now)
+                self.room.captioner.finished(job_id, now)
             else:
-                self.room.failed(job_id, code, now)
+                self.room.captioner.failed(job_id, code, now)
         except Exception as exc:
             log.error("the end of job %s broke the room", job_id, exc_info=redacted(exc))
         jobs.dispatch.done(job_id)
@@ -209,7 +209,7 @@ class JobRunner:
         now = self.now()
         run = self.runs[job.id] = JobSink(self, job, self._room(job.room), now + self._patience)
         self.dispatch.begun(job.id, now)
-        run.caption = run.room.started(job.id, now)
+        run.caption = run.room.captioner.started(job.id, now)
         if self._alarm is None:
             self._alarm = asyncio.get_running_loop().call_later(self._patience, self.end_overdue)
         try:
@@ -253,7 +253,7 @@ class JobRunner:
         wall = self._measured[1] - at
         if wall > 0:
             cpu = self._measured[0] - used
-            self.coalescing.look(cpu / wall, (self.chunks - chunks) / wall)
+            self.coalescing.poll(cpu / wall, (self.chunks - chunks) / wall)
 
     def fail_all(self) -> None:
         """Fail all jobs that are left, at the end of the gateway."""

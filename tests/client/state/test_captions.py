@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.client.state.captions import Captions
-from gateway.core.outbox import merge
+from gateway.core.delivery import merge
 from gateway.core.streaming.target import StabilityRules
 from gateway.core.utterance import Caption
 from gateway.job import Chunk
@@ -234,10 +234,10 @@ def test_ignoring_every_ephemeral_event_leads_to_the_same_text(
         for chunk in output:
             show(caption.feed(chunk, 0))
         if partial:
-            show(caption.rest())
+            show(caption.finish_partial())
     if caption.broken:  # what was committed is kept: it is made again from there
         caption.withdraw()
-        caption.again("again", base=caption.committed)
+        caption.requeue("again", base=caption.committed)
         caption.start(0)
         for chunk in last:
             show(caption.feed(chunk, 0))

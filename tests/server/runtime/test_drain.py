@@ -11,7 +11,7 @@ import httpx2 as httpx
 import pytest
 
 from gateway.core.connect import ConnectRequest
-from gateway.core.session import SessionState
+from gateway.core.session_state import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits

@@ -1,0 +1,41 @@
+"""The settings of a room that every translation job is told.
+
+Owns: topic, glossary, style and the names of speakers. Must not know: jobs, captions, who changes
+the settings.
+"""
+
+from __future__ import annotations
+
+from gateway.text.glossary import Glossary, named
+
+Pairs = tuple[tuple[str, str], ...]
+"""Texts, each with its translation."""
+
+NAMES = 100
+"""Names of speakers that a room keeps."""
+
+
+class TranslationContext:
+    """The settings of one room. ``version`` rises with every change of them."""
+
+    def __init__(self) -> None:
+        self.topic = ""
+        self.glossary = Glossary()
+        self.style: str | None = None
+        self.version = 0
+        self.names: dict[str, None] = {}
+        """Names of those who speak in the room, in order of their first appearance."""
+
+    def add_speaker(self, name: str) -> None:
+        """Keep the name of a speaker; beyond `NAMES` the oldest is forgotten."""
+        if name and name not in self.names:
+            self.names[name] = None
+            if len(self.names) > NAMES:
+                del self.names[next(iter(self.names))]
+
+    def terms(self, text: str) -> Pairs:
+        """Return the glossary's terms in ``text``, and the names in it, which stay as they are."""
+        terms = self.glossary.find(text)
+        known = {term.casefold() for term, _ in terms}
+        kept = ((name, name) for name in named(self.names, text) if name.casefold() not in known)
+        return (*terms, *kept)
