@@ -9,8 +9,8 @@ than `SLACK`. Owns: the scenarios and the ceilings. Must not know: how a server 
 
 The server, its clients' sockets and the engine are in one process, and the engine steps when it is
 told to: no timer decides anything. Clients only empty their sockets, which costs the same for all.
-Most of a frame's cost is in the kernel and not counted (see ``docs/figures/benchmarks.md``), so these
-ratios differ from those of `benchmarks.delta` and should only be compared with themselves.
+Most of a frame's cost is in the kernel and not counted (see ``docs/figures/benchmarks.md``), so
+these ratios differ from those of `benchmarks.delta` and should only be compared with themselves.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Owns: one client's socket and its next, its unacknowledged utterances, and its times of retry. Must
 not know: `gateway.client`, which it would have to trust; the faults of its network.
 
-It speaks the protocol as any program would: from ``docs/reference/protocol/``. Events that it gets go into
-its `benchmarks.soak.ledger.Reader`.
+It speaks the protocol as any program would: from ``docs/reference/protocol/``. Events that it gets
+go into its `benchmarks.soak.ledger.Reader`.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises `ClientFault` (``forbidden``) if the grant does not allow the request."""
-        self.grant.be(self.role)
-        self.grant.enter(PRIVATE if self.room is None else self.room)
+        self.grant.check_role(self.role)
+        self.grant.check_room(PRIVATE if self.room is None else self.room)
 
     def token(self, signer: Signer, session: str, room: str, most: int, until: float) -> str:
         """Return a token with which another socket can continue a session in a room.

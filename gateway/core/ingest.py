@@ -108,7 +108,7 @@ class Ingest:
         elif due is not None:
             if policy.diverged:
                 self._captioner.invalidate(part)
-            part.text = policy.take(now)
+            part.text = policy.admit(now)
             part.turn += 1
         self._captioner.translate(part, self._subscribers.wanted, now)
 

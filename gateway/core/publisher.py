@@ -177,7 +177,7 @@ class Publisher:
             return
         self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
         if reply.tag is not None:
-            envelope = envelope.tagged(reply.tag)
+            envelope = envelope.for_language(reply.tag)
         # Last, since only this member knows the reference.
         if reply.ref is not None:
             envelope = Envelope(replace(envelope.message, ref=reply.ref))

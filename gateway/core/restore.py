@@ -79,7 +79,7 @@ def settings(log: EventLog, context: TranslationContext) -> None:
 
 def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:
     """Return the id that a part was said under, or its own: clients may choose such ids too."""
-    first = made.get(segmentation.root(utterance.id) or "")
+    first = made.get(segmentation.utterance_id(utterance.id) or "")
     if first is None or first.ord > utterance.ord or first.speaker != utterance.speaker:
         return utterance.id
     return first.id

@@ -304,7 +304,7 @@ class Session:
                 self.room.retract(self.member, message, now)
             case Get():
                 found = self.room.snapshots.snapshot(message.id, message.ref)
-                lines = tuple(line for line in found.lines if self.grant.reads(line.lang))
+                lines = tuple(line for line in found.lines if self.grant.can_read(line.lang))
                 self.outbox.send(replace(found, lines=lines), now)
             case Sync():
                 self._sync(message, now)
@@ -395,9 +395,9 @@ class Session:
 
     def confirm(self, grant: Permissions) -> None:
         """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
-        grant.be(self.member.role)
-        grant.enter(self.room.name)
-        grant.read(self.member.langs)
+        grant.check_role(self.member.role)
+        grant.check_room(self.room.name)
+        grant.check_languages(self.member.langs)
 
     def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
         """Return those of the languages that can be read; `_want` names the others."""

@@ -59,7 +59,7 @@ class Snapshots:
             if lang is None:
                 found.append(envelope)
             else:
-                found += [envelope.tagged(tag) for tag, served in tagged if served == lang]
+                found += [envelope.for_language(tag) for tag, served in tagged if served == lang]
         return found
 
     def missed(
@@ -83,7 +83,7 @@ class Snapshots:
             envelopes = (
                 [envelope]
                 if lang is None
-                else [envelope.tagged(tag) for tag in under.get(lang, ())]
+                else [envelope.for_language(tag) for tag in under.get(lang, ())]
             )
             assert event.seq is not None, "an event of a log has a number"
             found.append((event.seq, envelopes))

@@ -70,7 +70,7 @@ class Speech:
     def name(self, taken: Container[str]) -> str:
         """Return the id of the next part, which skips ids that clients use for something else."""
         self._count += 1
-        while (id := segmentation.part(self.id, self._count)) in taken:
+        while (id := segmentation.part_id(self.id, self._count)) in taken:
             self._count += 1
         return id
 
@@ -86,7 +86,7 @@ class Speech:
         :param at: time at which it was spoken, in seconds: a pause is a good place to cut
         """
         rest = self.remainder(lang)
-        self._pauses.hear(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
+        self._pauses.record(len(units.keyed(rest, units.spaced(lang))[0]), lang, at)
         self.policy.offer(rest, lang, now)
 
     def cut(self, lang: str) -> str | None:
@@ -99,7 +99,7 @@ class Speech:
             return None
         keys, _ = units.keyed(agreed[:at], units.spaced(lang))
         self._consumed += keys
-        self._pauses.cut(len(keys))
+        self._pauses.drop(len(keys))
         self.policy = self.policy.rest(len(keys))
         return agreed[:at].strip()
 

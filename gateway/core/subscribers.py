@@ -106,7 +106,7 @@ class Subscribers:
         else:
             for member, own, _ in self._readers.get(lang, {}).values():
                 if member is not but or own != tag:
-                    member.hear(envelope.tagged(own), now)
+                    member.hear(envelope.for_language(own), now)
 
     def show(self, delta: Delta, now: float) -> None:
         """Send an ephemeral delta to the readers that follow its caption as it grows.
@@ -132,7 +132,7 @@ class Subscribers:
         """Send one reader what was shown of a caption so far, as its view shows it."""
         if member.view != "final" and member.catch_up is None:
             shown = delta if member.view == "live" else without_draft(delta)
-            member.outbox.push(Envelope(shown).tagged(tag), now)
+            member.outbox.push(Envelope(shown).for_language(tag), now)
 
     def presence(self) -> Presence:
         """Return the number of readers of each language, and the first speakers by name."""

@@ -114,7 +114,7 @@ class Caption:
     def invalidate(self) -> None:
         """Allow the stable text to be retracted: the source it was made of was changed."""
         self._source_kept = not self.stable
-        self._agreement.void()
+        self._agreement.reset()
 
     def queue(
         self,
@@ -197,10 +197,10 @@ class Caption:
         if reset:
             self.stable = self.draft = ""
         elif not self._source_kept:
-            self._agreement.keep(self.stable)
+            self._agreement.commit(self.stable)
         self._source_kept = True
         self._end_job(CaptionEvent.RELEASE)
-        add = self._agreement.hear(self._hypothesis, self._ids)
+        add = self._agreement.add(self._hypothesis, self._ids)
         return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
 
     def echo(self, text: str, rev: int) -> Delta | None:
@@ -211,7 +211,7 @@ class Caption:
         if text == self.draft and not reset:
             return None
         self.stable, self.draft = "", text
-        self._agreement.void()
+        self._agreement.reset()
         return self._delta(draft=text, reset=reset)
 
     def full_delta(self) -> Delta | None:
@@ -277,7 +277,7 @@ class Caption:
         if self.state.ended:  # the room keeps it for long, so free what only a job needs
             self._base = self._hypothesis = ""
             self._ids = ()
-            self._agreement.void()
+            self._agreement.reset()
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
         """Commit ``add``, and show ``visible`` unless that only shortened what is shown."""

@@ -147,7 +147,7 @@ def readable(
             unknown.append(lang)
             continue
         try:
-            grant.read([tag])
+            grant.check_languages([tag])
         except ClientFault as fault:
             denied = fault
         else:

@@ -186,14 +186,14 @@ async def test_changed_languages_and_names_apply_to_the_next_socket() -> None:
         id = await client.say("hola")
         assert (await client.caption(id, "fr")).text == "[fr] hola"
         (session,) = live.hub.sessions.values()
-        assert (session.langs, session.view) == (("fr",), "final")
+        assert (session.member.langs, session.member.view) == (("fr",), "final")
         source = next(e for e in live.hub.rooms["r"].log.since(0) or () if isinstance(e, Source))
         assert (source.lang, source.speaker) == ("es", "Eve")
         await client.want()
         proxy.cut()
         await client.stats()
         (session,) = live.hub.sessions.values()
-        assert session.langs == ()
+        assert session.member.langs == ()
 
 
 async def test_a_reader_of_two_tags_of_a_language_gets_each_caption_under_both() -> None:

@@ -238,12 +238,21 @@ async def test_the_query_overrides_the_resume_token() -> None:
         async with talk(live, back(welcome)) as client:
             await client.next()
             (session,) = live.hub.sessions.values()
-            was = (session.role, session.langs, session.view, session.speaker)
+            was = (
+                session.member.role,
+                session.member.langs,
+                session.member.view,
+                session.member.speaker,
+            )
             assert was == ("view", ("de",), "final", "Ann")
         async with talk(live, back(welcome, None, "to=fr&role=speak&view=live")) as client:
             await client.next()
             (session,) = live.hub.sessions.values()
-            assert (session.role, session.langs, session.view) == ("speak", ("fr",), "live")
+            assert (session.member.role, session.member.langs, session.member.view) == (
+                "speak",
+                ("fr",),
+                "live",
+            )
 
 
 async def test_a_number_without_its_epoch_is_a_bad_query() -> None:

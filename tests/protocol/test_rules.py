@@ -114,7 +114,7 @@ def test_rule_4_after_cancelled_nothing_of_that_revision_arrives() -> None:
     room.feed(job, "hal")
     assert one(Cancelled, peer.send("cancel", id="x")).rev == 1
     room.feed(job, "lo")
-    room.room.finished(job.id, room.now)
+    room.room.captioner.finished(job.id, room.now)
     room.wait(60.0)
     assert peer.events() == []
     assert peer.session.outbox.closing is None

@@ -51,15 +51,15 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
         for session in sessions:
             said = {"type": "say", "text": f"{n} {text}", "speaker": f"{text[:90]} {n}"}
             hub.receive(session, json.dumps(said))
-        await until(lambda: not any(session.inflight for session in sessions))
+        await until(lambda: not any(session.member.inflight for session in sessions))
         for session in sessions:
             session.outbox.take()
-            log, memory = session.room.log, session.room.memory
+            log, utterances = session.room.log, session.room.utterances
             assert log.bytes <= BOUND
             assert taken(log) <= BOUND + LOG_BYTES
-            texts = {id(one.text): one.text for one in memory.utterances.values()}
+            texts = {id(one.text): one.text for one in utterances.by_id.values()}
             assert sum(map(getsizeof, texts.values())) <= BOUND
-            remembered = max(remembered, len(memory))
+            remembered = max(remembered, len(utterances))
         if n % 10 == 9:
             await store.flush()
             hub.sweep()

@@ -17,8 +17,10 @@ from gateway.text import units
 
 
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of the rules, in words. ``docs/reference/replay.md`` has the measurements behind them. Each
-    is a setting with the prefix ``stable_``; its docstring is the documentation of that setting."""
+    """Numbers of the rules, in words. ``docs/figures/captions.md`` has the measurements behind them.
+
+    Each is a setting with the prefix ``stable_``; its docstring documents that setting.
+    """
 
     hold: int = 4
     """Number of words at the end of a translation that stay a draft, even if two translations in a

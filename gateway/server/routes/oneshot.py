@@ -156,7 +156,7 @@ class OneShot:
         while unfinished:
             retry_at = deadline
             # As many pieces at once as the session may have in flight.
-            while waiting and len(self._session.inflight) < limit:
+            while waiting and len(self._session.member.inflight) < limit:
                 id, piece = waiting[0]
                 try:
                     self._send(Say(text=piece, id=id))

@@ -52,8 +52,8 @@ def openapi() -> Json:
         "info": {
             "title": "Real-time translation gateway: HTTP interface",
             "version": __version__,
-            "description": "One-shot translation, transcripts and health. `docs/reference/protocol/`"
-            " explains them; `asyncapi.v1.json` describes the WebSocket.",
+            "description": "One-shot translation, transcripts and health. The pages in"
+            " `docs/reference/protocol/` explain them; `asyncapi.v1.json` describes the WebSocket.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "http://127.0.0.1:8000", "description": "Default of `gateway serve`."}],

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from gateway.auth.permissions import EVERYTHING, Permissions, Role
-from gateway.core.connect import ConnectRequest, ResumePlace
+from gateway.core.connect import ConnectRequest, Renew, ResumePlace
 from gateway.core.event_log import StreamPosition
-from gateway.core.session import Renew
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name

@@ -124,7 +124,7 @@ async def test_a_live_room_is_recorded_and_can_be_played_again() -> None:
         async with connect(live.ws, room="demo", to=("de",)) as client:
             await client.caption(await client.say("before"), "de")
         recording = asyncio.create_task(record(live.ws, "demo", ("en", "de"), recorder, said))
-        await until(lambda: any(session.langs for session in live.hub.sessions.values()))
+        await until(lambda: any(session.member.langs for session in live.hub.sessions.values()))
         async with connect(live.ws, room="demo", source="en", speaker="Anna") as client:
             for text in ("good", "good morning"):
                 await client.say(text, id="a", final=False)

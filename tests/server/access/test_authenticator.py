@@ -109,7 +109,7 @@ async def test_a_key_for_one_room_and_role_needs_neither_in_the_query() -> None:
     async with running_with_keys() as (live, _), talk(live, "?to=de", **options) as client:
         assert (await client.next())["room"] == "demo"
         (session,) = live.hub.sessions.values()
-        assert (session.role, session.grant.tenant) == (Role.VIEW, "key 2")
+        assert (session.member.role, session.grant.tenant) == (Role.VIEW, "key 2")
         await client.send({"type": "want", "langs": ["fr"]})
         assert (await client.until("error"))[-1]["code"] == "forbidden"
 

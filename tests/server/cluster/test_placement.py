@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from gateway.server.cluster.placement import NAME, RoomHint, owner, room_hint
+from gateway.protocol.handshake import is_room_name
+from gateway.server.cluster.placement import RoomHint, owner, room_hint
 
 ROOMS = st.text(string.ascii_letters + string.digits + "-_~", min_size=1, max_size=20)
 MEMBERS = st.sets(st.integers(0, 63), min_size=1, max_size=8)
@@ -107,7 +108,7 @@ def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) 
     found = room_hint(b"/v1/ws?" + query.encode(), [])
     if room is None:
         assert found is not None and found.room is None
-    elif NAME.fullmatch(room):
+    elif is_room_name(room):
         assert found == RoomHint(room=room)
     else:
         assert found is None
@@ -116,4 +117,4 @@ def test_a_query_is_read_as_the_endpoint_reads_it(pairs: list[tuple[str, str]]) 
 @given(st.binary(max_size=200), st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20))))
 def test_reading_a_hint_never_raises(target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
     found = room_hint(target, headers)
-    assert found is None or found.room is None or NAME.fullmatch(found.room)
+    assert found is None or found.room is None or is_room_name(found.room)

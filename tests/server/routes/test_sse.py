@@ -81,7 +81,7 @@ async def test_a_stream_may_only_read_even_if_its_query_asks_for_more() -> None:
     async with running() as live, reader(live, "to=de&role=moderate&speaker=Eve") as stream:
         await stream.event()
         (session,) = live.hub.sessions.values()
-        assert (session.role, session.speaker) == (Role.VIEW, None)
+        assert (session.member.role, session.member.speaker) == (Role.VIEW, None)
 
 
 async def test_a_broken_stream_resumes_without_a_gap_or_a_duplicate() -> None:

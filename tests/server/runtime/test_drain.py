@@ -15,7 +15,7 @@ from gateway.core.session_state import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.routes.websocket import begin
+from gateway.server.routes.eager import run_eagerly
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
@@ -178,7 +178,7 @@ async def test_a_connection_accepted_just_before_the_listener_closes_is_not_lost
 
     def accepted(*args: object) -> None:
         accept(*args)
-        rests.append(begin(live.server._stop_listening()))
+        rests.append(run_eagerly(live.server._stop_listening()))
 
     loop._accept_connection = accepted  # type: ignore[attr-defined]
     async with running() as live, dial(int(live.ws.rpartition(":")[2])):

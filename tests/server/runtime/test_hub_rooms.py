@@ -87,7 +87,7 @@ async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     shot = OneShot(made, OneShotRequest("good morning", "en", "de"))
     assert not made.resumed
     (room,) = made.rooms.values()
-    assert room.fleeting
+    assert room.temporary
     assert [final.text for final in await shot.finals()] == ["[de] good morning"]
     assert not made.rooms
 
