@@ -1,8 +1,8 @@
 """Catalogue of all settings of the gateway.
 
 Owns: the `Settings` struct, whose docstrings are also the texts of ``--help`` and of
-``docs/reference/settings.md``, and the types and names of settings. Must not know: where values come
-from, what a setting is used for.
+``docs/reference/settings.md``, and the types and names of settings. Must not know: where values
+come from, what a setting is used for.
 
 The setting ``max_num_seqs`` is the flag ``--max-num-seqs``, the variable ``GATEWAY_MAX_NUM_SEQS``
 and the key ``max_num_seqs`` of a TOML file.

@@ -17,7 +17,7 @@ from gateway.text import units
 
 
 class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of the rules, in words. ``docs/figures/captions.md`` has the measurements behind them.
+    """Numbers of the rules, in words; ``docs/figures/captions.md`` has the measurements.
 
     Each is a setting with the prefix ``stable_``; its docstring documents that setting.
     """

@@ -64,9 +64,8 @@ class Drain:
             session.outbox.send(goaway, begun)
             session.drain()
         for room in self._rooms.values():
-            for speaker in list(
-                room.attendance.away.values()
-            ):  # they cannot return to this process
+            # Speakers who are away cannot return to this process.
+            for speaker in list(room.attendance.away.values()):
                 room.finish_speaking(speaker, begun)
         settled = await self._settle_rooms(begun + min(OVERLAP_S, seconds), begun + seconds)
         busy = self._rooms.keys() - settled
