@@ -29,8 +29,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from benchmarks.embedded import CAPTIONS
-from gateway.core.connect import ConnectRequest
-from gateway.core.session import Session
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
 from gateway.job import Job

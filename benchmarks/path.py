@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.base.engine import Engine, Health, PushEngine, Sink
 from gateway.engines.profiles import Profile
 from gateway.engines.wrappers.guarded import GuardedEngine

@@ -46,12 +46,12 @@ from benchmarks.captions import Clock, Costs, Output, Translator
 from gateway.auth.permissions import Role
 from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load
-from gateway.core.captioner import CaptionSink
-from gateway.core.event_log import EventLog
-from gateway.core.member import Member
-from gateway.core.outbox import Outbox
-from gateway.core.room import Room
-from gateway.core.scheduler import Scheduler, StartJob, StopJob
+from gateway.core.captions.captioner import CaptionSink
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.history.event_log import EventLog
+from gateway.core.members.member import Member
+from gateway.core.room.room import Room
+from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob
 from gateway.engines import profiles
 from gateway.engines.base.tokenizer import FILE
 from gateway.engines.profiles import Output as Length

@@ -12,14 +12,14 @@ from contextlib import aclosing
 
 from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, NotTranslated, Refused, connect
-from gateway.core.validation import clean
+from gateway.core.base.validation import clean
 from gateway.engines.base.engine import Engine
 from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
 from gateway.protocol.messages import Cancelled, Delta, Error, Failed, Final
-from gateway.server.runtime.detection import Detector
+from gateway.server.runtime.language_detection import Detector
 from gateway.settings.catalogue import Settings
 from gateway.text import languages
 

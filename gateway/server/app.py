@@ -31,8 +31,8 @@ from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
 from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
 from gateway.server.routes.websocket import WebSocketEndpoint
-from gateway.server.runtime.detection import Detector
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.options import TextOptions
 from gateway.storage.base import Store, StoreFault
 

@@ -21,9 +21,9 @@ import msgspec
 from msgspec import Meta, field
 
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 
 PREFIX = "GATEWAY_"

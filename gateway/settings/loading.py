@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 from gateway.settings.catalogue import CONFIG, GROUPS, KEY, PREFIX, Settings, SettingsError, table
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.core.event_log import EventLog, StreamPosition
+from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ErrorCode, GatewayError
 from gateway.protocol.messages import Settings
 

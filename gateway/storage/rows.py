@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.core.event_log import Durable, EventLog, LogEntry
+from gateway.core.history.event_log import Durable, EventLog, LogEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import Settings as Changed
 

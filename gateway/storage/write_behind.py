@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gateway.core.event_log import EventLog, LogEntry
+from gateway.core.history.event_log import EventLog, LogEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import Retracted
 from gateway.protocol.messages import Settings as Changed

@@ -24,7 +24,7 @@ from operator import attrgetter
 
 import msgspec
 
-from gateway.core.event_log import LogEntry
+from gateway.core.history.event_log import LogEntry
 from gateway.protocol.messages import By, Cancelled, Edited, Failed, Final, Retracted, Source
 from gateway.text import languages
 from gateway.transcripts import cues

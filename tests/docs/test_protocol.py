@@ -13,9 +13,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.routing import compile_path
 
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import decode

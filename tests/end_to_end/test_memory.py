@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gateway.core.session import Session
+from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.routes.websocket import Connection

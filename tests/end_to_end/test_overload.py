@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gateway.auth.permissions import Permissions, Quota
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault
 from gateway.limits import Limits

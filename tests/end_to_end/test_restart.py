@@ -92,7 +92,7 @@ import sys, threading, time
 from starlette.responses import Response
 from starlette.routing import Route
 from gateway.server.process import serve as process
-from gateway.core.session import SessionState as State
+from gateway.core.session.session import SessionState as State
 from gateway.settings.catalogue import Settings
 
 process.LAST_S = 0.5

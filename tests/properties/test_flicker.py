@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.auth.permissions import Role
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.job import Job
 from gateway.protocol.messages import Delta, Final, ServerMessage, View
 from tests.properties.world import ended

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from gateway.core.caption_state import CaptionState
-from gateway.core.event_log import EventLog
-from gateway.core.room import Room
+from gateway.core.history.event_log import EventLog
+from gateway.core.room.room import Room
 from gateway.core.streaming.options import StreamingOptions
-from gateway.core.utterance import Utterance
+from gateway.core.utterances.caption_state import CaptionState
+from gateway.core.utterances.utterance import Utterance
 from gateway.limits import Limits
 from tests.properties.world import LIMITS, World
 from tests.support.meeting import NOW

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.event_log import Durable, EventLog
+from gateway.core.history.event_log import Durable, EventLog
 from gateway.limits import Limits, memory
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (

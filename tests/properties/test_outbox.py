@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core import outbox as module
-from gateway.core.outbox import Outbox
+from gateway.core.delivery import outbox as module
+from gateway.core.delivery.outbox import Outbox
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (

@@ -8,7 +8,7 @@ from hypothesis import event, given, note
 from hypothesis import strategies as st
 
 from gateway.auth.permissions import Role
-from gateway.core.event_log import StreamPosition
+from gateway.core.history.event_log import StreamPosition
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import (

@@ -12,7 +12,7 @@ import webvtt
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.core.event_log import LogEntry
+from gateway.core.history.event_log import LogEntry
 from gateway.protocol.messages import Cancelled, Edited, Failed, Final, Retracted, Source, Timing
 from gateway.transcripts import cues, formats
 from gateway.transcripts.cues import LINE, LINES, SHORTEST_S, CueTiming

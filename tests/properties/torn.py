@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.session_state import SessionState
+from gateway.core.session.state import SessionState
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Edited, Error, Final, ServerMessage, Source, Synced, Welcome

@@ -12,11 +12,11 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.session_state import SessionState
+from gateway.core.session.state import SessionState
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.errors import ErrorCode
 from gateway.job import Job
 from gateway.limits import Limits
@@ -225,7 +225,7 @@ class World:
     def look(self) -> None:
         self.send(("get", "stats", "help")[self.pick(3)], id=self.pick_id())
 
-    def set(self) -> None:
+    def change_settings(self) -> None:
         self.send("set", glossary={"a": "A"}, **{"from": LANGS[self.pick(len(LANGS))]})
 
     def junk(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.outbox import Outbox
+from gateway.core.delivery.outbox import Outbox
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.errors import CloseCode
 from gateway.limits import Limits

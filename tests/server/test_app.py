@@ -14,7 +14,7 @@ from gateway.limits import Limits
 from gateway.server import app as module
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app, keep_running
-from gateway.server.runtime.detection import Detector
+from gateway.server.runtime.language_detection import Detector
 
 KEY = Signer(b"k" * 32)
 SAID = "what somebody said"

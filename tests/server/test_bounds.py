@@ -8,7 +8,7 @@ from sys import getsizeof
 
 import pytest
 
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.runtime.hub import Hub

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.core.quota import Account
+from gateway.core.session.quota import Account
 from gateway.engines.registry import build
 from gateway.engines.vllm.compat import EngineStats
 from gateway.limits import Limits

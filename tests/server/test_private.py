@@ -16,8 +16,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from gateway.core.connect import ConnectRequest
-from gateway.core.room import Room
+from gateway.core.room.room import Room
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.base.engine import Engine, Health, PullEngine
 from gateway.engines.ctranslate2 import engine as ctranslate2
 from gateway.engines.openai.engine import OpenAIEngine

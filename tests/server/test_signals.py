@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen

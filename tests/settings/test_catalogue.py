@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue
 from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure

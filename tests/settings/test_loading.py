@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue, loading
 from gateway.settings.catalogue import Settings, SettingsError

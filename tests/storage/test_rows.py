@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.core.event_log import Durable, LogEntry
+from gateway.core.history.event_log import Durable, LogEntry
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Retracted, Source, Timing
 from gateway.protocol.messages import Settings as Changed

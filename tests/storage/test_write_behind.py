@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.event_log import EventLog
+from gateway.core.history.event_log import EventLog
 from gateway.limits import Limits
 from gateway.protocol.messages import Retracted, Source
 from gateway.protocol.messages import Settings as Changed

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from gateway.core.event_log import EventLog
+from gateway.core.history.event_log import EventLog
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
 from gateway.storage.sqlite.store import SqliteStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.core.event_log import EventLog
+from gateway.core.history.event_log import EventLog
 from gateway.limits import Limits
 from gateway.protocol.messages import (
     Cancelled,

@@ -13,20 +13,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gateway.core.captioner import CaptionSink
-from gateway.core.catchup import LogReader
-from gateway.core.connect import ConnectRequest
-from gateway.core.event_log import EventLog, StreamPosition
-from gateway.core.model import Model
-from gateway.core.outbox import Outbox
-from gateway.core.room import Room
-from gateway.core.scheduler import Scheduler, StartJob
-from gateway.core.session import Session
-from gateway.core.session_context import SessionContext
+from gateway.core.base.model import Model
+from gateway.core.base.validation import Detect
+from gateway.core.captions.captioner import CaptionSink
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.room.room import Room
+from gateway.core.scheduling.scheduler import Scheduler, StartJob
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import LogReader
+from gateway.core.session.session import Session
 from gateway.core.streaming.options import StreamingOptions
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
-from gateway.core.validation import Detect
+from gateway.core.streaming.partials import PartialTiming
+from gateway.core.streaming.stability import StabilityRules
 from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
-from gateway.core.streaming.source import PartialTiming
-from gateway.core.streaming.target import StabilityRules
+from gateway.core.streaming.stability import StabilityRules
 
 
 class StreamingOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Measures of text that the guards use: words, weight and repetition.
 
 Owns: the definition of a word, the weight of a text, the count of repeated phrases, and the cache
-of words. Must not know: the rules (`gateway.engines.guards.stream`).
+of words. Must not know: the rules (`gateway.engines.guards.output`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from gateway.engines.guards.phrases import CRUDE, RUDE
+from gateway.engines.guards.patterns import CRUDE, RUDE
 
 DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Dense characters: Kana and Han. They have no spaces between words, and one of them says as much

@@ -10,7 +10,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 
-from gateway.core.validation import usual
+from gateway.core.base.validation import usual
 from gateway.engines.base.engine import Engine, SubstitutableEngine
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.process import lan

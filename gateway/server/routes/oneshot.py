@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from gateway.auth.permissions import EVERYTHING, Permissions
-from gateway.core.connect import ConnectRequest
-from gateway.core.validation import AUTO
+from gateway.core.base.validation import AUTO
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.errors import ClientFault, EngineFault, ErrorCode
 from gateway.protocol.messages import (
     Cancelled,

@@ -20,15 +20,15 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Role
-from gateway.core.event_log import StreamPosition
-from gateway.core.session import Session
+from gateway.core.history.event_log import StreamPosition
+from gateway.core.session.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import is_room_name
 from gateway.protocol.messages import DURABLE
 from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.routes.api import until_disconnected
-from gateway.server.routes.query import read_query
+from gateway.server.routes.query_parameters import read_query
 from gateway.server.runtime.hub import Hub
 
 log = logging.getLogger("gateway.events")

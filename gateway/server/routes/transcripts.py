@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from gateway.auth.permissions import Role
-from gateway.core.event_log import LogEntry
+from gateway.core.history.event_log import LogEntry
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.handshake import is_room_name
 from gateway.server.routes.api import allowed

@@ -24,14 +24,14 @@ from typing import Any
 from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
-from gateway.core.session import Session
+from gateway.core.session.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
 from gateway.protocol.messages import Error
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.routes.eager import run_eagerly
-from gateway.server.routes.query import default_codec, read_query
+from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write

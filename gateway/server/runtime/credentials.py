@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from gateway.auth.permissions import Permissions
-from gateway.core.session import Session
+from gateway.core.session.session import Session
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 
 CLOSE = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from gateway.core.room import Room
-from gateway.core.session import Session
+from gateway.core.room.room import Room
+from gateway.core.session.session import Session
 from gateway.errors import CloseCode
 from gateway.protocol.messages import PRIVATE, Goaway
 from gateway.storage.base import Store

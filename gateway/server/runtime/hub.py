@@ -21,20 +21,20 @@ from functools import partial
 
 from gateway.auth.permissions import Permissions
 from gateway.auth.signing import Signer
-from gateway.core.catchup import LogReader
-from gateway.core.connect import ConnectRequest, ResumePlace, recognise
-from gateway.core.delivery import DeliveryCounters
-from gateway.core.event_log import EventLog
-from gateway.core.outbox import Outbox
-from gateway.core.overload import OverloadMonitor
-from gateway.core.quota import TenantUsage
-from gateway.core.room import Room
-from gateway.core.scheduler import Scheduler
-from gateway.core.session import Session
-from gateway.core.session_context import SessionContext
-from gateway.core.session_state import SessionState
-from gateway.core.transitions import Table, next_state
-from gateway.core.validation import AUTO, speakable
+from gateway.core.base.transitions import Table, next_state
+from gateway.core.base.validation import AUTO, speakable
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.delivery.shedding import DeliveryCounters
+from gateway.core.history.event_log import EventLog
+from gateway.core.room.room import Room
+from gateway.core.scheduling.overload import OverloadMonitor
+from gateway.core.scheduling.scheduler import Scheduler
+from gateway.core.session.connect_request import ConnectRequest, ResumePlace, recognise
+from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import LogReader
+from gateway.core.session.quota import TenantUsage
+from gateway.core.session.session import Session
+from gateway.core.session.state import SessionState
 from gateway.engines.base.engine import Engine, Health, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits

@@ -1,8 +1,8 @@
 """Jobs of the engine, from the scheduler's decision to their end.
 
 Owns: a `JobSink` per job, which the engine calls with its output; the time limit of jobs; how long
-text is held back under load (`gateway.core.coalescing`). Must not know: sockets, sessions, frames,
-any particular engine.
+text is held back under load (`gateway.core.scheduling.coalescing`). Must not know: sockets,
+sessions, frames, any particular engine.
 
 There are no tasks: output of the engine passes through the room into the outboxes before the
 engine's call returns. So nothing here waits, and nothing raises: a fault of the gateway's own code
@@ -16,10 +16,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from gateway.core.captioner import CaptionSink
-from gateway.core.coalescing import Coalescing
-from gateway.core.room import Room
-from gateway.core.scheduler import Scheduler, StartJob
+from gateway.core.captions.captioner import CaptionSink
+from gateway.core.room.room import Room
+from gateway.core.scheduling.coalescing import Coalescing
+from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.engines.base.engine import Aborted, Engine
 from gateway.errors import EngineFault, ErrorCode, redacted
 from gateway.job import Chunk, Job, merged
@@ -157,7 +157,7 @@ class JobRunner:
 
     :param room: returns the room of a name
     :param patience: seconds that a job may take
-    :param longest: seconds that text may be held back, see `gateway.core.coalescing`
+    :param longest: seconds that text may be held back, see `gateway.core.scheduling.coalescing`
     :param clock: seconds, monotonic
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.core.streaming.options import StreamingOptions
-from gateway.server.runtime.detection import Detector
+from gateway.server.runtime.language_detection import Detector
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiosqlite
 
-from gateway.core.event_log import StreamPosition
+from gateway.core.history.event_log import StreamPosition
 from gateway.storage import rows as tables
 from gateway.storage.sqlite.file import many
 from gateway.storage.write_behind import FollowedRoom, FollowPhase, RoomWrite

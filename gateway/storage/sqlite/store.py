@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 
 import aiosqlite
 
-from gateway.core.event_log import EventLog, StreamPosition
+from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.client.state.captions import Captions
-from gateway.core.delivery import merge
-from gateway.core.streaming.target import StabilityRules
-from gateway.core.utterance import Caption
+from gateway.core.delivery.shedding import merge
+from gateway.core.streaming.stability import StabilityRules
+from gateway.core.utterances.utterance import Caption
 from gateway.job import Chunk
 from gateway.protocol.messages import (
     DURABLE,

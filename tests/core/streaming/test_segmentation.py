@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.core.streaming.partials import PartialPolicy, PartialTiming
 from gateway.core.streaming.segmentation import (
     CLAUSES,
     PauseMap,
@@ -17,7 +18,6 @@ from gateway.core.streaming.segmentation import (
     remainder,
     utterance_id,
 )
-from gateway.core.streaming.source import PartialPolicy, PartialTiming
 from gateway.text import units
 
 LENGTHS = SegmentLengths()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.engines.guards.phrases import CRUDE, RUDE
+from gateway.engines.guards.patterns import CRUDE, RUDE
 from gateway.engines.guards.words import (
     NGRAM,
     WORD_CACHE_LONGEST,

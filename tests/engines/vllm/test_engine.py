@@ -439,7 +439,8 @@ def test_closing_an_engine_that_is_still_starting_leaves_no_process_behind(
 PARENT = """
 import asyncio, sys
 from gateway.engines import profiles
-from gateway.engines.vllm.engine import VllmEngine, VllmOptions
+from gateway.engines.vllm.engine import VllmEngine
+from gateway.engines.vllm.engine import VllmOptions
 from tests.engines.reading import LONG, TEXT, job, read
 from tests.engines.vllm_factory import SETTINGS
 

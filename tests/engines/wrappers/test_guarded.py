@@ -1,6 +1,6 @@
 """Tests of the second attempt and the counts.
 
-The tests of the rules are in ``tests/engines/guards/test_stream.py``.
+The tests of the rules are in ``tests/engines/guards/test_output.py``.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ import websockets
 from starlette.websockets import WebSocket
 
 from gateway.client import connect
-from gateway.core.validation import AUTO
+from gateway.core.base.validation import AUTO
 from gateway.engines import profiles
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.limits import Limits
 from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, tickets, transcripts
-from gateway.server.runtime.detection import Detector
 from gateway.server.runtime.hub import HubPhase
+from gateway.server.runtime.language_detection import Detector
 from tests.support.live import Live, running, until
 
 

@@ -12,8 +12,8 @@ import httpx2 as httpx
 import pytest
 
 from gateway.auth.permissions import Role
-from gateway.core.connect import ConnectRequest
-from gateway.core.session import Session
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from tests.support.live import Live, running, until

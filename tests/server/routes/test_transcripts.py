@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import httpx2 as httpx
 import pytest
 
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.server.routes import transcripts

@@ -13,8 +13,8 @@ import pytest
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.asyncio.client import ClientConnection, connect
 
-from gateway.core.connect import ConnectRequest
-from gateway.core.session import Session
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from gateway.core.connect import ConnectRequest
-from gateway.core.session_state import SessionState
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.state import SessionState
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits

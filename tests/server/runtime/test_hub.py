@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.auth.permissions import Permissions, Quota, Role
-from gateway.core.connect import ConnectRequest
+from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits

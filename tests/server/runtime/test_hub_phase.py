@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.transitions import IllegalTransition, next_state
+from gateway.core.base.transitions import IllegalTransition, next_state
 from gateway.server.runtime.hub import HUB_TRANSITIONS, HubEvent, HubPhase
 
 LEGAL = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
-from gateway.core.connect import ConnectRequest
-from gateway.core.event_log import cost
-from gateway.core.session import Session
+from gateway.core.history.event_log import cost
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Source

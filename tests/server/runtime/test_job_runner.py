@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from gateway.core.captioner import CaptionSink
-from gateway.core.connect import ConnectRequest
-from gateway.core.room import Room
-from gateway.core.session import Session
+from gateway.core.captions.captioner import CaptionSink
+from gateway.core.room.room import Room
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.session import Session
 from gateway.engines.base.engine import Sink
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, ErrorCode

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.event_log import StreamPosition
+from gateway.core.history.event_log import StreamPosition
 from gateway.protocol.messages import Source
 from tests.support.disk import Disk, crash, texts
 

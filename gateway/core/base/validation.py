@@ -1,0 +1,165 @@
+"""Validation of texts and language tags that clients send.
+
+Owns: which tags the model has, the language of a speaker that names none, and the normal form of
+texts. Must not know: sessions, rooms.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from gateway.auth.permissions import Permissions
+from gateway.core.base.model import Model
+from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.messages import Set
+from gateway.text import languages
+
+_BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
+
+AUTO = "auto"
+"""Tag of a speaker whose language is detected."""
+
+
+Detect = Callable[[str], str | None]
+"""Returns the language of a text as a tag of the model, or None if it is not certain."""
+
+
+def speakable(tag: str, model: Model, detect: Detect | None) -> str:
+    """Return the normalised tag of a language that the model translates from, or `AUTO`.
+
+    Raises `ClientFault` (``lang_unsupported``), with the languages there are.
+    """
+    if tag == AUTO:
+        if detect is None:
+            raise ClientFault(
+                ErrorCode.LANG_UNSUPPORTED,
+                "This gateway has no language detector, so 'auto' is not possible.",
+                "Name the language: " + ", ".join(model.sources) + ".",
+            )
+        return AUTO
+    lang = languages.normalise(tag)
+    if languages.match(lang, model.sources) is None:
+        raise unsupported([tag], model.sources)
+    return lang
+
+
+def usual(model: Model) -> str:
+    """Return the language assumed of a speaker: English if the model reads it."""
+    return "en" if "en" in model.sources else model.sources[0]
+
+
+def clean(text: str) -> str:
+    """Return a text in NFC, without control characters and outer white space.
+
+    Returns "" if no visible character is left.
+    """
+    text = printable(unicodedata.normalize("NFC", text)).strip()
+    # Nearly every text begins with a letter or a digit, which is quicker to check.
+    if text[:1].isalnum() or any(unicodedata.category(c)[0] not in "ZC" for c in text):
+        return text
+    return ""
+
+
+def printable(text: str) -> str:
+    """Replace control characters, line separators and lone surrogates by spaces."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c) in _BLANK else c for c in text)
+
+
+def said(text: str, most: int) -> str:
+    """Return an utterance's text as `clean` does.
+
+    Raises `ClientFault` (``too_long`` beyond ``most`` characters, ``empty_text``).
+    """
+    if len(text) > most:
+        raise ClientFault(
+            ErrorCode.TOO_LONG,
+            f"The text has {len(text)} characters; {most} are allowed.",
+            "Say it in several utterances.",
+        )
+    text = clean(text)
+    if not text:
+        raise ClientFault(ErrorCode.EMPTY_TEXT, "The text is empty.", "Say at least one word.")
+    return text
+
+
+def cleaned(change: Set) -> Set:
+    """Return a change of settings with its texts as `clean` returns them, without empty terms."""
+    if change.speaker is not None:
+        change = replace(change, speaker=clean(change.speaker))
+    if change.context is not None:
+        change = replace(change, context=clean(change.context))
+    if change.glossary is not None:
+        terms = ((clean(term), clean(text)) for term, text in change.glossary.items())
+        change = replace(change, glossary={term: text for term, text in terms if term and text})
+    return change
+
+
+def named(tags: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return the tags normalised, each once.
+
+    Raises `ClientFault` (``too_many_targets``) if there are more than ``most``.
+    """
+    if len(tags) > most:
+        raise ClientFault(
+            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may name {most}."
+        )
+    return tuple(dict.fromkeys(map(normalised, tags)))
+
+
+def normalised(tag: str) -> str:
+    """Return the tag normalised, or as it is if it is none: then it matches nothing."""
+    try:
+        return languages.normalise(tag)
+    except ClientFault:
+        return tag
+
+
+def readable(
+    tags: Sequence[str], model: Model, most: int, grant: Permissions
+) -> tuple[tuple[str, ...], ClientFault | None]:
+    """Return the tags that can be read, normalised, and the fault of asking for the others.
+
+    A language that the model only reads can be read as it was spoken.
+
+    :param grant: the languages that are permitted
+    :param most: tags that are allowed; raises `ClientFault` (``too_many_targets``) beyond that
+    """
+    if len(tags) > most:
+        raise ClientFault(
+            ErrorCode.TOO_MANY_TARGETS, f"{len(tags)} languages; one socket may read {most}."
+        )
+    found: dict[str, None] = {}
+    unknown = []
+    denied = None
+    for lang in tags:
+        try:
+            tag = languages.normalise(lang)
+        except ClientFault:
+            unknown.append(lang)
+            continue
+        # A language that is only spoken here can be read as it was said.
+        if not any(languages.match(tag, known) for known in (model.targets, model.sources)):
+            unknown.append(lang)
+            continue
+        try:
+            grant.check_languages([tag])
+        except ClientFault as fault:
+            denied = fault
+        else:
+            found[tag] = None
+    return tuple(found), unsupported(unknown, model.targets) if unknown else denied
+
+
+def unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:
+    """Return the fault of asking for languages other than ``there``."""
+    some = ", ".join(repr(tag[:32]) for tag in tags[:5])
+    return ClientFault(
+        ErrorCode.LANG_UNSUPPORTED,
+        f"This engine does not have {some}.",
+        "It has: " + ", ".join(there) + ".",
+    )

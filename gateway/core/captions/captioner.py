@@ -1,0 +1,404 @@
+"""The captions of a room in the making: jobs for the engine, and what the engine returns.
+
+Owns: which caption waits for which job, and what each job is told. Must not know: members, frames,
+the log. How captions end is decided by `gateway.core.captions.outcomes`.
+
+For each utterance and language there is one job at most. While it runs, newer text waits, and of
+that only the newest. A job is stopped early if its source was changed, has ended, or is not wanted
+any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from msgspec.structs import replace
+
+from gateway.core.base.model import Model
+from gateway.core.base.translation_context import TranslationContext
+from gateway.core.base.validation import printable
+from gateway.core.captions.outcomes import CaptionOutcomes
+from gateway.core.members.member import Reply
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.scheduling.scheduler import JobStage, Scheduler
+from gateway.core.streaming.stability import StabilityRules
+from gateway.core.utterances.collection import Utterances
+from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.errors import ErrorCode
+from gateway.job import Chunk, Job, Priority
+from gateway.protocol.messages import Delta, Was
+from gateway.text import languages
+from gateway.text.glossary import missed
+
+Show = Callable[[Delta, float], None]
+"""Called with each change of a growing caption, and the time in seconds."""
+
+MISSED = "glossary"
+"""Flag of a caption that lacks the translation of a term in the room's glossary."""
+
+
+class CaptionSink:
+    """The way of one job's text into its caption, open until the job ends or is taken back.
+
+    If the job translates a corrected original (``revises``), nothing is shown before its end:
+    ``text`` is what the engine has returned so far.
+    """
+
+    __slots__ = ("_captioner", "_show", "caption", "open", "revises", "text", "utterance")
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        utterance: Utterance,
+        caption: Caption,
+        show: Show,
+        *,
+        revises: bool,
+    ) -> None:
+        self._captioner = captioner
+        self._show = show
+        self.utterance = utterance
+        self.caption = caption
+        self.revises = revises
+        self.open = True
+        self.text = ""
+
+    def feed(self, chunk: Chunk, now: float) -> None:
+        """Add text from the engine to the caption, with control characters as spaces.
+
+        Text of a job that was taken back is dropped.
+        """
+        if not self.open:
+            return
+        if not chunk.text.isprintable():
+            chunk = replace(chunk, text=printable(chunk.text))
+        if self.revises:
+            self.text = ("" if chunk.reset else self.text) + chunk.text
+            return
+        caption = self.caption
+        delta = caption.feed(chunk, now)
+        if delta is not None:
+            self._show(delta, now)
+        elif not caption.partial and caption.contradicted:
+            self._captioner.restart(self.utterance, caption, now)
+
+
+class Captioner:
+    """The jobs of one room.
+
+    :param name: the name of the room
+    :param rules: what of a partial translation stays, see `gateway.core.streaming.stability`
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: Model,
+        scheduler: Scheduler,
+        rules: StabilityRules,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        outcomes: CaptionOutcomes,
+    ) -> None:
+        self.translation_context = TranslationContext()
+        self.tenant = ""
+        """Tenant whose share of the engine the jobs use."""
+        self.jobs: dict[str, CaptionSink] = {}
+        self._name = name
+        self._model = model
+        self._scheduler = scheduler
+        self._rules = rules
+        self._utterances = utterances
+        self._outcomes = outcomes
+        self._show = subscribers.show
+
+    # --- what is to be made ---------------------------------------------------------------------
+
+    def translate(self, utterance: Utterance, langs: Iterable[str], now: float) -> None:
+        """Bring the utterance's captions, and new ones in ``langs``, to its newest text."""
+        for lang in sorted({*langs, *utterance.captions}):
+            caption = utterance.captions.get(lang) or self._add(utterance, lang)
+            if not caption.state.ended and caption.turn != utterance.turn:
+                self._advance(utterance, caption, now)
+
+    def echo(self, utterance: Utterance, text: str, langs: Iterable[str], now: float) -> None:
+        """Show a growing original to readers of the speaker's own language."""
+        for lang in langs:
+            if languages.same(lang, utterance.lang):
+                caption = utterance.captions.get(lang) or self._add(utterance, lang)
+                if not caption.state.ended:  # a cancelled language stays cancelled
+                    self.withdraw(caption)  # the speaker was thought to use another language
+                    delta = caption.echo(text, utterance.rev)
+                    if delta is not None:
+                        self._show(delta, now)
+
+    def backfill(self, utterance: Utterance, lang: str, now: float) -> bool:
+        """Caption an utterance that has ended, when the engine has nothing more urgent to do.
+
+        Returns False if too many jobs wait; then there is no caption.
+        """
+        # The original itself needs no job.
+        free = languages.same(lang, utterance.lang)
+        if free or self._scheduler.admits(1, Priority.BACKFILL):
+            caption = self._add(utterance, lang)
+            self._advance(utterance, caption, now, Priority.BACKFILL)
+            return True
+        return False
+
+    def decline(self, utterance: Utterance, lang: str, now: float) -> None:
+        """Fail a caption because too many jobs wait."""
+        self._outcomes.fail(utterance, self._add(utterance, lang), ErrorCode.BUSY, now)
+
+    def revise(self, utterance: Utterance, now: float) -> None:
+        """Translate a corrected original anew, except for captions that people have written."""
+        self.invalidate(utterance)
+        for caption in utterance.captions.values():
+            self.withdraw(caption)
+            if not caption.state.ended:
+                self._advance(utterance, caption, now)
+            elif caption.by == "same":
+                self._outcomes.revise(utterance, caption, utterance.text, "same", now)
+            elif caption.by == "mt":  # readers keep the old translation until the new one is whole
+                job = self._job(utterance, caption)
+                if job is not None and self._scheduler.admits(1):
+                    self._submit(job, utterance, caption, now, revises=True)
+
+    def invalidate(self, utterance: Utterance) -> None:
+        """Stop relying on translations of a source that was changed in what they were made of."""
+        for caption in utterance.active:
+            self.withdraw(caption)
+            caption.invalidate()
+
+    def cancel(
+        self,
+        utterance: Utterance,
+        tags: tuple[str, ...] | None,
+        now: float,
+        reply: Reply | None = None,
+    ) -> None:
+        """Stop the work on an utterance.
+
+        :param tags: languages to stop it in; None for the whole utterance
+        :param reply: the request that asks for it, if a client does
+        """
+        for tag in tags if tags is not None else (None,):
+            captions = self._outcomes.unfinished(utterance, tag)
+            stages = {self.withdraw(caption) for caption in captions} - {None}
+            was: Was | None = None
+            if stages:
+                was = "running" if JobStage.RUNNING in stages else "queued"
+            answer = None if reply is None else reply._replace(tag=tag)
+            self._outcomes.cancel(utterance, captions, tag, was, now, answer)
+        self._outcomes.settle(utterance, now)
+
+    def withdraw(self, caption: Caption) -> JobStage | None:
+        """Take a caption's job back, if it has one; no more of its text is accepted.
+
+        Returns the stage that the job had reached.
+        """
+        # Only an ended caption can be in revision, and only then all jobs must be searched.
+        if caption.state.ended:
+            for job_id in [id for id, sink in self.jobs.items() if sink.caption is caption]:
+                self._abort(job_id)
+        if caption.job_id is None:
+            return None
+        stage = self._abort(caption.job_id)
+        caption.withdraw()
+        return stage
+
+    def clear(self) -> None:
+        """Take back every job."""
+        for job_id in list(self.jobs):
+            self._abort(job_id)
+
+    def in_progress(self, langs: Collection[str]) -> list[tuple[Utterance, Caption]]:
+        """Return the captions in these languages that a job makes for the first time."""
+        sinks = [sink for sink in self.jobs.values() if not sink.revises]
+        return [(sink.utterance, sink.caption) for sink in sinks if sink.caption.lang in langs]
+
+    # --- what the engine did --------------------------------------------------------------------
+    # A job that was taken back is no longer in `jobs`, so its reports are ignored.
+
+    def started(self, job_id: str, now: float) -> CaptionSink | None:
+        """Note that the engine was given a job; return its sink, or None if it was taken back."""
+        sink = self.jobs.get(job_id)
+        if sink is not None and not sink.revises:
+            sink.caption.start(now)
+        return sink
+
+    def finished(self, job_id: str, now: float) -> None:
+        """Complete the caption of a job that the engine has finished."""
+        sink = self._close(job_id)
+        if sink is None:
+            return
+        utterance, caption = sink.utterance, sink.caption
+        if sink.revises:
+            self._outcomes.revise(utterance, caption, sink.text, "mt", now)
+        elif caption.partial:
+            delta = caption.finish_partial()
+            if delta is not None:
+                self._show(delta, now)
+            self._advance_later(utterance, caption, now)
+        elif caption.broken:
+            # It ended before the committed text did, so `restart` was not called.
+            caption.withdraw()
+            self._resubmit(utterance, caption, now)
+        else:
+            terms = self.translation_context.glossary.find(utterance.text)
+            if missed(terms, caption.text):
+                caption.flags += (MISSED,)
+            self._outcomes.finish(utterance, caption, caption.text, "mt", now)
+        self._outcomes.settle(utterance, now)
+
+    def failed(self, job_id: str, code: ErrorCode, now: float) -> None:
+        """Give up the caption of a job that the engine could not do.
+
+        A partial caption waits for the next revision instead.
+        """
+        sink = self._close(job_id)
+        if sink is None:
+            return
+        utterance, caption = sink.utterance, sink.caption
+        if sink.revises:
+            pass  # the old translation is better than none
+        elif caption.partial:
+            caption.withdraw()
+            self._advance_later(utterance, caption, now)
+        elif caption.forced:  # some engines cannot continue a given beginning
+            caption.withdraw()
+            self._resubmit(utterance, caption, now, free=True)
+        else:
+            self._outcomes.fail(utterance, caption, code, now)
+        self._outcomes.settle(utterance, now)
+
+    def restart(self, utterance: Utterance, caption: Caption, now: float) -> None:
+        """Make a final translation again that does not continue what was committed."""
+        self.withdraw(caption)
+        self._resubmit(utterance, caption, now)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _add(self, utterance: Utterance, lang: str) -> Caption:
+        caption = utterance.captions[lang] = Caption(utterance.id, lang, self._rules)
+        return caption
+
+    def _advance_later(self, utterance: Utterance, caption: Caption, now: float) -> None:
+        """Translate the newest text if it has waited for the job that has just ended."""
+        if caption.turn != utterance.turn:
+            self._advance(utterance, caption, now)
+
+    def _advance(
+        self,
+        utterance: Utterance,
+        caption: Caption,
+        now: float,
+        priority: Priority = Priority.FINAL,
+    ) -> None:
+        if languages.same(caption.lang, utterance.lang):
+            if utterance.final:
+                self.withdraw(caption)  # the speaker was thought to use another language
+                self._outcomes.finish(utterance, caption, utterance.text, "same", now)
+            return
+        if caption.job_id is not None:
+            if not utterance.final:
+                self._update(utterance, caption)
+                return
+            self.withdraw(caption)
+        job = self._job(utterance, caption)
+        if job is None:
+            self._give_up(utterance, caption, ErrorCode.PAIR_UNSUPPORTED, now)
+            return
+        # `Ingest.say` has asked the scheduler for finals. New languages and late revisions have
+        # not been asked for yet, and partials can wait.
+        if not self._scheduler.admits(1, job.priority):
+            self._give_up(utterance, caption, ErrorCode.BUSY, now)
+            return
+        # `_job` has given it the priority of a final, which must not wait for old utterances.
+        if priority is Priority.BACKFILL:
+            job = replace(job, priority=priority)
+        caption.queue(
+            job.id,
+            utterance.rev,
+            utterance.turn,
+            partial=job.partial,
+            grown=utterance.grown,
+            base=job.prefix,
+            now=now,
+        )
+        self._submit(job, utterance, caption, now)
+
+    def _update(self, utterance: Utterance, caption: Caption) -> None:
+        """Give a waiting job the newest text.
+
+        A job that has started ends first, and the newest text starts after it: if every revision
+        stopped the job before, readers would see nothing until the speaker pauses.
+        """
+        assert caption.job_id is not None
+        if self._scheduler.waits(caption.job_id):
+            job = self._job(utterance, caption)
+            if job is not None:
+                self._scheduler.update(replace(job, id=caption.job_id))
+                caption.update(utterance.rev, utterance.turn)
+
+    def _resubmit(
+        self, utterance: Utterance, caption: Caption, now: float, *, free: bool = False
+    ) -> None:
+        """Make a final translation again: continuing what was committed, or ``free``."""
+        job = self._job(utterance, caption)
+        assert job is not None, "what has been translated can be translated"
+        if not free:
+            job = replace(job, prefix=caption.committed, prefix_ids=caption.ids)
+        caption.requeue(job.id, base=job.prefix)
+        self._submit(job, utterance, caption, now)
+
+    def _job(self, utterance: Utterance, caption: Caption) -> Job | None:
+        """Return the job for a caption as it stands; None if the model lacks the languages."""
+        source = languages.match(utterance.lang, self._model.sources)
+        target = languages.match(caption.lang, self._model.targets)
+        if source is None or target is None or not self._model.supports(source, target):
+            return None
+        growing = not utterance.final
+        # The context of the first job stays, so that engines can reuse its prompt.
+        if caption.context is None:
+            caption.context = self._utterances.translated_before(utterance, caption.lang)
+        return Job(
+            id=self._scheduler.new_id(self._name),
+            room=self._name,
+            tenant=self.tenant,
+            text=utterance.text,
+            source=source,
+            target=target,
+            partial=growing,
+            prefix=caption.committed if growing else "",
+            prefix_ids=caption.ids if growing else (),
+            topic=self.translation_context.topic,
+            context=caption.context,
+            glossary=self.translation_context.terms(utterance.text),
+            style=self.translation_context.style,
+            priority=Priority.PARTIAL if growing else Priority.FINAL,
+        )
+
+    def _submit(
+        self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False
+    ) -> None:
+        self.jobs[job.id] = CaptionSink(self, utterance, caption, self._show, revises=revises)
+        self._scheduler.submit(job, now)
+
+    def _abort(self, job_id: str) -> JobStage:
+        stage = self._scheduler.abort(job_id)
+        assert stage is not None, f"job {job_id} of {self._name} is not scheduled"
+        self._close(job_id)
+        return stage
+
+    def _close(self, job_id: str) -> CaptionSink | None:
+        """Accept no more text of a job; return its sink, or None if it was closed before."""
+        sink = self.jobs.pop(job_id, None)
+        if sink is not None:
+            sink.open = False
+        return sink
+
+    def _give_up(self, utterance: Utterance, caption: Caption, code: ErrorCode, now: float) -> None:
+        """Fail a caption whose text cannot be translated; a partial waits for the next text."""
+        if utterance.final:
+            self._outcomes.fail(utterance, caption, code, now)

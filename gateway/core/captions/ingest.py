@@ -1,0 +1,205 @@
+"""The utterances of a room as they are spoken.
+
+Owns: which revision is accepted, when a growing text is translated, where it is cut, and when an
+utterance has ended. Must not know: readers, the log.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gateway.core.captions.captioner import Captioner
+from gateway.core.captions.outcomes import CaptionOutcomes
+from gateway.core.members.member import Member
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.scheduling.scheduler import Scheduler
+from gateway.core.scheduling.timer import RoomTimer
+from gateway.core.utterances.caption_state import CaptionState
+from gateway.core.utterances.collection import Utterances
+from gateway.core.utterances.speech import Speech
+from gateway.core.utterances.utterance import Utterance
+from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.messages import Ack, Say
+from gateway.text import languages
+
+
+class Ingest:
+    """The speech of the members of one room.
+
+    :param name: the name of the room
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        captioner: Captioner,
+        outcomes: CaptionOutcomes,
+        scheduler: Scheduler,
+        timer: RoomTimer,
+    ) -> None:
+        self._name = name
+        self._utterances = utterances
+        self._subscribers = subscribers
+        self._captioner = captioner
+        self._outcomes = outcomes
+        self._scheduler = scheduler
+        self._timer = timer
+
+    def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
+        """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
+
+        Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
+        """
+        speech = self._utterances.speeches.get(say.id or "")
+        rev = say.rev if say.rev is not None else (speech.rev + 1 if speech else 1)
+        # Every check comes before the first change, so that a refusal changes nothing.
+        if speech is None:
+            if self._repeats_restored(member, say, text, now):
+                return
+            self._check_unused(say.id)
+        elif speech.author != member.id:
+            raise ClientFault(
+                ErrorCode.FORBIDDEN, f"Utterance {speech.id!r} belongs to another speaker."
+            )
+        elif rev == speech.rev and (text, say.final) == (speech.text, speech.final):
+            _acknowledge(member, speech, say, now)
+            return
+        else:
+            _check_revision(speech, rev)
+        # Jobs that wait are given the new text, so only the others need a place in the queue.
+        queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
+        wanted = self._subscribers.wanted
+        jobs = sum(not languages.same(tag, lang) for tag in wanted) - len(queued)
+        if speech is None:
+            tenant = self._captioner.tenant
+            wait = self._scheduler.admit(self._name, tenant, jobs, now) if jobs else 0
+            if wait:
+                raise ClientFault(
+                    ErrorCode.BUSY,
+                    "The engine has more to do than it can; say it again in a moment.",
+                    retry_ms=math.ceil(wait * 1000),
+                )
+            member.charge(now)
+            speech = self._utterances.begin(say.id, member.id, now)
+            member.inflight.add(speech.id)
+        elif not self._scheduler.admits(jobs):
+            raise ClientFault(
+                ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
+            )
+        speech.rev, speech.text, speech.final = rev, text, say.final
+        if say.speaker is not None:
+            self._captioner.translation_context.add_speaker(say.speaker)
+        _note(speech, say, lang)
+        _acknowledge(member, speech, say, now)
+        if say.final:
+            self._end(speech, lang, now)
+        else:
+            self._grow(member, speech, lang, say, now)
+
+    def translate_due(self, speech: Speech, now: float) -> None:
+        """Translate what is agreed of a growing text, if it is time to."""
+        part, policy = speech.open, speech.policy
+        due = policy.due(now)
+        if due is not None and due > now:
+            self._timer.at(due)
+        elif due is not None:
+            if policy.diverged:
+                self._captioner.invalidate(part)
+            part.text = policy.admit(now)
+            part.turn += 1
+        self._captioner.translate(part, self._subscribers.wanted, now)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _repeats_restored(self, member: Member, say: Say, text: str, now: float) -> bool:
+        """Acknowledge a repetition of what an earlier process accepted; tell whether it is one.
+
+        A client that got no answer says its utterance again. The author is unknown after a restart.
+        """
+        known = self._utterances.by_id.get(say.id or "")
+        if known is None or known.author or say.rev not in (None, known.rev):
+            return False
+        if (text, say.final) != (known.text, known.final):
+            return False
+        ack = Ack(id=known.id, rev=known.rev, ord=known.ord, ref=say.ref)
+        member.outbox.send(ack, now)
+        return True
+
+    def _check_unused(self, id: str | None) -> None:
+        """Raises `ClientFault` (``stale``) if an id cannot be that of a new utterance."""
+        known = self._utterances.by_id.get(id or "")
+        if known is not None:
+            what = f"Utterance {id!r} is over."
+            if id != known.root:
+                what = f"{id!r} is a part of {known.root!r}, which is said under that id."
+            raise ClientFault(ErrorCode.STALE, what, "Say the new text under a new id.")
+
+    def _grow(self, member: Member, speech: Speech, lang: str, say: Say, now: float) -> None:
+        """Accept a text that will go on: end its complete parts, translate what is agreed."""
+        speech.offer(lang, now if say.t1 is None else say.t1, now)
+        changed = speech.policy.diverged
+        while (head := speech.cut(lang)) is not None:
+            part = speech.open
+            member.inflight.add(self._utterances.add_part(speech, now).id)
+            _note(speech, say, lang)
+            self._close(part, head, now, changed=changed)
+            changed = False  # the change was in the first part
+        wanted = self._subscribers.wanted
+        self._captioner.echo(speech.open, speech.remainder(lang), wanted, now)
+        self.translate_due(speech, now)
+
+    def _end(self, speech: Speech, lang: str, now: float) -> None:
+        """End the open part of a text that is complete."""
+        part, text = speech.open, speech.remainder(lang)
+        # Before the end, after which the policy knows no earlier text.
+        changed = not speech.policy.continues(text, lang)
+        speech.end()
+        if text:
+            self._close(part, text, now, changed=changed)
+        else:  # all of the text belongs to the parts before
+            self._captioner.cancel(part, None, now)
+
+    def _close(self, part: Utterance, text: str, now: float, *, changed: bool) -> None:
+        """End an utterance, or one part of a long one."""
+        if changed:
+            self._captioner.invalidate(part)
+        self._outcomes.end_speech(part, text, now)
+        self._captioner.translate(part, self._subscribers.wanted, now)
+        self._outcomes.settle(part, now)
+
+
+def _check_revision(speech: Speech, rev: int) -> None:
+    """Raises `ClientFault` (``stale``) if ``rev`` cannot be the next revision."""
+    if rev <= speech.rev:
+        raise ClientFault(
+            ErrorCode.STALE,
+            f"Revision {rev} of {speech.id!r} is not newer than {speech.rev}, said before.",
+            "Let rev rise with every revision of the same id.",
+        )
+    if not speech.growing:
+        raise ClientFault(
+            ErrorCode.STALE,
+            f"Utterance {speech.id!r} has ended with revision {speech.rev}.",
+            "Say the new text under a new id.",
+        )
+
+
+def _note(speech: Speech, say: Say, lang: str) -> None:
+    """Copy language, speaker and times of the newest revision to the open part."""
+    part = speech.open
+    part.grown = part.grown or not say.final
+    part.rev = speech.rev
+    part.lang = lang
+    part.speaker = say.speaker or part.speaker
+    # A later part begins where the one before it ended.
+    if part.t0 is None:
+        part.t0 = say.t0 if len(speech.parts) == 1 else speech.parts[-2].t1
+    part.t1 = say.t1
+
+
+def _acknowledge(member: Member, speech: Speech, say: Say, now: float) -> None:
+    ack = Ack(id=speech.id, rev=speech.rev, ord=speech.open.ord, ref=say.ref)
+    member.outbox.send(ack, now)

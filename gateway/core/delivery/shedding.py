@@ -1,0 +1,68 @@
+"""The loss that a late reader suffers, and its counters.
+
+Owns: the stages of shedding, the merging of deltas, and the memory that waiting frames take. Must
+not know: queues, sockets, who is late.
+"""
+
+from __future__ import annotations
+
+import enum
+from sys import getsizeof
+
+from gateway.limits import memory
+from gateway.protocol.messages import Delta
+
+ENTRY_BYTES = 256
+"""Memory of a waiting frame beside its bytes (``tests/core/delivery/test_outbox.py`` measures
+it)."""
+DELTA_BYTES = 160
+"""Memory of a delta beside its frame, which is kept to merge a later one with it."""
+
+
+class ShedStage(enum.Enum):
+    """The events that a late reader is still sent."""
+
+    ALL = "all"
+    STABLE = "stable"  # no drafts
+    DURABLE = "durable"  # no deltas
+
+
+class DeliveryCounters:
+    """The fate of the frames of many sockets, counted since the start."""
+
+    __slots__ = ("deltas", "drafts", "lags", "merged", "slow")
+
+    def __init__(self) -> None:
+        self.merged = 0
+        """Deltas that were merged into a later one, or that an end made void."""
+        self.drafts = 0
+        """Drafts that were dropped."""
+        self.deltas = 0
+        """Deltas that were dropped."""
+        self.lags = 0
+        """``lag`` events."""
+        self.slow = 0
+        """Sockets closed with 4008."""
+
+
+def merge(older: Delta, newer: Delta) -> Delta:
+    """Return the one delta that has the effect of both, in order."""
+    return Delta(
+        id=newer.id,
+        rev=newer.rev,
+        lang=newer.lang,
+        add=newer.add if newer.reset else older.add + newer.add,
+        draft=older.draft if newer.draft is None else newer.draft,
+        reset=older.reset or newer.reset,
+        n=newer.n,
+    )
+
+
+def weight(wire: bytes | None, delta: Delta | None = None) -> int:
+    """Return the memory of a waiting frame, in bytes."""
+    size = ENTRY_BYTES
+    if wire is not None:
+        size += getsizeof(wire)
+    if delta is not None:
+        size += DELTA_BYTES + sum(map(memory, (delta.id, delta.add, delta.draft or "")))
+    return size

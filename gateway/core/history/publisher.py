@@ -1,0 +1,184 @@
+"""Durable events: numbered, logged and sent to the members they concern.
+
+Owns: the number of a durable event, its place in the log, and its recipients. Must not know: why
+the event happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from gateway.core.history.event_log import Durable, EventLog
+from gateway.core.members.member import Member, Reply
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.errors import ErrorCode
+from gateway.protocol.codec import Envelope
+from gateway.protocol.messages import (
+    By,
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Set,
+    Settings,
+    Source,
+    Timing,
+    Was,
+)
+
+
+class Publisher:
+    """The durable events of one room. Every method logs one, and sends it.
+
+    If the event answers a request, ``reply`` is sent it in any case, with its ``ref`` and under the
+    language tag that the request used.
+
+    :param observe: called with every event
+    """
+
+    def __init__(
+        self, log: EventLog, subscribers: Subscribers, observe: Callable[[ServerMessage], None]
+    ) -> None:
+        self._log = log
+        self._subscribers = subscribers
+        self._observe = observe
+
+    def source(self, utterance: Utterance, now: float) -> None:
+        """Publish the original of a complete utterance."""
+        event = Source(
+            seq=self._log.next(),
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=utterance.lang,
+            text=utterance.text,
+            speaker=utterance.speaker,
+            t0=utterance.t0,
+            t1=utterance.t1,
+        )
+        utterance.seq = utterance.seq or event.seq
+        self._publish(event, None, now)
+
+    def final(
+        self,
+        utterance: Utterance,
+        caption: Caption,
+        ms: Timing,
+        now: float,
+        reply: Reply | None = None,
+    ) -> None:
+        """Publish a complete caption."""
+        assert caption.by is not None, "it has been finished"
+        event = Final(
+            seq=self._log.next(),
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=caption.lang,
+            text=caption.stable,
+            by=caption.by,
+            ms=ms,
+            flags=caption.flags,
+        )
+        self._publish(event, caption.lang, now, reply)
+
+    def failed(self, utterance: Utterance, lang: str, code: ErrorCode, now: float) -> None:
+        """Publish that there will be no caption."""
+        event = Failed(
+            seq=self._log.next(),
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=lang,
+            code=code.value,
+            retry=code.retry,
+        )
+        self._publish(event, lang, now)
+
+    def cancelled(
+        self,
+        utterance: Utterance,
+        lang: str | None,
+        was: Was,
+        now: float,
+        reply: Reply | None,
+    ) -> None:
+        """Publish that the work on one language, or on the whole utterance, was stopped."""
+        event = Cancelled(
+            seq=self._log.next(), id=utterance.id, rev=utterance.rev, lang=lang, was=was
+        )
+        utterance.seq = utterance.seq or self._log.seq
+        self._publish(event, lang, now, reply)
+
+    def original(self, utterance: Utterance, now: float, reply: Reply) -> None:
+        """Publish a corrected original to everybody."""
+        event = self._edited(utterance, utterance.lang, utterance.text, "human")
+        self._log.originals.add(event.seq)
+        self._publish(event, None, now, reply)
+
+    def edited(
+        self,
+        utterance: Utterance,
+        caption: Caption,
+        now: float,
+        reply: Reply | None = None,
+    ) -> None:
+        """Publish the new text of a caption that had ended."""
+        assert caption.by is not None, "it has been edited"
+        event = self._edited(utterance, caption.lang, caption.stable, caption.by)
+        self._publish(event, caption.lang, now, reply)
+
+    def retracted(self, utterance: Utterance, now: float, reply: Reply) -> None:
+        """Publish that an utterance was retracted, and erase its texts from the log."""
+        # First, so that nobody who reads the log after the event still finds the text.
+        self._log.erase(utterance.ord)
+        event = Retracted(seq=self._log.next(), id=utterance.id, ord=utterance.ord)
+        self._publish(event, None, now, reply)
+
+    def settings(self, change: Set, version: int, now: float, member: Member) -> None:
+        """Publish a member's change of the room's settings, or of its own."""
+        event = Settings(
+            seq=self._log.next(),
+            version=version,
+            context=change.context,
+            glossary=change.glossary,
+            style=change.style,
+            from_=change.from_,
+            speaker=change.speaker,
+            session=member.id,
+        )
+        self._publish(event, None, now, Reply(member, change.ref))
+
+    def _edited(self, utterance: Utterance, lang: str, text: str, by: By) -> Edited:
+        return Edited(
+            seq=self._log.next(),
+            id=utterance.id,
+            rev=utterance.rev,
+            ord=utterance.ord,
+            lang=lang,
+            text=text,
+            by=by,
+        )
+
+    def _publish(
+        self, event: Durable, lang: str | None, now: float, reply: Reply | None = None
+    ) -> None:
+        """Log an event, and send it to the readers of a language, or to everybody with None."""
+        self._log.append(event, now)
+        self._observe(event)
+        envelope = Envelope(event)
+        if reply is None:
+            self._subscribers.tell(envelope, lang, now)
+            return
+        self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
+        if reply.tag is not None:
+            envelope = envelope.for_language(reply.tag)
+        # Last, since only this member knows the reference.
+        if reply.ref is not None:
+            envelope = Envelope(replace(envelope.message, ref=reply.ref))
+        reply.member.answer(envelope, now)

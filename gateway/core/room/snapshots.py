@@ -1,0 +1,185 @@
+"""Events, texts and drafts that a member is sent about what happened before it came.
+
+Owns: which of them are sent, and under which language tags. Must not know: outboxes, sockets, when
+they are sent (`gateway.core.session.log_reader`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from msgspec.structs import replace
+
+from gateway.core.captions.captioner import Captioner
+from gateway.core.history.event_log import EventLog
+from gateway.core.members.attendance import Attendance
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.utterances.caption_state import CaptionState
+from gateway.core.utterances.collection import Utterances
+from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.protocol.codec import Envelope
+from gateway.protocol.messages import Delta, Line, Retracted, Settings, Snapshot, View
+
+
+class Snapshots:
+    """The state of one room as its members are told it. Every method only reads."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        utterances: Utterances,
+        subscribers: Subscribers,
+        attendance: Attendance,
+        captioner: Captioner,
+    ) -> None:
+        self._log = log
+        self._utterances = utterances
+        self._subscribers = subscribers
+        self._attendance = attendance
+        self._captioner = captioner
+
+    # --- events of the log ----------------------------------------------------------------------
+
+    def recent(self, tags: Iterable[str], most: int) -> list[Envelope]:
+        """Return the events of the last ``most`` utterances, for a member that comes now.
+
+        Events of a language stand once under each of ``tags`` that it serves. Utterances that were
+        retracted are left out.
+        """
+        tagged = self._served(tags)
+        events = self._log.last(most)
+        retracted = {event.id for event in events if isinstance(event, Retracted)}
+        found = []
+        for event in events:
+            # A newcomer is told how things stand, not how they came about.
+            if isinstance(event, Retracted | Settings) or event.id in retracted:
+                continue
+            lang = self._log.concerns(event)
+            envelope = Envelope(event)
+            if lang is None:
+                found.append(envelope)
+            else:
+                found += [envelope.for_language(tag) for tag, served in tagged if served == lang]
+        return found
+
+    def missed(
+        self, tags: Iterable[str], seq: int, most: int
+    ) -> list[tuple[int, list[Envelope]]] | None:
+        """Return ``most`` events after ``seq``, each with its number, as a reader was sent them.
+
+        Nothing is left out except the texts of what was retracted since. Returns None if the log
+        does not reach back as far as ``seq``.
+        """
+        events = self._log.since(seq, most)
+        if events is None:
+            return None
+        under: dict[str, list[str]] = {}
+        for tag, served in self._served(tags):
+            under.setdefault(served, []).append(tag)
+        found = []
+        for event in events:
+            lang = self._log.concerns(event)
+            envelope = Envelope(event)
+            envelopes = (
+                [envelope]
+                if lang is None
+                else [envelope.for_language(tag) for tag in under.get(lang, ())]
+            )
+            assert event.seq is not None, "an event of a log has a number"
+            found.append((event.seq, envelopes))
+        return found
+
+    def count(self, tags: Iterable[str], seq: int) -> int:
+        """Return how many events `missed` has after ``seq`` in all."""
+        counts = (self._log.count(served, seq) for _, served in self._served(tags))
+        return self._log.count(None, seq) + sum(counts)
+
+    # --- captions that are being made ------------------------------------------------------------
+
+    def in_flight(self, tags: Iterable[str], view: View) -> list[Envelope]:
+        """Return snapshots of the utterances that have an unfinished caption in one of ``tags``."""
+        if view == "final":
+            return []
+        tagged = self._served(tags)
+        found = []
+        for utterance in self._in_progress():
+            read = [(tag, utterance.captions.get(served)) for tag, served in tagged]
+            captions = [(tag, caption) for tag, caption in read if caption is not None]
+            if any(not caption.state.ended for _, caption in captions):
+                lines = tuple(_line(tag, caption, view) for tag, caption in captions)
+                found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+        return found
+
+    def growing(self, lang: str) -> list[Delta]:
+        """Return what is shown of the unfinished captions in a language, oldest first."""
+        shown = []
+        for utterance in self._in_progress():
+            caption = utterance.captions.get(lang)
+            delta = None if caption is None or caption.state.ended else caption.full_delta()
+            if delta is not None:
+                shown.append(delta)
+        return shown
+
+    # --- single utterances ----------------------------------------------------------------------
+
+    def snapshot(self, id: str, ref: str | None = None) -> Snapshot:
+        """Return one utterance as it stands. Raises `ClientFault` (``not_found``)."""
+        return replace(_snapshot(self._utterances.known(id)), ref=ref)
+
+    def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:
+        """Return the final captions of the last ``most`` utterances, newest first.
+
+        :param tags: a reader's tags, each with the language that serves it
+        """
+        found = []
+        for utterance in self._utterances.last(most):
+            for tag, served in reversed(tags.items()):
+                caption = utterance.captions.get(served)
+                if caption is not None and caption.state is CaptionState.FINAL:
+                    lines = (_line(tag, caption, "live"),)
+                    found.append(Envelope(replace(_snapshot(utterance, langs=()), lines=lines)))
+        return found
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _served(self, tags: Iterable[str]) -> list[tuple[str, str]]:
+        """Return each tag with the language that serves it."""
+        return [(tag, self._subscribers.served_by(tag)) for tag in tags]
+
+    def _in_progress(self) -> list[Utterance]:
+        """Return the utterances that captions are being made of, in order of their begin.
+
+        Some of them have ended: a language that is new to the room is backfilled.
+        """
+        utterances = {
+            *self._attendance.unfinished(),
+            *(sink.utterance for sink in self._captioner.jobs.values()),
+        }
+        return sorted(utterances, key=lambda utterance: utterance.ord)
+
+
+def _snapshot(utterance: Utterance, langs: Collection[str] | None = None) -> Snapshot:
+    return Snapshot(
+        id=utterance.id,
+        rev=utterance.rev,
+        ord=utterance.ord,
+        lang=utterance.lang,
+        text=utterance.text,
+        final=utterance.final,
+        speaker=utterance.speaker,
+        lines=tuple(
+            _line(lang, caption, "live")
+            for lang, caption in sorted(utterance.captions.items())
+            if langs is None or lang in langs
+        ),
+    )
+
+
+def _line(tag: str, caption: Caption, view: View) -> Line:
+    return Line(
+        lang=tag,
+        state=caption.state.value,
+        text=caption.stable,
+        draft=caption.draft or None if view == "live" else None,
+        by=caption.by,
+    )

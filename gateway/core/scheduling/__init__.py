@@ -1,0 +1,1 @@
+"""Order of jobs, overload, coalescing under load, and timers of a room. Pure."""

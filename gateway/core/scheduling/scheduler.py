@@ -1,0 +1,348 @@
+"""The order in which jobs run.
+
+Owns: the queue of jobs, the set of running ones, and the only place where either changes. Decides
+synchronously; the hub carries out what `actions` returns. Must not know: engines, rooms' insides.
+
+Order: finals before partials before backfill. Within one priority the tenants share the engine by
+work, then the rooms of a tenant, and each room's jobs keep their order. The last free slot goes
+only to a tenant with the fewest running jobs (`Scheduler.expect`). Bound: ``depth`` waiting jobs;
+beyond it an utterance is answered by ``busy`` before anything of it is accepted. The bound is lower
+while the engine does not keep up, see `gateway.core.scheduling.overload`. Gauges: ``queued``,
+``finals``, ``running``; ``given`` counts."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Iterator
+
+import msgspec
+
+from gateway.core.scheduling.overload import BYTES, OverloadMonitor
+from gateway.job import Job, Priority
+
+KNOWN_S = 300.0
+"""Seconds after a tenant's last job or new socket for which a slot is kept free for it: longer than
+the usual pause of a meeting, and shorter than a forgotten page stays open."""
+
+
+def work(job: Job) -> int:
+    """Estimate the time that a job takes in the engine, in bytes of UTF-8.
+
+    A translation has about as many bytes as its source, and a token about four bytes in English and
+    three in Chinese, so bytes compare over scripts. The forced ``prefix`` is not made again.
+    """
+    return BYTES + max(0, len(job.text.encode()) - len(job.prefix.encode()))
+
+
+class JobStage(enum.Enum):
+    """Stage of a job at which it was aborted."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+
+
+class StartJob(msgspec.Struct, frozen=True):
+    """Give this job to the engine."""
+
+    job: Job
+
+
+class StopJob(msgspec.Struct, frozen=True):
+    """Abort this running job in the engine now."""
+
+    job_id: str
+
+
+class Shares:
+    """The virtual times of the parties that share the engine: start-time fair queueing.
+
+    Each party has a time at which its next job is due. A job moves this time on by its work, and a
+    party that was idle is due now. So no party saves up turns, and none that is ahead becomes equal
+    by being idle for a moment. While two of them always have jobs waiting, the work that was
+    started for one exceeds that for the other by at most the largest job of each.
+
+    Source: Goyal, Vin, Cheng, "Start-Time Fair Queuing", SIGCOMM 1996.
+    """
+
+    __slots__ = ("_due", "_now")
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._due: dict[str, float] = {}
+
+    def join(self, key: str) -> None:
+        """Add a party that had no jobs waiting."""
+        self._due[key] = max(self._due.get(key, 0.0), self._now)
+
+    def first(self, keys: Iterable[str]) -> str:
+        """Return the party whose job is due first; of several the first of ``keys``."""
+        return min(keys, key=self._due.__getitem__)
+
+    def charge(self, key: str, work: int, waiting: Container[str]) -> None:
+        """Count a job that starts, and forget parties that are due and not ``waiting``.
+
+        They would be due now if they came again, so nothing is lost.
+        """
+        now = self._now = max(self._now, self._due[key])
+        self._due[key] += work
+        self._due = {k: due for k, due in self._due.items() if due > now or k in waiting}
+
+
+class JobTurns:
+    """Ids of waiting jobs of one priority, in the order in which they are to run."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[str, deque[str]]] = {}  # by tenant, then by room
+        self._tenants = Shares()
+        self._rooms: dict[str, Shares] = {}  # of the tenants that have jobs waiting
+
+    def __iter__(self) -> Iterator[str]:
+        return (id for rooms in self._waiting.values() for ids in rooms.values() for id in ids)
+
+    def add(self, job: Job) -> None:
+        """Queue a job behind the others of its room."""
+        rooms = self._waiting.get(job.tenant)
+        if rooms is None:
+            rooms = self._waiting[job.tenant] = {}
+            self._rooms[job.tenant] = Shares()
+            self._tenants.join(job.tenant)
+        if job.room not in rooms:
+            rooms[job.room] = deque()
+            self._rooms[job.tenant].join(job.room)
+        rooms[job.room].append(job.id)
+
+    def remove(self, job: Job) -> None:
+        """Remove a job from the queue."""
+        self._waiting[job.tenant][job.room].remove(job.id)
+        self._tidy(job.tenant, job.room)
+
+    def behind(self, room: str, jobs: int) -> bool:
+        """Tell whether another room has more jobs than this one would have with ``jobs`` more."""
+        counts = [
+            (name, len(ids)) for rooms in self._waiting.values() for name, ids in rooms.items()
+        ]
+        own = sum(count for name, count in counts if name == room)
+        return any(count > own + jobs for _, count in counts)
+
+    def next(self, work: Callable[[str], int], among: Container[str] | None = None) -> str | None:
+        """Remove and return the job whose turn it is; None if there is none.
+
+        :param work: the work of a job, by its id
+        :param among: tenants that may have a turn; None: all
+        """
+        tenants = [tenant for tenant in self._waiting if among is None or tenant in among]
+        if not tenants:
+            return None
+        tenant = self._tenants.first(tenants)
+        rooms = self._waiting[tenant]
+        room = self._rooms[tenant].first(rooms)
+        id = rooms[room].popleft()
+        cost = work(id)
+        self._tenants.charge(tenant, cost, self._waiting)
+        self._rooms[tenant].charge(room, cost, rooms)
+        self._tidy(tenant, room)
+        return id
+
+    def _tidy(self, tenant: str, room: str) -> None:
+        """Forget rooms and tenants without jobs, and all virtual times if nothing waits."""
+        rooms = self._waiting[tenant]
+        if not rooms[room]:
+            del rooms[room]
+        if not rooms:
+            del self._waiting[tenant]
+            del self._rooms[tenant]
+        if not self._waiting:
+            self._tenants = Shares()
+
+
+class Scheduler:
+    """The queue in front of one engine, shared by all rooms."""
+
+    def __init__(self, *, capacity: int, depth: int, load: OverloadMonitor | None = None) -> None:
+        self.capacity = capacity
+        self.depth = depth
+        self.load = load or OverloadMonitor()
+        self.finals = 0
+        """Number of finals that wait."""
+        self.due = False
+        """True if a job was queued or taken back since the last call of `actions`."""
+        self.given: Counter[Priority] = Counter()
+        """Jobs that the engine was given since the start, by priority."""
+        self._waiting: dict[str, tuple[Job, float]] = {}
+        self._turns = {priority: JobTurns() for priority in Priority}
+        self._running: dict[str, tuple[Job, float]] = {}
+        self._stops: list[StopJob] = []
+        self._known: dict[str, float] = {}  # when each tenant was expected last
+        self._slots: dict[str, int] = {}  # running jobs of each known tenant
+        self._named = 0
+
+    def __repr__(self) -> str:
+        return f"<Scheduler {self.running}/{self.capacity} running, {self.queued} queued>"
+
+    @property
+    def queued(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def new_id(self, room: str) -> str:
+        """Return a new id for a job of a room.
+
+        No two jobs of a process have the same id, even if a room ends and another of the same name
+        begins: a job of the first may still be stopping.
+        """
+        self._named += 1
+        return f"{room}.{self._named}"
+
+    def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
+        """Tell whether ``jobs`` more may be submitted.
+
+        Backfill leaves half of the queue free. While the engine does not keep up, only finals are
+        admitted.
+        """
+        if self.load.overloaded and priority is not Priority.FINAL:
+            return False
+        depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
+        return self.queued + jobs <= depth + max(0, self.capacity - self.running)
+
+    def admit(self, room: str, tenant: str, jobs: int, now: float) -> float:
+        """Return 0 if a new utterance that takes ``jobs`` jobs is admitted in a room.
+
+        Otherwise returns the seconds after which to try again.
+        """
+        if not self.admits(jobs):
+            return self.load.full(self.queued, self.capacity, now)
+        behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
+        free = self.capacity - self.running
+        kept = 0 < free <= jobs and len(self._slots) > 1 and not self._slots.get(tenant)
+        return self.load.admit(
+            room, tenant, self.finals, self.capacity, now, behind=behind, kept=kept
+        )
+
+    def expect(self, tenant: str, now: float) -> None:
+        """Keep a slot free for a tenant from now on, for `KNOWN_S`.
+
+        While several tenants are expected, the last free slot goes only to one with the fewest
+        running jobs. So a tenant without running jobs need not wait for a long job of another. A
+        tenant that is alone uses all slots, one beside others all but one; an engine with one slot
+        keeps none free.
+        """
+        self._known[tenant] = now
+        self._slots.setdefault(tenant, 0)
+
+    def submit(self, job: Job, now: float) -> None:
+        """Queue a job. Nothing is refused here: the caller has called `admits` before."""
+        self.due = True
+        self.expect(job.tenant, now)
+        self._waiting[job.id] = (job, now)
+        self._turns[job.priority].add(job)
+        if job.priority is Priority.FINAL:
+            self.finals += 1
+            self.load.asked()
+
+    def waits(self, job_id: str) -> bool:
+        """Tell whether a job waits for the engine."""
+        return job_id in self._waiting
+
+    def update(self, job: Job) -> None:
+        """Replace a waiting job by one with a newer text and the same id, room and priority."""
+        old, since = self._waiting[job.id]
+        place = (job.tenant, job.room, job.priority)
+        assert (old.tenant, old.room, old.priority) == place, "it would lose its place"
+        self._waiting[job.id] = (job, since)
+
+    def abort(self, job_id: str) -> JobStage | None:
+        """Take a job back. Returns its stage, or None if it neither waits nor runs."""
+        if job_id in self._waiting:
+            self._forget(self._waiting[job_id][0])
+            return JobStage.QUEUED
+        if job_id in self._running:
+            self.due = True
+            self._stops.append(StopJob(job_id))
+            return JobStage.RUNNING
+        return None
+
+    def begun(self, job_id: str, now: float) -> None:
+        """Note that the engine has begun a job."""
+        job, since = self._running[job_id]
+        if job.priority is Priority.FINAL:
+            alone = len(self._running) <= max(1, self.capacity // 8)
+            self.load.begun(job_id, len(job.text.encode()), now - since, now, alone=alone)
+
+    def made(self, job_id: str, now: float) -> None:
+        """The engine has done a job to its end."""
+        if job_id in self._running and self._running[job_id][0].priority is Priority.FINAL:
+            self.load.made(job_id, now)
+
+    def done(self, job_id: str) -> None:
+        """Free the slot of a running job that has ended in any way."""
+        ended = self._running.pop(job_id, None)
+        if ended is not None:
+            self._slots[ended[0].tenant] -= 1
+        self.load.dropped(job_id)
+        if self._stops:
+            self._stops = [stop for stop in self._stops if stop.job_id != job_id]
+
+    def overdue(self, now: float, patience: float) -> list[Job]:
+        """Remove and return the jobs that have waited longer than ``patience`` seconds."""
+        late = [job for job, since in self._waiting.values() if now - since > patience]
+        for job in late:
+            self._forget(job)
+        return late
+
+    def poll(self, now: float) -> list[Job]:
+        """Decide anew whether the engine keeps up, and which tenants are still expected.
+
+        Removes and returns the partials that are not made while it does not.
+        """
+        silent = {t for t, expected in self._known.items() if now - expected > KNOWN_S}
+        for tenant in silent - {job.tenant for job, _ in self._waiting.values()}:
+            if not self._slots[tenant]:
+                del self._known[tenant], self._slots[tenant]
+        finals = (since for job, since in self._waiting.values() if job.priority is Priority.FINAL)
+        self.load.poll(now - next(finals, now), now)
+        if not self.load.overloaded:
+            return []
+        spared = [self._waiting[id][0] for id in self._turns[Priority.PARTIAL]]
+        for job in spared:
+            self._forget(job)
+        return spared
+
+    def actions(self) -> list[StartJob | StopJob]:
+        """Return what the engine has to do now: stops, then as many starts as there are slots."""
+        self.due = False
+        actions: list[StartJob | StopJob] = list(self._stops)
+        self._stops.clear()
+        while (id := self._next()) is not None:
+            job, since = self._waiting.pop(id)
+            self.finals -= job.priority is Priority.FINAL
+            self._running[id] = (job, since)
+            self._slots[job.tenant] += 1
+            self.given[job.priority] += 1
+            actions.append(StartJob(job))
+        return actions
+
+    def _next(self) -> str | None:
+        """Remove and return the id of the job that is to start now; None if none is."""
+        free = self.capacity - len(self._running)
+        if free <= 0 or not self._waiting:
+            return None
+        among = None
+        if free == 1 and len(self._slots) > 1:
+            fewest = min(self._slots.values())
+            among = {tenant for tenant, running in self._slots.items() if running == fewest}
+        for turns in self._turns.values():
+            if (id := turns.next(self._work, among)) is not None:
+                return id
+        return None
+
+    def _work(self, id: str) -> int:
+        return work(self._waiting[id][0])
+
+    def _forget(self, job: Job) -> None:
+        del self._waiting[job.id]
+        self.finals -= job.priority is Priority.FINAL
+        self._turns[job.priority].remove(job)

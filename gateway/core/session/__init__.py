@@ -1,0 +1,1 @@
+"""The session of one socket: frames in, resume, quotas. Pure."""

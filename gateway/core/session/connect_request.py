@@ -1,0 +1,114 @@
+"""A client's request to connect, and the token with which it can resume its session.
+
+Owns: the fields of both, and the kind of the token. Must not know: queries, sockets, rooms, clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.auth.permissions import EVERYTHING, Permissions, Role
+from gateway.auth.signing import Signer
+from gateway.core.history.event_log import StreamPosition
+from gateway.errors import ClientFault
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import PRIVATE, View
+
+RESUME = "resume"
+"""Kind of a token that states a `ResumePlace`."""
+
+Renew = Callable[[str], Permissions]
+"""Returns the permissions that a key or a token gives. Raises `ClientFault`."""
+
+
+class ResumePlace(msgspec.Struct, frozen=True, array_like=True):
+    """The session that a resume token allows a socket to continue.
+
+    ``grant`` is None if everything is permitted. ``attempt`` is that of the socket that was given
+    the token.
+    """
+
+    session: str
+    room: str
+    role: Role
+    source: str | None
+    targets: tuple[str, ...]
+    view: View
+    speaker: str | None
+    grant: Permissions | None = None
+    attempt: int = 0
+
+
+class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The request of a client that connects. Languages are as the client wrote them.
+
+    ``session``   id of the session to continue
+    ``since``     how far the client of that session had come
+    ``attempt``   number of the client's attempt to come back
+    ``numbered``  whether the client numbers its attempts
+    ``once``      whether nobody will come back to the session: it serves a single request
+    ``renew``     checks the keys that the client presents later; None if none are needed
+    """
+
+    session: str | None = None
+    attempt: int = 0
+    numbered: bool = False
+    since: StreamPosition | None = None
+    once: bool = False
+    room: str | None = None
+    role: Role = Role.SPEAK
+    source: str | None = None
+    targets: tuple[str, ...] = ()
+    view: View = "live"
+    speaker: str | None = None
+    codec: Codec = Codec.JSON
+    grant: Permissions = EVERYTHING
+    renew: Renew | None = None
+
+    def check(self) -> None:
+        """Raises `ClientFault` (``forbidden``) if the grant does not allow the request."""
+        self.grant.check_role(self.role)
+        self.grant.check_room(PRIVATE if self.room is None else self.room)
+
+    def token(self, signer: Signer, session: str, room: str, most: int, until: float) -> str:
+        """Return a token with which another socket can continue a session in a room.
+
+        :param most: languages that one socket may read; the token names at most one more, which is
+            refused as too many, so that its size is bounded
+        :param until: end of validity in seconds since 1970; the grant is checked by itself
+        """
+        place = ResumePlace(
+            session,
+            room,
+            self.role,
+            self.source,
+            self.targets[: most + 1],
+            self.view,
+            self.speaker,
+            None if self.grant is EVERYTHING else self.grant,
+            self.attempt,
+        )
+        return signer.sign(RESUME, place, until)
+
+
+def recognise(
+    signer: Signer, token: str | None, room: str | None, now: float
+) -> ResumePlace | None:
+    """Return the place that a resume token states, unless it is in another room than ``room``.
+
+    Raises `ClientFault` (``unauthenticated``) if the token is not valid and ``room`` is None, since
+    the room is then unknown.
+
+    :param now: seconds since 1970
+    """
+    if not token:
+        return None
+    try:
+        place = signer.read(RESUME, token, ResumePlace, now)
+    except ClientFault:
+        if room is None:
+            raise
+        return None
+    return place if room in (None, place.room) else None

@@ -1,0 +1,129 @@
+"""The events that a member missed, sent from the room's log as its socket takes them.
+
+Owns: how much of the log waits for a member at once, and when the next page follows. Must not know:
+frames, what else a member does, which events it is sent (`gateway.core.room.snapshots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.core.history.event_log import StreamPosition
+from gateway.core.members.member import CatchUp, Member
+from gateway.core.room.room import Room
+from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.protocol.codec import Envelope
+from gateway.protocol.messages import PRIVATE, Resumed
+
+PAGE = 500
+"""Events of a log that are searched at once for one member."""
+PAGE_BYTES = 65_536
+"""Bytes that wait for a member while it catches up: enough to keep any connection busy."""
+
+Defer = Callable[["LogReader"], None]
+"""Called with a reader whose `LogReader.advance` is to be called soon, but not at once."""
+
+
+class LogReader:
+    """The reading of a room's log for one member, which is behind while it has a `CatchUp`."""
+
+    __slots__ = ("_defer", "_limits", "member", "room")
+
+    def __init__(self, member: Member, room: Room, limits: Limits, defer: Defer) -> None:
+        self.member = member
+        self.room = room
+        self._limits = limits
+        self._defer = defer
+
+    def start(
+        self, langs: Sequence[str], since: StreamPosition | None
+    ) -> tuple[int, Resumed | None, list[Envelope]]:
+        """Choose where to begin in the log.
+
+        Returns the number of the last event before that, an answer if ``since`` was asked for, and
+        events to send at once.
+
+        :param langs: the languages that the member reads, or is about to
+        :param since: how far its client has come
+        """
+        log, snapshots = self.room.log, self.room.snapshots
+        # If the log reaches back it is sent from there; else the newest events have to do.
+        if since is not None and log.reaches(*since):
+            self.member.catch_up = CatchUp(since.seq)
+            replayed = snapshots.count(langs, since.seq)
+            return since.seq, Resumed(ok=True, replayed=replayed), []
+        recent = self._recent(langs)
+        first = getattr(recent[0].message, "seq", 1) - 1 if recent else log.seq
+        if since is None:
+            return first, None, recent
+        # The transcript of a private room is nobody else's to read.
+        private = self.room.name.startswith(PRIVATE)
+        path = None if private else f"/v1/rooms/{self.room.name}/transcript.json"
+        lost = Resumed(ok=False, replayed=len(recent), from_=log.oldest, transcript=path)
+        return first, lost, recent
+
+    def advance(self, now: float) -> None:
+        """Queue as many missed events as may wait; the next call follows when they were taken.
+
+        After the last of them, captions in flight are shown, and the member is up to date.
+        """
+        member = self.member
+        catch_up, outbox = member.catch_up, member.outbox
+        if catch_up is None or outbox.closing is not None:
+            return
+        catch_up.due = True  # the outbox may run empty meanwhile, and must not ask for a page
+        outbox.refill = self._ask
+        missed = self.room.snapshots.missed(member.langs, catch_up.cursor, PAGE)
+        # The log may drop events while a slow reader catches up; a gap must not go unnoticed.
+        if missed is None:
+            outbox.discard()
+            outbox.close(
+                CloseCode.TOO_SLOW, "The room has forgotten what this socket has not read yet."
+            )
+            return
+        for seq, envelopes in missed:
+            if outbox.bytes >= min(PAGE_BYTES, self._limits.outbox_bytes // 4):
+                break
+            catch_up.cursor = seq
+            self._send(envelopes, catch_up.owed.pop(seq, None), now)
+        catch_up.due = False
+        if catch_up.cursor == self.room.log.seq:
+            self._end(now)
+        elif not len(outbox):  # the socket took all at once, so no refill will be reported
+            self._ask()
+
+    def _recent(self, langs: Sequence[str]) -> list[Envelope]:
+        """Return the newest events, as many as the outbox has room for at once."""
+        most = self._limits.backfill if langs else 0
+        fits = self.member.outbox.fits
+        while most and not fits(recent := self.room.snapshots.recent(langs, most)):
+            most //= 2
+        return recent if most else []
+
+    def _send(self, envelopes: list[Envelope], answer: Envelope | None, now: float) -> None:
+        """Send one event of the log under each of its tags, as it was sent when it was new."""
+        lang = None if answer is None else getattr(answer.message, "lang", None)
+        for envelope in envelopes:
+            if answer is None or getattr(envelope.message, "lang", None) != lang:
+                self.member.send(envelope, now)
+        if answer is not None:
+            self.member.send(answer, now)
+
+    def _end(self, now: float) -> None:
+        member = self.member
+        member.catch_up = None
+        member.outbox.refill = None
+        growing = self.room.snapshots.in_flight(member.langs, member.view)
+        # If they do not fit, the ends of these captions alone bring the text.
+        if member.outbox.fits(growing):
+            for envelope in growing:
+                member.outbox.push(envelope, now)
+        member.ended(now)
+
+    def _ask(self) -> None:
+        """Ask for a call of `advance`, unless one is due already."""
+        catch_up = self.member.catch_up
+        if catch_up is not None and not catch_up.due:
+            catch_up.due = True
+            self._defer(self)

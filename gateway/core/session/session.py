@@ -1,0 +1,497 @@
+"""The conversation of one socket with the gateway.
+
+Owns: the meaning of a client's frames, the limits of a socket, and the answers to a client's
+mistakes. Must not know: sockets, tasks, clocks, engines. Frames come in through `Session.receive`,
+events go out through the outbox, and work for the engine goes to the scheduler.
+
+Invariant (``tests/core/session/test_session.py``): any sequence of frames leads to events or to a
+named ``error``, never to an exception, and everything that was accepted comes to an end."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gateway.auth.permissions import Permissions, Role
+from gateway.core.base import validation
+from gateway.core.base.transitions import next_state
+from gateway.core.base.validation import AUTO
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.history.event_log import StreamPosition
+from gateway.core.members.member import CatchUp, Member
+from gateway.core.room.room import Room
+from gateway.core.session.connect_request import ConnectRequest
+from gateway.core.session.context import SessionContext
+from gateway.core.session.log_reader import PAGE, LogReader
+from gateway.core.session.quota import Account
+from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.limits import TokenBucket
+from gateway.protocol.codec import decode, reference
+from gateway.protocol.messages import (
+    HELP,
+    VERSION,
+    AskHelp,
+    AskStats,
+    Auth,
+    Authenticated,
+    Bye,
+    Cancel,
+    ClientMessage,
+    Edit,
+    Error,
+    Get,
+    Help,
+    Resumed,
+    Retract,
+    Say,
+    Set,
+    Stats,
+    Sync,
+    Synced,
+    Tick,
+    Want,
+    Welcome,
+)
+from gateway.text import languages
+
+log = logging.getLogger("gateway.session")
+
+WEIGHT = 4_096
+"""Characters of a frame, or bytes of a binary one, that count as one more frame. Only a glossary or
+a context is that long, and to accept one costs as much as that many utterances."""
+
+
+class Session:
+    """A member of one room, driven by the frames of one socket.
+
+    :param lang: tag of the language that the member speaks, or `AUTO`
+    """
+
+    __slots__ = (
+        "_bad",
+        "_bucket",
+        "_bye",
+        "_context",
+        "_detected",
+        "_opened",
+        "_released",
+        "account",
+        "attempt",
+        "errors",
+        "frames_in",
+        "grant",
+        "id",
+        "lang",
+        "member",
+        "outbox",
+        "reader",
+        "renew",
+        "room",
+        "sayings",
+        "state",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        request: ConnectRequest,
+        *,
+        room: Room,
+        outbox: Outbox,
+        lang: str,
+        context: SessionContext,
+        now: float,
+    ) -> None:
+        self.id = id
+        self.room = room
+        self.outbox = outbox
+        self.member = Member(id, request.role, outbox, self)
+        self.member.speaker = validation.clean(request.speaker or "") or None
+        self.member.view = request.view
+        self.reader = LogReader(self.member, room, context.limits, context.defer)
+        self.grant = request.grant
+        self.renew = request.renew
+        self.account: Account | None = None
+        """Usage of its tenant, if that is counted."""
+        self.attempt = 0
+        """Number of the client's attempt to come back that opened the socket."""
+        self.lang = lang
+        self.state = SessionState.OPEN
+        self.sayings = self.errors = self.frames_in = 0
+        self._context = context
+        self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
+        self._bad = 0  # unreadable frames in a row
+        self._bye: str | None = None  # `ref` of the first `bye`
+        self._released = False
+        self._detected = validation.usual(context.model)
+        self._opened = now
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.state.value} in {self.room.name}, {self.outbox!r}>"
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        langs: tuple[str, ...],
+        now: float,
+        *,
+        since: StreamPosition | None = None,
+        token: str | None = None,
+    ) -> Resumed | None:
+        """Join the room and send ``welcome``; unknown languages are named in an ``error``.
+
+        :param since: how far the client has come; it is sent what came after that
+        :param token: with which another socket can continue this session
+        """
+        hint = None
+        if not langs:
+            hint = (
+                "This socket reads no language yet: connect with ?to=de,fr "
+                'or send {"type":"want","langs":["de","fr"]}.'
+            )
+        self.room.join(self.member, now)
+        seq, resumed, recent = self.reader.start(self._known(langs), since)
+        self.outbox.send(
+            Welcome(
+                v=VERSION,
+                session=self.id,
+                room=self.room.name,
+                epoch=self.room.log.epoch,
+                seq=seq,
+                resume=token,
+                engine=self._context.engine,
+                languages=self._context.model.targets,
+                limits=self._context.limits_info(),
+                resumed=resumed,
+                hint=hint,
+            ),
+            now,
+        )
+        if self.room.degraded is not None:
+            self.outbox.send(self.room.degraded, now)
+        for envelope in recent:
+            self.outbox.push(envelope, now)
+        refused = None
+        # A fault follows the events, so that the client first has all that it may read.
+        if langs:
+            try:
+                self._want(Want(langs=langs), now)
+            except ClientFault as fault:
+                refused = fault
+        self.member.welcomed = True
+        self.reader.advance(now)
+        if refused is not None:
+            self._refuse(refused, now)
+        return resumed
+
+    def close(self, now: float, *, lost: bool = False) -> None:
+        """Leave the room, because the socket is gone. Idempotent.
+
+        The work in flight is cancelled: at once, or if the socket was ``lost``, after a time in
+        which the client may come back.
+        """
+        if self.state is not SessionState.CLOSED:
+            self._move(SessionEvent.CLOSE)
+            # A client that said `bye` does not come back, however its socket was lost.
+            if lost and self._bye is None:
+                self.room.disconnect(self.member, now)
+            else:
+                self.room.leave(self.member, now)
+            self.member.listener = None  # a cycle would wait for the garbage collector
+            self.member.catch_up = None
+            self.outbox.refill = None
+            self.outbox.discard()
+
+    def drain(self) -> None:
+        """Accept nothing new: the server is about to stop. The socket is closed with its room."""
+        self._move(SessionEvent.DRAIN)
+
+    def dismiss(self) -> None:
+        """Change the room no more: it was released and may continue in another process."""
+        self._released = True
+        self._move(SessionEvent.DISMISS)
+
+    def charge(self, now: float) -> None:
+        """Count a new utterance. Raises `ClientFault` (``busy``) over the tenant's quota."""
+        if self.account is not None:
+            self.account.begin(self.grant.quota, now)
+
+    def ended(self, now: float) -> None:
+        """Close the socket after ``bye`` once nothing is in flight and the member is up to date."""
+        leaving = self.state is SessionState.LEAVING
+        if leaving and not self.member.inflight and self.member.catch_up is None:
+            self.outbox.send(self.stats(now, self._bye or None), now)
+            self.outbox.close(CloseCode.DONE)
+
+    def refuse(self, fault: ClientFault, code: CloseCode, now: float) -> None:
+        """Send a fatal ``error``, and close the socket: its permissions have ended."""
+        self._refuse(fault, now, fatal=True)
+        self.outbox.close(code, str(fault))
+
+    def tick(self, now: float) -> None:
+        """Send a heartbeat with the number of the last event that the member was sent."""
+        catch_up = self.member.catch_up
+        seq = self.room.log.seq if catch_up is None else catch_up.cursor
+        self.outbox.send(Tick(seq=seq), now)
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def receive(self, frame: str | bytes, now: float) -> None:
+        """Do everything that one frame asks for."""
+        if self.state is SessionState.CLOSED or self.outbox.closing is not None:
+            return
+        limits = self._context.limits
+        self.frames_in += 1
+        wait = self._bucket.take(now)
+        if wait:
+            fault = ClientFault(
+                ErrorCode.RATE, f"More than {limits.rate:g} frames a second; it was not read."
+            )
+            self._refuse(fault, now, retry_ms=math.ceil(wait * 1000))
+            return
+        self._bucket.spend(len(frame) // WEIGHT)
+        try:
+            message = decode(frame)
+        except ClientFault as fault:
+            ref, id = reference(frame)
+            # Unknown types are no sign of a broken client: it may speak a newer protocol.
+            self._bad = self._bad + 1 if fault.code is ErrorCode.BAD_FRAME else 0
+            fatal = self._bad >= limits.bad_frames
+            self._refuse(fault, now, ref=ref, id=id, fatal=fatal)
+            if fatal:
+                self.outbox.close(
+                    CloseCode.PROTOCOL_ERROR, f"{self._bad} unreadable frames in a row."
+                )
+            return
+        self._bad = 0
+        try:
+            self._do(message, now)
+        except ClientFault as fault:
+            id = getattr(message, "id", None)
+            self._refuse(fault, now, ref=message.ref, id=id, retry_ms=fault.retry_ms)
+
+    def _do(self, message: ClientMessage, now: float) -> None:
+        # Reading and leaving are still possible, since they change nothing in the room.
+        if self._released and isinstance(message, Say | Want | Set | Edit | Retract):
+            raise ClientFault(
+                ErrorCode.BUSY, "This room goes on in another process.", "Open the next socket."
+            )
+        match message:
+            case Say():
+                self._say(message, now)
+            case Cancel():
+                langs = message.langs
+                if langs is not None:
+                    langs = validation.named(langs, self._context.limits.targets)
+                self.room.cancel(self.member, message.id, langs, message.ref, now)
+            case Want():
+                self._want(message, now)
+            case Set():
+                self._set(message, now)
+            case Edit():
+                self._may_speak("edit")
+                lang = languages.normalise(message.lang)
+                text = validation.said(message.text, self._context.limits.text)
+                self.room.edit(self.member, message, text, lang, now)
+            case Retract():
+                self._may_speak("retract")
+                self.room.retract(self.member, message, now)
+            case Get():
+                found = self.room.snapshots.snapshot(message.id, message.ref)
+                lines = tuple(line for line in found.lines if self.grant.can_read(line.lang))
+                self.outbox.send(replace(found, lines=lines), now)
+            case Sync():
+                self._sync(message, now)
+            case Auth():
+                self._authenticate(message, now)
+            case AskStats():
+                self.outbox.send(self.stats(now, message.ref), now)
+            case AskHelp():
+                self.outbox.send(Help(types=HELP, ref=message.ref), now)
+            case Bye():  # pragma: no branch: there is no other
+                if self._bye is None:
+                    self._bye = message.ref or ""
+                self._move(SessionEvent.BYE)
+                self.room.finish_speaking(self.member, now)
+                self.ended(now)
+
+    def _say(self, say: Say, now: float) -> None:
+        self._may_speak("say")
+        known = self.room.utterances.knows(say.id)
+        # An utterance that was accepted may be completed; only new ones are refused.
+        if self.state is not SessionState.OPEN and not known:
+            raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
+        text = validation.said(say.text, self._context.limits.text)
+        inflight = self.member.inflight
+        if len(inflight) >= self._context.limits.inflight and not known:
+            raise ClientFault(
+                ErrorCode.BUSY,
+                f"{len(inflight)} utterances of this socket have not ended yet.",
+                "Wait for their captions, or cancel one.",
+            )
+        lang = self._spoken(say.lang, text)
+        speaker = validation.clean(say.speaker or "") or self.member.speaker
+        self.room.say(self.member, replace(say, speaker=speaker), text, lang, now)
+        self.sayings += 1
+
+    def _want(self, want: Want, now: float) -> None:
+        langs, fault = self._readable(want.langs)
+        if fault is None or langs:
+            self.room.want(self.member, langs, want.view, now, most=want.backfill)
+        if fault is not None:
+            raise fault
+
+    def _sync(self, sync: Sync, now: float) -> None:
+        """Send again the events after a position."""
+        if self.member.catch_up is not None:
+            raise ClientFault(
+                ErrorCode.BUSY, "This socket is still being told what it missed before."
+            )
+        since = StreamPosition(sync.epoch, sync.seq)
+        seq, resumed, recent = self.reader.start(self._known(self.member.langs), since)
+        assert resumed is not None, "a position was asked for"
+        if resumed.ok:  # a replay costs as much as frames, one for each page
+            self._bucket.spend((self.room.log.seq - seq) / PAGE)
+        self.outbox.send(
+            Synced(
+                epoch=self.room.log.epoch,
+                seq=seq,
+                ok=resumed.ok,
+                replayed=resumed.replayed,
+                from_=resumed.from_,
+                transcript=resumed.transcript,
+                ref=sync.ref,
+            ),
+            now,
+        )
+        for envelope in recent:
+            self.outbox.push(envelope, now)
+        if not resumed.ok:
+            self.member.catch_up = CatchUp(self.room.log.seq)
+        self.reader.advance(now)
+
+    def _authenticate(self, auth: Auth, now: float) -> None:
+        """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay.
+
+        Raises ``forbidden`` if the new ones do not allow what the socket does already.
+        """
+        if self.renew is not None:  # else the gateway needs no keys
+            grant = self.renew(auth.token)
+            # Usage is counted for the tenant that the socket was opened with.
+            if grant.tenant != self.grant.tenant:
+                raise ClientFault(
+                    ErrorCode.FORBIDDEN, "This key is of another tenant.", "Open a new socket."
+                )
+            self.confirm(grant)
+            self.grant = grant
+        name, until = self.grant.name or None, self.grant.until
+        self.outbox.send(Authenticated(name=name, until=until, ref=auth.ref), now)
+
+    def confirm(self, grant: Permissions) -> None:
+        """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
+        grant.check_role(self.member.role)
+        grant.check_room(self.room.name)
+        grant.check_languages(self.member.langs)
+
+    def _known(self, langs: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the languages that can be read; `_want` names the others."""
+        try:
+            return self._readable(langs)[0]
+        except ClientFault:
+            return ()
+
+    def _readable(self, tags: Sequence[str]) -> tuple[tuple[str, ...], ClientFault | None]:
+        """Return the tags that can be read here, normalised, and the fault of the others.
+
+        Raises `ClientFault` (``too_many_targets``).
+        """
+        context = self._context
+        return validation.readable(tags, context.model, context.limits.targets, self.grant)
+
+    def _set(self, change: Set, now: float) -> None:
+        self._may_speak("set")
+        if change.from_ is not None:
+            self.lang = self._speakable(change.from_)
+            change = replace(change, from_=self.lang)
+        change = validation.cleaned(change)
+        if change.speaker is not None:
+            self.member.speaker = change.speaker or None
+        self.room.change_settings(self.member, change, now)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def stats(self, now: float, ref: str | None = None) -> Stats:
+        """Return the counters of this socket."""
+        return Stats(
+            said=self.sayings,
+            finals=self.member.finals,
+            failed=self.member.failed,
+            cancelled=self.member.cancelled,
+            errors=self.errors,
+            frames_in=self.frames_in,
+            frames_out=self.outbox.frames,
+            bytes_out=self.outbox.sent,
+            merged=self.outbox.merged,
+            inflight=len(self.member.inflight),
+            seconds=round(now - self._opened, 3),
+            ref=ref,
+        )
+
+    def _refuse(
+        self,
+        fault: ClientFault,
+        now: float,
+        *,
+        ref: str | None = None,
+        id: str | None = None,
+        retry_ms: int | None = None,
+        fatal: bool = False,
+    ) -> None:
+        self.errors += 1
+        self.outbox.send(
+            Error(
+                code=fault.code.value,
+                fatal=fatal,
+                retry=fault.code.retry,
+                retry_ms=retry_ms,
+                id=id,
+                ref=ref,
+                msg=str(fault),
+                hint=fault.hint,
+            ),
+            now,
+        )
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    def _may_speak(self, what: str) -> None:
+        if self.member.role is Role.VIEW:
+            raise ClientFault(
+                ErrorCode.FORBIDDEN,
+                f"A socket with role=view only reads; it cannot {what}.",
+                "Connect with role=speak.",
+            )
+
+    def _speakable(self, tag: str) -> str:
+        """Return a language that can be spoken, normalised, or `AUTO`. Raises `ClientFault`."""
+        return validation.speakable(tag, self._context.model, self._context.detect)
+
+    def _spoken(self, tag: str | None, text: str) -> str:
+        lang = self.lang if tag is None else self._speakable(tag)
+        if lang != AUTO:
+            return lang
+        assert self._context.detect is not None, "a session is auto only where there is a detector"
+        self._detected = self._context.detect(text) or self._detected
+        return self._detected
+
+    def _move(self, event: SessionEvent) -> None:
+        """Change the state. Raises `IllegalTransition`."""
+        state = next_state(SESSION_TRANSITIONS, self.state, event)
+        if state is not self.state:
+            log.debug("%s %s -> %s", self.id, self.state.value, state.value)
+            self.state = state

@@ -1,0 +1,151 @@
+"""The utterances of a room, by id and in order.
+
+Owns: utterances and speeches, their ids, their order, and which of them are forgotten. Must not
+know: how captions are made, members, the log.
+
+Bound: `Limits.utterances`; the oldest that has ended is forgotten first, and those in flight are
+bounded per member. Their texts are those of the log's events, so that the room has those forgotten
+whose events the log has dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice, takewhile
+
+from gateway.core.base.translation_context import Pairs
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.utterances.caption_state import CaptionState
+from gateway.core.utterances.speech import Speech
+from gateway.core.utterances.utterance import Utterance
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.text import languages
+
+NEAR = 8
+"""Utterances that are searched for earlier translations of the same speech."""
+
+
+class Utterances:
+    """The utterances of one room, in the order in which they began.
+
+    :param room: its name, for error messages
+    """
+
+    def __init__(self, room: str, options: StreamingOptions, limits: Limits) -> None:
+        self.by_id: dict[str, Utterance] = {}
+        self.speeches: dict[str, Speech] = {}
+        self._room = room
+        self._options = options
+        self._limits = limits
+        self._last_ord = 0
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def begin(self, id: str | None, author: str, now: float) -> Speech:
+        """Return a new speech under ``id``, or under an id of its own if there is none."""
+        number = self._last_ord + 1
+        # Clients may have chosen the ids that the room would give next.
+        while id is None or id in self.by_id or id in self.speeches:
+            id = f"u{number}"
+            number += 1
+        speech = self.speeches[id] = Speech(id, author, self._options)
+        self.add_part(speech, now)
+        return speech
+
+    def add_part(self, speech: Speech, now: float) -> Utterance:
+        """Begin the next utterance of a speech; it is the open one from now on."""
+        self._last_ord += 1
+        id = speech.name(self.by_id)
+        part = self.by_id[id] = Utterance(id, self._last_ord, speech.author, now)
+        part.root = speech.id
+        speech.parts.append(part)
+        self._forget()
+        return part
+
+    def restore(self, utterance: Utterance) -> None:
+        """Add an utterance of an earlier process."""
+        self._last_ord = utterance.ord
+        self.by_id[utterance.id] = utterance
+        self._forget()
+
+    def knows(self, id: str | None) -> bool:
+        """Tell whether ``id`` is in use."""
+        return id is not None and (id in self.speeches or id in self.by_id)
+
+    def known(self, id: str) -> Utterance:
+        """Return an utterance that stands. Raises `ClientFault` (``not_found``)."""
+        utterance = self.by_id.get(id)
+        if utterance is None or utterance.retracted:
+            raise ClientFault(
+                ErrorCode.NOT_FOUND,
+                f"There is no utterance {id!r} in room {self._room!r}.",
+                f"The room remembers the last {self._limits.utterances}.",
+            )
+        return utterance
+
+    def parts(self, id: str) -> list[Utterance]:
+        """Return the utterances that a client means by an id: a whole speech, or one part."""
+        speech = self.speeches.get(id)
+        if speech is not None:
+            return list(speech.parts)
+        utterance = self.by_id.get(id)
+        if utterance is None or utterance.root != id:
+            return [] if utterance is None else [utterance]
+        # After a restart there is no speech to the utterance, and no part will be added.
+        return [other for other in self.by_id.values() if other.root == id]
+
+    def last(self, most: int) -> list[Utterance]:
+        """Return the last complete utterances that stand, newest first."""
+        standing = (
+            utterance
+            for utterance in reversed(self.by_id.values())
+            if utterance.final and not utterance.retracted and not utterance.cancelled
+        )
+        return list(islice(standing, most))
+
+    def translated_before(self, utterance: Utterance, lang: str) -> Pairs:
+        """Return the texts of the same language shortly before, with their translations.
+
+        Oldest first; `Limits.context` at most, none older than `Limits.context_s`.
+        """
+        pairs: list[tuple[str, str]] = []
+        for earlier in self.last(NEAR):
+            if earlier.ord >= utterance.ord:
+                continue
+            old = utterance.began - earlier.at > self._limits.context_s
+            # Context that is too old or too much makes a prompt longer and not better.
+            if old or len(pairs) == self._limits.context:
+                break
+            caption = earlier.captions.get(lang)
+            if (
+                caption is not None
+                and caption.state is CaptionState.FINAL
+                and languages.same(earlier.lang, utterance.lang)
+            ):
+                pairs.append((earlier.text, caption.stable))
+        return tuple(reversed(pairs))
+
+    def forget(self, oldest: int) -> None:
+        """Forget ended utterances whose first event the log has dropped.
+
+        :param oldest: number of the oldest event in the log
+        """
+        dropped = takewhile(lambda one: one.seq < oldest, self.by_id.values())
+        self._drop([utterance for utterance in dropped if utterance.ended])
+
+    def _forget(self) -> None:
+        over = max(0, len(self.by_id) - self._limits.utterances)
+        ended = (utterance for utterance in self.by_id.values() if utterance.ended)
+        self._drop(list(islice(ended, over)))
+
+    def _drop(self, utterances: Iterable[Utterance]) -> None:
+        for utterance in utterances:
+            del self.by_id[utterance.id]
+            speech = self.speeches.get(utterance.root)
+            # A restored part belongs to no speech, and its root's id may be in use again.
+            if speech is not None and utterance in speech.parts:
+                speech.parts.remove(utterance)
+                if not speech.parts:
+                    del self.speeches[speech.id]

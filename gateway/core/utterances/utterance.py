@@ -1,0 +1,411 @@
+"""An utterance and its captions: revisions in, stable text and draft out.
+
+Owns: the texts of a caption and every change of them. Must not know: readers, sequence numbers, how
+jobs are queued, when a revision is worth translating.
+
+A reader is shown ``stable + draft`` of a caption:
+
+* The translation of a partial revision (the source still grows) is shown when it is complete, in
+  one step. The words on which it agrees with the translation before are committed as stable text,
+  and the rest is draft, except for a masked tail (`gateway.core.streaming.stability`). Every later
+  translation is forced to begin with the committed text. A hypothesis that only repeats the
+  beginning of the shown text changes nothing, so that text does not shrink and grow again.
+* The translation of a final revision is free. It streams as draft behind the committed text, while
+  the rest of the last draft stays until it has been outgrown or contradicted. If it does not
+  continue the committed text it is `contradicted`, and is made again with that text as its forced
+  beginning. Text that came complete, in one revision, streams as stable text.
+
+Stable text is retracted in four cases: the source it was made of was changed; a translation is made
+again without it as its beginning, because a guard rejected the one before or the engine cannot
+begin with a given text; a person corrects a caption that is being made; the source turns out to be
+in the reader's language.
+"""
+
+from __future__ import annotations
+
+from gateway.core.base.transitions import next_state
+from gateway.core.streaming.stability import Agreement, StabilityRules
+from gateway.core.utterances.caption_state import CAPTION_TRANSITIONS, CaptionEvent, CaptionState
+from gateway.job import Chunk
+from gateway.protocol.messages import By, Delta, Timing
+
+_RUNNING = CaptionState.RUNNING
+"""A global, because the look-up of a member of an `Enum` is a call, once for every delta."""
+
+
+class Caption:
+    """An utterance in one language."""
+
+    __slots__ = (
+        "_agreement",
+        "_base",
+        "_first_at",
+        "_hypothesis",
+        "_ids",
+        "_queued_at",
+        "_started_at",
+        "_whole",
+        "_source_kept",
+        "by",
+        "context",
+        "draft",
+        "flags",
+        "id",
+        "job_id",
+        "lang",
+        "partial",
+        "rev",
+        "stable",
+        "state",
+        "turn",
+    )
+
+    def __init__(self, id: str, lang: str, rules: StabilityRules) -> None:
+        self.id = id
+        self.lang = lang
+        self.state = CaptionState.OPEN
+        self.rev = 0
+        self.turn = 0
+        """Number of the utterance's text that the caption is made of; see `Utterance.turn`."""
+        self.by: By | None = None
+        self.context: tuple[tuple[str, str], ...] | None = None
+        """Texts before it, as its first job was told: engines reuse the same prompt."""
+        self.job_id: str | None = None
+        self.partial = True
+        self.stable = ""
+        self.draft = ""
+        self.flags: tuple[str, ...] = ()
+        self._agreement = Agreement(lang, rules)
+        self._source_kept = True  # the stable text was made of the source as it is
+        self._base = ""  # what the running job was forced to begin with
+        self._whole = False  # the text came complete, in one revision
+        self._hypothesis = ""
+        self._ids: tuple[int, ...] = ()
+        self._queued_at = self._started_at = self._first_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Caption {self.id} {self.lang} rev {self.rev} {self.state.value}>"
+
+    @property
+    def committed(self) -> str:
+        """Text that later translations have to begin with; a part of the stable text."""
+        return self._agreement.committed
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Token ids of a translation that begins with `committed`; empty if unknown."""
+        return self._agreement.ids if self._agreement.committed else ()
+
+    @property
+    def contradicted(self) -> bool:
+        """True if the translation so far cannot continue the committed text."""
+        return not _agree(self._agreement.committed, self._hypothesis)
+
+    @property
+    def broken(self) -> bool:
+        """True if the translation as it stands does not begin with the committed text."""
+        return not self._hypothesis.startswith(self._agreement.committed)
+
+    @property
+    def forced(self) -> bool:
+        """True if the job had a forced beginning."""
+        return self._base != ""
+
+    def invalidate(self) -> None:
+        """Allow the stable text to be retracted: the source it was made of was changed."""
+        self._source_kept = not self.stable
+        self._agreement.reset()
+
+    def queue(
+        self,
+        job_id: str,
+        rev: int,
+        turn: int,
+        *,
+        partial: bool,
+        grown: bool = False,
+        base: str = "",
+        now: float,
+    ) -> None:
+        """Note the job that was submitted for a text of the utterance.
+
+        :param turn: number of the text, see `Utterance.turn`
+        :param grown: whether the text was spoken in several revisions
+        :param base: forced beginning of the translation
+        """
+        self._move(CaptionEvent.QUEUE)
+        self.job_id = job_id
+        self.rev = rev
+        self.turn = turn
+        self.partial = partial
+        self._whole = not (partial or grown)
+        self.flags = ()
+        self._base = self._hypothesis = base
+        self._ids = ()
+        self._queued_at = now
+        self._started_at = self._first_at = 0.0
+
+    def requeue(self, job_id: str, *, base: str) -> None:
+        """Note the job with another forced beginning that replaces one of a final revision."""
+        assert not self.partial, repr(self)
+        self._move(CaptionEvent.QUEUE)
+        self.job_id = job_id
+        self.flags = ()
+        self._base = self._hypothesis = base
+        self._ids = ()
+        if not base:  # a free translation may contradict what was shown
+            self.invalidate()
+
+    def update(self, rev: int, turn: int) -> None:
+        """Note the newer text that a waiting job was given."""
+        assert self.state is CaptionState.QUEUED and self.partial, repr(self)
+        self.rev, self.turn = rev, turn
+
+    def start(self, now: float) -> None:
+        """Note that the engine was given the job."""
+        self._move(CaptionEvent.START)
+        self._started_at = self._started_at or now
+
+    def feed(self, chunk: Chunk, now: float) -> Delta | None:
+        """Add text from the engine; return the delta to show, or None if nothing changes."""
+        assert self.state is _RUNNING, repr(self)
+        add = chunk.text
+        if add and not self._first_at:
+            self._first_at = now
+        text = self.stable
+        if text is self._hypothesis and self._whole and add and not chunk.reset:
+            # The usual case of a text that came complete: everything received is shown already, so
+            # append without comparing. `_stream` would give the same, but read the whole text.
+            if chunk.flags:
+                self.flags += chunk.flags
+            self.stable = self._hypothesis = text = text + add
+            return Delta(id=self.id, rev=self.rev, lang=self.lang, add=add, n=len(text))
+        if chunk.reset:
+            self._hypothesis, self._ids, self.flags = self._base, (), ()
+        self._hypothesis += add
+        self.flags += chunk.flags
+        # A partial is shown in one step at its end: drafts that grow and shrink are unreadable.
+        if self.partial:
+            self._ids += chunk.ids  # a final translation is never forced on another job
+            return None
+        return self._stream(reset=chunk.reset) if self._whole else self._extend()
+
+    def finish_partial(self) -> Delta | None:
+        """Commit what the ended job of a partial revision agrees on; return what changes."""
+        assert self.state is CaptionState.RUNNING and self.partial, repr(self)
+        reset = not self._source_kept and not self._hypothesis.startswith(self.stable)
+        if reset:
+            self.stable = self.draft = ""
+        elif not self._source_kept:
+            self._agreement.commit(self.stable)
+        self._source_kept = True
+        self._end_job(CaptionEvent.RELEASE)
+        add = self._agreement.add(self._hypothesis, self._ids)
+        return self._show(add, self._agreement.visible(self._hypothesis), reset=reset)
+
+    def echo(self, text: str, rev: int) -> Delta | None:
+        """Show the growing source itself to readers of the speaker's own language."""
+        assert not self.state.ended and self.job_id is None, repr(self)
+        self.rev = rev
+        reset = self.stable != ""  # a translation, made before the speaker's language was known
+        if text == self.draft and not reset:
+            return None
+        self.stable, self.draft = "", text
+        self._agreement.reset()
+        return self._delta(draft=text, reset=reset)
+
+    def full_delta(self) -> Delta | None:
+        """Return everything shown so far, for a reader that begins now; None if nothing is."""
+        if not (self.stable or self.draft):
+            return None
+        return self._delta(add=self.stable, draft=self.draft, reset=True)
+
+    def correct(self, text: str) -> Delta | None:
+        """Return what to show before the end if ``text`` does not continue the stable text."""
+        if text.startswith(self.stable):
+            return None
+        self.stable, self.draft = text, ""
+        return self._delta(add=text, draft="", reset=True)
+
+    def finish(self, text: str, by: By, now: float) -> Timing:
+        """End with a complete text, which only `edit` changes; return how long it took."""
+        self._end_job(CaptionEvent.FINISH)
+        self.stable, self.draft, self.by = text, "", by
+        if by != "mt":  # a person wrote it while it was being translated
+            self.flags = ()
+        said = self._queued_at or now
+        started = self._started_at or now
+        first = self._first_at or now
+        return Timing(queue=_ms(started - said), first=_ms(first - said), total=_ms(now - said))
+
+    def fail(self) -> None:
+        """End without a text."""
+        self._end_job(CaptionEvent.FAIL)
+        self.stable = self.draft = ""
+
+    def cancel(self) -> None:
+        """End because nobody wants the caption any more."""
+        self._end_job(CaptionEvent.CANCEL)
+
+    def erase(self) -> None:
+        """Erase the text of a caption that is not being made."""
+        assert self.job_id is None, repr(self)
+        self.stable = self.draft = ""
+
+    def edit(self, text: str, by: By) -> None:
+        """Replace the text of a caption that is not being made."""
+        self._move(CaptionEvent.EDIT)
+        self.stable, self.draft, self.by = text, "", by
+        self.flags = ()
+
+    def withdraw(self) -> None:
+        """Note that the job was taken back or has failed; another may follow."""
+        self._end_job(CaptionEvent.RELEASE)
+
+    @property
+    def text(self) -> str:
+        """Translation of this revision so far, with its forced beginning."""
+        return self._hypothesis
+
+    def _move(self, event: CaptionEvent) -> None:
+        """Change the state. Raises `IllegalTransition`."""
+        self.state = next_state(CAPTION_TRANSITIONS, self.state, event)
+
+    def _end_job(self, event: CaptionEvent) -> None:
+        self._move(event)
+        self.job_id = None
+        if self.state.ended:  # the room keeps it for long, so free what only a job needs
+            self._base = self._hypothesis = ""
+            self._ids = ()
+            self._agreement.reset()
+
+    def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
+        """Commit ``add``, and show ``visible`` unless that only shortened what is shown."""
+        shown = self.stable + self.draft
+        self.stable += add
+        # A translation that only repeats the beginning would make text shrink and grow again.
+        text = shown if shown.startswith(visible) else visible
+        draft = text[len(self.stable) :]
+        if not (add or reset) and draft == self.draft:
+            return None
+        changed = reset or draft != self.draft
+        self.draft = draft
+        return self._delta(add=add, draft=draft if changed else None, reset=reset)
+
+    def _extend(self) -> Delta | None:
+        """Show more of the final translation of a text that has grown, still as draft.
+
+        The text becomes stable with the end, since a guard may stop the job before.
+        """
+        text = self._hypothesis
+        if self.contradicted:
+            return None  # it is made again
+        reset = not _agree(self.stable, text)
+        if reset:  # the source was changed
+            self.stable = self.draft = ""
+        return self._show("", text if len(text) > len(self.stable) else self.stable, reset=reset)
+
+    def _stream(self, *, reset: bool) -> Delta | None:
+        """Show more of the translation of a text that came complete, as stable text.
+
+        :param reset: whether this is a second attempt, which replaces the text of the first
+        """
+        text = self._hypothesis
+        reset = self.stable != "" and (reset or not _agree(self.stable, text))
+        if not reset and len(text) <= len(self.stable):
+            return None
+        add = text if reset else text[len(self.stable) :]
+        self.stable = text
+        return self._delta(add=add, reset=reset)
+
+    def _delta(self, *, add: str = "", draft: str | None = None, reset: bool = False) -> Delta:
+        return Delta(
+            id=self.id,
+            rev=self.rev,
+            lang=self.lang,
+            add=add,
+            draft=draft,
+            reset=reset,
+            n=len(self.stable),
+        )
+
+
+class Utterance:
+    """A text that one speaker says, through its revisions; or one part of a long text."""
+
+    __slots__ = (
+        "at",
+        "author",
+        "began",
+        "cancelled",
+        "captions",
+        "final",
+        "grown",
+        "id",
+        "lang",
+        "ord",
+        "retracted",
+        "rev",
+        "root",
+        "seq",
+        "speaker",
+        "t0",
+        "t1",
+        "text",
+        "turn",
+    )
+
+    def __init__(self, id: str, ord: int, author: str, now: float = 0.0) -> None:
+        self.id = id
+        self.root = id
+        """Id of the first part, under which the client says all of them."""
+        self.ord = ord
+        self.seq = 0
+        """Number of the first event about it in the log; 0 while there is none."""
+        self.author = author
+        self.rev = 0
+        self.text = ""
+        """Text to translate: of a growing utterance as much as is agreed."""
+        self.turn = 0
+        """Number of `text`, which rises with every change of it."""
+        self.lang = ""
+        self.grown = False
+        """True if it was spoken in several revisions."""
+        self.final = False
+        self.cancelled = False
+        self.retracted = False
+        self.began = self.at = now
+        """Times of its begin and of its end, in seconds."""
+        self.speaker: str | None = None
+        self.t0: float | None = None
+        self.t1: float | None = None
+        self.captions: dict[str, Caption] = {}
+
+    def __repr__(self) -> str:
+        return f"<Utterance {self.id} rev {self.rev} {'final' if self.final else 'growing'}>"
+
+    @property
+    def ended(self) -> bool:
+        """True if it is complete or cancelled, and every caption of it has ended."""
+        return (self.final or self.cancelled) and not self.active
+
+    @property
+    def active(self) -> list[Caption]:
+        """Captions that have not ended."""
+        return [caption for caption in self.captions.values() if not caption.state.ended]
+
+    def erase(self) -> None:
+        """Erase all texts, because the utterance was retracted."""
+        self.retracted = True
+        self.text = ""
+        for caption in self.captions.values():
+            caption.erase()
+
+
+def _agree(a: str, b: str) -> bool:
+    """Tell whether one of two texts begins with the other."""
+    return a.startswith(b) or b.startswith(a)
+
+
+def _ms(seconds: float) -> int:
+    return max(0, round(seconds * 1000))

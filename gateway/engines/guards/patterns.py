@@ -1,0 +1,243 @@
+"""Language data of the guards: phrases of models, rude words, scripts, related languages.
+
+Owns: the words that surround a translation or stand instead of it, the letters of scripts, and
+which languages are near each other. To add a language to the guards, change this file alone. Must
+not know: the rules and their limits (`gateway.engines.guards.output`).
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class Phrases:
+    """A pattern that ignores case, with plain strings to look for first.
+
+    A search for the signs takes a twentieth of the time of the pattern, and nearly no text has one.
+
+    :param signs: strings; every text that the pattern matches contains one of them
+    :param pattern: a regular expression
+    """
+
+    def __init__(self, *signs: str, pattern: str) -> None:
+        self.signs = tuple(map(str.casefold, signs))
+        self.pattern = re.compile(pattern, re.IGNORECASE)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match of the pattern, or None."""
+        folded = text.casefold()
+        if not folded.isascii():  # a pattern that ignores case treats these letters as "i"
+            folded = folded.replace("i\u0307", "i").replace("\u0131", "i")
+        for sign in self.signs:
+            if sign in folded:
+                return self.pattern.search(text)
+        return None
+
+
+TRANSLATION = frozenset(
+    "translation translations translated translate übersetzung übersetzt übersetzungen traduction"
+    " traduit traduite traducción traducido traducida tradução traduzido traduzione tradotto"
+    " vertaling перевод переклад tłumaczenie çeviri 翻译 翻译结果 译文 翻譯 譯文 번역"
+    " 翻訳 翻訳文 訳 訳文 日本語訳 中文翻译 翻译如下"
+    " 以下是翻译 以下是译文 以下は翻訳です 以下が翻訳です".split()
+)
+"""Words of which a preamble must have one, and its source none."""
+
+OPENERS = TRANSLATION | frozenset(
+    "sure certainly absolutely of here here's hier gerne natürlich voici aquí claro вот 好的 当然"
+    " 當然 以下".split()
+)
+"""Words with which a preamble begins. The list is short, because the reader waits while the output
+may still be a preamble."""
+
+AROUND = OPENERS | frozenset(
+    "a an the your in into to from for is are as it text sentence line version following course"
+    " requested i'll happily english german french spanish italian portuguese dutch russian chinese"
+    " japanese korean ist die der das deine ihre folgende ins auf von deutsch deutsche englische"
+    " französische spanische la le votre en de du française anglaise allemande está tienes su al"
+    " español inglés francés на русский は です".split()
+)
+"""Further words of preambles. A text with any other word is the translation itself."""
+
+QUOTES = {
+    '"': '"',
+    "“": "”",
+    "„": "“”",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+}
+"""Opening quotes to the quotes that may close them."""
+
+QUOTED = re.compile(r"[\"“”„«»‹›「」『』‘]|(?:^|\s)'")
+"""Signs of quotes in a source. The quotes of its output are then left as they are."""
+
+NOTES = re.compile(
+    r"[(\[（【]\W*(?:(?:translator'?s?|the)\s+)?"
+    r"(?:note\b|translation\b|translated\b|literally\b|lit\.|anmerkung|hinweis:|übersetz|wörtlich"
+    r"|remarque|traduction|traduit|littéralement|ndt\b|nota\b|traducción|traducido|literalmente"
+    r"|примечание|перевод|译注|注[：:]|注意[：:]|翻译|訳注|注釈|翻訳)",
+    re.IGNORECASE,
+)
+"""Brackets that begin with a comment on the translation."""
+
+BRACKET = re.compile(r"[(\[（【]")
+"""Brackets in a source. Its output may then have brackets too, and is not judged for `NOTES`."""
+
+REFUSALS = Phrases(
+    "sorry",
+    "i can",
+    "i'm unable",
+    "i am unable",
+    "i'm not able",
+    "i am not able",
+    "es tut mir leid",
+    "ich kann dir",
+    "ich kann ihnen",
+    "je suis",
+    "lo siento",
+    "no puedo ayudarte",
+    "申し訳",
+    "对不起",
+    "抱歉",
+    pattern=r"\bI(?:'m| am)(?: very| so)? sorry,? (?:but )?I"
+    r"(?: can(?:no|')t|'m (?:not able|unable)| am unable)"
+    r"|\bI can(?:no|')t (?:help (?:you|with)|assist|comply|fulfil|provide|translate)\b"
+    r"|\bI(?:'m| am) (?:unable|not able) to (?:help|assist|comply|fulfil|provide|translate)\b"
+    r"|\bEs tut mir leid,? aber (?:ich kann|dabei|das kann ich)"
+    r"|\bIch kann (?:dir|Ihnen) (?:dabei|damit) (?:leider )?nicht helfen"
+    r"|\bJe suis (?:vraiment )?désolée?,? mais je ne (?:peux|suis) pas"
+    r"|\bLo siento,? pero no puedo|\bno puedo ayudarte con eso"
+    r"|申し訳(?:ありません|ございません)が.{0,30}(?:できません|できかねます)"
+    r"|(?:对不起|抱歉)，(?:但)?我(?:不能|无法)",
+)
+"""Phrases with which a model declines. People use them too: see `REFUSING`."""
+
+ASSISTANTS = Phrases(
+    "as an ",
+    "as a ",
+    "als ein",
+    "als ki",
+    "als sprachmodell",
+    "en tant qu",
+    "como ",
+    "として",
+    "作为",
+    pattern=r"\bas an (?:AI|artificial intelligence|language model)\b"
+    r"|\bas a (?:large )?language model\b"
+    r"|\bals (?:eine? )?(?:KI|Sprachmodell)\b|\ben tant qu(?:'IA|e modèle)\b|\bcomo (?:una )?IA\b"
+    r"|\bcomo modelo de lenguaje\b|AI(?:アシスタント|言語モデル)?として"
+    r"|作为(?:一个|一名)?(?:AI|人工智能|(?:大型)?语言模型)",
+)
+"""Phrases with which a model speaks of itself, unless the source has one of `MODELS`."""
+
+REFUSING = {
+    tag: re.compile(pattern, re.IGNORECASE)
+    for tag, pattern in {
+        "en": r"\b(?:not?|cannot|cant|\w+n['’]t|never|unable|sorry|afraid|unfortunate\w*|regret)\b",
+        "de": r"\b(?:nicht|kein\w*|nichts|nie\w*|leid\w*|leider|entschuld\w*|bedau\w*|unmöglich)\b",
+        "fr": r"\b(?:ne|n['’]\w+|pas|jamais|désolée?s?|malheur\w+|regret\w*|pardon|incapa\w+)\b",
+        "es": r"\b(?:no|nunca|nada|siento|sentimos|lament\w+|perd[oó]n\w*|disculp\w*|imposible)\b",
+        "ja": r"ない|ません|ん|なく|無|不|ず|申し訳|すみま|すいま|ごめん|残念|失礼|悪い",
+        "zh": r"不|没|無|无|别|抱歉|遗憾|恐怕|难",
+    }.items()
+}
+"""Signs, by language of the source, that the source itself may refuse something. Sources in other
+languages are not judged."""
+
+MODELS = re.compile(
+    r"(?<![^\W_])(?:AI|IA|KI|LLMs?|ИИ)(?![a-z])|(?i:mod[eè]l)|artific|künstlich|人工|モデル|模型"
+)
+"""Signs that the source is about language models."""
+
+_RUDE = {
+    "en": r"fuck motherf shit bitch cunt whore slut asshole nigg(?:er|a(?=[\W_])) faggot",
+    "de": r"fick(?:t|en|e)?(?=[\W_]) fotze huren?(?=[\W_]) titten schei(?:ß|ss) arschl wichs nutte",
+    "fr": r"putain pute(?=[\W_]) merde salopes?(?=[\W_]) salaud connard connasse encul"
+    r" nique(?:r|s)?(?=[\W_])",
+    "es": r"puta(?:s)?(?=[\W_]) mierda joder coño cabr[óo]n gilipoll pollas?(?=[\W_]) follar"
+    r" maric[óo]n",
+    "zh": r"他妈的 操你 傻逼 婊子 妓女 强奸 鸡巴 你妈的",
+}
+
+
+def _at_a_word(words: str) -> re.Pattern[str]:
+    """Return a pattern that finds ``words`` at the beginning of a word, in lower-case text.
+
+    The first three letters stand before the look-behind, so that a search skips nearly all text by
+    a comparison of letters.
+    """
+    return re.compile("|".join(rf"{word[:3]}(?<![^\W_]...){word[3:]}" for word in words.split()))
+
+
+RUDE = {
+    language: re.compile(words.replace(" ", "|")) if language == "zh" else _at_a_word(words)
+    for language, words in _RUDE.items()
+}
+"""Rude words, by language of the translation, that a small model has made of harmless ones. The
+patterns are for lower-case text."""
+
+CRUDE = re.compile(
+    r"(?<![^\W_])(?:fuck|shit|crap|damn|hell\b|bloody|bitch|bastard|cunt|whore|slut|prostitut|rape|sex"
+    r"|porn|ass(?:hole)?\b|arse|piss|screw|suck|bugger|nigg|fag|tits?\b|boobs?\b|dick|cock|prick"
+    r"|fick|schei|mist\b|arsch|hure|nutte|schlampe|titte|busen|vergewaltig|verdammt|kack|pinkel"
+    r"|merde|put(?:e|ain|ains)\b|salop|salaud|conn(?:e|ard)|encul|cul\b|viol|chier|baiser|nique"
+    r"|mierda|puta|puto|joder|coño|cabr|gilipoll|polla|folla|maric|carajo|hostia|leche|culo|chinga|verga)"
+    r"|くそ|クソ|糞|畜生|セックス|レイプ|強姦|売春|娼婦|死ね|ちんこ|チンコ|他妈|操你|我操|傻逼|婊|妓|强奸|屎|屁|混蛋|妈的|鸡巴",
+    re.IGNORECASE,
+)
+"""Signs, in several languages, that the source is crude. Its output is then not judged as rude."""
+
+NEAR = (
+    frozenset(("da", "nb", "nn", "no", "sv")),
+    frozenset(("ast", "ca", "es", "gl", "oc", "pt")),
+    frozenset(("be", "bg", "mk", "ru", "uk")),
+    frozenset(("bs", "hr", "sh", "sl", "sr")),
+    frozenset(("cs", "sk")),
+    frozenset(("id", "jv", "ms", "su")),
+    frozenset(("af", "nl", "fy", "nds", "li")),
+    frozenset(("de", "lb", "gsw", "nds")),
+    frozenset(("yue", "wuu", "zh", "lzh")),
+    frozenset(("hi", "mr", "ne", "mai", "bho")),
+    frozenset(("az", "tk", "tr", "crh")),
+    frozenset(("et", "fi")),
+    frozenset(("fa", "prs", "tg")),
+)
+"""Families of languages in which a whole sentence can be the same. Copies are not judged there."""
+
+LETTERS = {
+    "Arab": ("ARABIC",),
+    "Armn": ("ARMENIAN",),
+    "Beng": ("BENGALI",),
+    "Cyrl": ("CYRILLIC",),
+    "Deva": ("DEVANAGARI",),
+    "Ethi": ("ETHIOPIC",),
+    "Geor": ("GEORGIAN",),
+    "Grek": ("GREEK",),
+    "Gujr": ("GUJARATI",),
+    "Guru": ("GURMUKHI",),
+    "Hans": ("CJK",),
+    "Hant": ("CJK",),
+    "Hebr": ("HEBREW",),
+    "Jpan": ("CJK", "HIRAGANA", "KATAKANA"),
+    "Khmr": ("KHMER",),
+    "Knda": ("KANNADA",),
+    "Kore": ("HANGUL", "CJK"),
+    "Laoo": ("LAO",),
+    "Latn": ("LATIN",),
+    "Mlym": ("MALAYALAM",),
+    "Mymr": ("MYANMAR",),
+    "Sinh": ("SINHALA",),
+    "Taml": ("TAMIL",),
+    "Telu": ("TELUGU",),
+    "Thai": ("THAI",),
+}
+"""ISO 15924 script to the first words of its letters' Unicode names. Texts in other scripts are not
+judged."""
+
+DENSE_LETTERS = frozenset(("CJK", "HIRAGANA", "KATAKANA"))
+"""Names of letters that count as `DENSITY` Latin ones."""
+
+KNOWN = frozenset(name for names in LETTERS.values() for name in names)
+"""All names of letters in `LETTERS`. Other characters belong to no script."""

@@ -1,0 +1,57 @@
+"""Texts and languages of clients are normalised, or refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.auth.permissions import EVERYTHING
+from gateway.core.base import validation
+from gateway.engines.profiles import Profile
+from gateway.errors import ClientFault, ErrorCode
+from gateway.protocol.messages import Set
+
+PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr"))
+
+
+def refused(work: object, *given: object) -> ErrorCode:
+    with pytest.raises(ClientFault) as caught:
+        work(*given)  # type: ignore[operator]
+    return caught.value.code
+
+
+def test_a_text_is_kept_without_what_nobody_sees() -> None:
+    assert validation.said("  gu\u0308ten\tTag \x07\n", 100) == "güten Tag"
+    assert validation.clean("\u2028\x00 \u200b") == ""
+
+
+def test_a_text_that_is_too_long_or_has_nothing_in_it_is_refused() -> None:
+    assert validation.said("12345", 5) == "12345"
+    assert refused(validation.said, "123456", 5) is ErrorCode.TOO_LONG
+    assert refused(validation.said, " \n ", 5) is ErrorCode.EMPTY_TEXT
+
+
+def test_languages_that_are_read_are_spelt_correctly_and_the_others_named_in_one_fault() -> None:
+    there, fault = validation.readable(["DE", "no language", "fr", "tlh"], PROFILE, 10, EVERYTHING)
+    assert there == ("de", "fr")
+    assert fault is not None and fault.code is ErrorCode.LANG_UNSUPPORTED
+    assert "'no language', 'tlh'" in str(fault)
+    assert validation.readable(["de"], PROFILE, 1, EVERYTHING) == (("de",), None)
+
+
+def test_more_languages_than_are_allowed_are_refused_whatever_they_are() -> None:
+    many = ["de"] * 3
+    code = refused(validation.readable, many, PROFILE, 2, EVERYTHING)
+    assert code is ErrorCode.TOO_MANY_TARGETS
+    assert refused(validation.named, many, 2) is ErrorCode.TOO_MANY_TARGETS
+
+
+def test_languages_that_are_named_may_be_none_and_match_nothing_then() -> None:
+    assert validation.named(["DE", "de", "no language"], 3) == ("de", "no language")
+
+
+def test_settings_are_made_uniform_and_terms_of_which_nothing_is_left_are_gone() -> None:
+    change = Set(
+        speaker=" Ana\x00", context="\ta court ", glossary={" a ": " b\n", "c": " ", "": "d"}
+    )
+    assert validation.cleaned(change) == Set(speaker="Ana", context="a court", glossary={"a": "b"})
+    assert validation.cleaned(Set(style="formal")) == Set(style="formal")

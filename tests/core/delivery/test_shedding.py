@@ -1,0 +1,17 @@
+"""Deltas that merge, and the memory that waiting frames take."""
+
+from __future__ import annotations
+
+from gateway.core.delivery.shedding import merge
+from tests.core.delivery.test_outbox import delta
+
+
+def test_the_newest_draft_is_kept() -> None:
+    assert merge(delta(draft="x"), delta(draft="y")).draft == "y"
+    assert merge(delta(draft="x"), delta("a")).draft == "x"
+    assert merge(delta(draft="x"), delta(draft="")).draft == ""
+
+
+def test_a_reset_voids_the_text_before_it_and_is_not_lost() -> None:
+    assert merge(delta("old"), delta("new", reset=True)) == delta("new", reset=True)
+    assert merge(delta("a", reset=True), delta("b", 2)) == delta("ab", reset=True)

@@ -1,0 +1,114 @@
+"""Durable events are numbered, logged and sent to the members they concern."""
+
+from __future__ import annotations
+
+from gateway.auth.permissions import Role
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.history.event_log import EventLog
+from gateway.core.history.publisher import Publisher
+from gateway.core.members.member import Member, Reply
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.streaming.stability import StabilityRules
+from gateway.core.utterances.utterance import Caption, Utterance
+from gateway.errors import ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Cancelled, Edited, Failed, Final, ServerMessage, Set, Settings
+from tests.support.meeting import NOW, blank, names, one, read
+
+
+class Stage:
+    """A publisher, its log, and two members who read ``de`` and ``de-AT``."""
+
+    def __init__(self) -> None:
+        self.log = EventLog("epoch", Limits(), began=NOW)
+        self.subscribers = Subscribers(("en", "de", "fr"), 30.0)
+        self.seen: list[ServerMessage] = []
+        self.publisher = Publisher(self.log, self.subscribers, self.seen.append)
+        self.german, self.austrian = self.reader("g", "de"), self.reader("a", "de-AT")
+
+    def reader(self, id: str, lang: str) -> Member:
+        member = Member(id, Role.SPEAK, Outbox(Codec.JSON, Limits()))
+        member.langs = (lang,)
+        self.subscribers.join(member)
+        return member
+
+
+def heard(member: Member) -> list[ServerMessage]:
+    return [read(frame) for frame in member.outbox.take()]
+
+
+def utterance() -> Utterance:
+    made = Utterance("u1", 1, "s1", NOW)
+    made.text, made.lang, made.rev = "hello", "en", 1
+    caption = made.captions["de"] = Caption("u1", "de", StabilityRules())
+    caption.edit("hallo", "mt")
+    return made
+
+
+def test_an_original_goes_to_everybody_and_gives_the_utterance_its_first_number() -> None:
+    stage, said = Stage(), utterance()
+    stage.publisher.source(said, NOW)
+    assert said.seq == 1 and names(stage.seen) == ["source"]
+    assert stage.log.since(0) == stage.seen == heard(stage.german) == heard(stage.austrian)
+
+
+def test_a_failure_goes_to_the_readers_of_its_language_under_their_own_tags() -> None:
+    stage = Stage()
+    stage.publisher.failed(utterance(), "de", ErrorCode.TIMEOUT, NOW)
+    assert one(Failed, heard(stage.german)).lang == "de"
+    assert one(Failed, heard(stage.austrian)).lang == "de-AT"
+    stage.publisher.failed(utterance(), "fr", ErrorCode.TIMEOUT, NOW)
+    assert heard(stage.german) == [] and stage.log.seq == 2
+
+
+def test_the_reference_and_the_tag_of_a_request_go_to_the_member_that_asked() -> None:
+    stage, said = Stage(), utterance()
+    reply = Reply(stage.german, "r1", "de-CH")
+    stage.publisher.edited(said, said.captions["de"], NOW, reply)
+    edits = {event.lang: event.ref for event in heard(stage.german) if isinstance(event, Edited)}
+    assert edits == {"de": None, "de-CH": "r1"}
+    assert one(Edited, heard(stage.austrian)).ref is None
+
+
+def test_an_answer_without_a_tag_is_sent_once() -> None:
+    stage = Stage()
+    stage.publisher.cancelled(utterance(), None, "queued", NOW, Reply(stage.german, "r2"))
+    assert one(Cancelled, heard(stage.german)).ref == "r2"
+    assert one(Cancelled, heard(stage.austrian)).ref is None
+
+
+def test_a_corrected_original_concerns_everybody_and_a_corrected_caption_its_readers() -> None:
+    stage, said = Stage(), utterance()
+    reader = stage.reader("f", "fr")
+    stage.publisher.original(said, NOW, Reply(stage.german, None))
+    assert names(heard(reader)) == ["edited"] and stage.log.originals == {1}
+    stage.publisher.edited(said, said.captions["de"], NOW)
+    assert heard(reader) == [] and stage.log.originals == {1}
+
+
+def test_a_retraction_erases_the_texts_of_the_log() -> None:
+    stage, said = Stage(), utterance()
+    stage.publisher.source(said, NOW)
+    stage.publisher.retracted(said, NOW, Reply(stage.german, None))
+    assert stage.log.since(0) == [blank(stage.seen[0]), stage.seen[1]]
+
+
+def test_a_change_of_settings_names_its_version_and_session() -> None:
+    stage = Stage()
+    stage.publisher.settings(Set(style="formal", ref="r3"), 4, NOW, stage.german)
+    event = one(Settings, heard(stage.german))
+    assert (event.version, event.style, event.session, event.ref) == (4, "formal", "g", "r3")
+
+
+def test_a_final_has_the_flags_and_the_times_of_its_caption() -> None:
+    stage, said = Stage(), utterance()
+    caption = Caption("u1", "de", StabilityRules())
+    caption.queue("j1", 1, 1, partial=False, now=NOW)
+    caption.start(NOW + 0.1)
+    timing = caption.finish("hallo", "mt", NOW + 0.3)
+    caption.flags = ("glossary",)
+    stage.publisher.final(said, caption, timing, NOW)
+    event = one(Final, heard(stage.german))
+    assert (event.text, event.by, event.flags) == ("hallo", "mt", ("glossary",))
+    assert (event.ms.queue, event.ms.total) == (100, 300)

@@ -1,0 +1,123 @@
+"""The usage of a tenant over all its sockets, and its quota."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.auth.permissions import EVERYTHING, Permissions, Quota, Role
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.members.member import Member
+from gateway.core.session.quota import KEEP_S, Account, TenantUsage
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.codec import Codec
+from tests.support.meeting import NOW, Meeting, assert_error
+
+
+def member(*inflight: str) -> Member:
+    made = Member("m", Role.SPEAK, Outbox(Codec.JSON, Limits()))
+    made.inflight.update(inflight)
+    return made
+
+
+def grant(tenant: str = "acme", **quota: int) -> Permissions:
+    return Permissions(tenant=tenant, quota=Quota(**quota))
+
+
+def refused(account: Account, now: float = NOW, **quota: int) -> ClientFault:
+    with pytest.raises(ClientFault) as caught:
+        account.begin(Quota(**quota), now)
+    assert caught.value.code is ErrorCode.BUSY
+    return caught.value
+
+
+def test_a_tenant_without_name_and_quota_is_not_counted() -> None:
+    ledger = TenantUsage()
+    ledger.check(EVERYTHING)
+    assert ledger.enter(member(), EVERYTHING) is None
+    assert ledger.accounts == {}
+    assert member().charge(NOW) is None
+
+
+def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -> None:
+    ledger, one = TenantUsage(), member()
+    two = grant(sessions=2)
+    ledger.check(two)
+    account = ledger.enter(one, two)
+    assert account is not None and ledger.enter(member(), two) is account
+    with pytest.raises(ClientFault, match="may have 2 sockets"):
+        ledger.check(two)
+    ledger.check(two, instead=one)
+    ledger.check(grant("other", sessions=1))
+    ledger.check(grant())
+    account.leave(one, NOW)
+    account.leave(one, NOW + 1)
+    ledger.check(two)
+    assert account.idle == NOW
+
+
+def test_utterances_in_flight_are_counted_over_all_sockets_of_a_tenant() -> None:
+    ledger = TenantUsage()
+    account = ledger.enter(member("a", "b"), grant())
+    assert account is ledger.enter(member("c"), grant()) is not None
+    assert account is not None and account.inflight == 3
+    account.begin(Quota(inflight=4), NOW)
+    assert "3 utterances" in str(refused(account, inflight=3))
+
+
+def test_utterances_of_a_lost_socket_count_and_only_once() -> None:
+    ledger, lost, back = TenantUsage(), member("a", "b"), member()
+    account = ledger.enter(lost, grant())
+    assert account is not None
+    account.leave(lost, NOW)
+    assert account.inflight == 2
+    back.inflight = lost.inflight  # as `Room.join` does
+    ledger.enter(back, grant())
+    assert account.inflight == 2
+    taken = member()  # its old socket is not closed yet
+    taken.inflight = lost.inflight
+    ledger.enter(taken, grant())
+    assert account.inflight == 2
+    account.leave(taken, NOW)
+    back.inflight.clear()
+    assert account.inflight == 0
+    account.leave(back, NOW)
+    assert account._away == []
+
+
+def test_the_quota_of_a_minute_can_be_used_at_once_and_then_refills_steadily() -> None:
+    account = Account()
+    for _ in range(6):
+        account.begin(Quota(minute=6), NOW)
+    assert refused(account, minute=6).retry_ms == 10_000
+    account.begin(Quota(minute=6), NOW + 10)
+    assert refused(account, NOW + 12.5, minute=6).retry_ms == 7_500
+    account.begin(Quota(minute=7), NOW + 12.5)
+
+
+def test_connecting_again_does_not_renew_the_minute_and_an_account_is_closed_in_the_end() -> None:
+    ledger, one = TenantUsage(), member()
+    account = ledger.enter(one, grant(minute=1))
+    assert account is not None
+    account.begin(Quota(minute=1), NOW)
+    ledger.sweep(NOW + KEEP_S * 9)
+    account.leave(one, NOW)
+    ledger.sweep(NOW + KEEP_S)
+    assert ledger.enter(member(), grant(minute=1)) is account
+    refused(account, minute=1)
+    other = TenantUsage()
+    other.accounts["acme"] = Account()
+    other.sweep(NOW)
+    assert other.accounts == {}
+
+
+def test_a_speaker_beyond_the_quota_is_told_when_to_try_again_and_may_finish() -> None:
+    room = Meeting()
+    peer = room.enter("de")
+    allowed = Permissions(tenant="acme", quota=Quota(minute=1))
+    peer.session.grant = allowed
+    peer.session.account = TenantUsage().enter(peer.session, allowed)
+    peer.say("we met", id="u", final=False)
+    error = assert_error(peer.say("hello", ref="r"), ErrorCode.BUSY)
+    assert (error.retry_ms, error.ref) == (60_000, "r")
+    assert peer.say("we met in March", id="u")[0].__struct_config__.tag == "ack"

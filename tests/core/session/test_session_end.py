@@ -1,0 +1,250 @@
+"""The end of a session, by its client, by its limits, or by the end of the gateway."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.core.session.session import WEIGHT, SessionState
+from gateway.errors import CloseCode, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.messages import Ack, Cancelled, Error, Final, Stats
+from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
+
+# --- too much, and nonsense -----------------------------------------------------------------------
+
+
+def test_more_frames_than_the_rate_are_not_read_and_the_socket_stays() -> None:
+    peer = client(rate=10, burst=2)
+    peer.say("a")
+    peer.say("b")
+    error = assert_error(peer.say("c"), ErrorCode.RATE)
+    assert error.retry_ms == 100
+    assert peer.meeting.room.log.seq == 2
+    peer.meeting.now += 0.1
+    assert names(peer.say("c")) == ["ack", "source"]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_long_frame_counts_as_several_against_the_rate(binary: bool) -> None:
+    peer = client(rate=10, burst=4)
+    glossary = {f"{n} " + "x" * 190: "y" * 200 for n in range(100)}
+    change = {"type": "set", "glossary": glossary}
+    frame = msgspec.msgpack.encode(change) if binary else msgspec.json.encode(change).decode()
+    assert 9 * WEIGHT < len(frame) < 10 * WEIGHT
+    assert names(peer.frame(frame)) == ["settings"]
+    # Of the bucket, one is for the frame itself and nine are for its length.
+    assert assert_error(peer.say("a"), ErrorCode.RATE).retry_ms == 700
+    peer.meeting.now += 0.7
+    assert names(peer.say("a")) == ["ack", "source"]
+
+
+def test_the_longest_utterance_counts_as_one_frame_in_every_script() -> None:
+    peer = client(rate=10, burst=3)
+    for letter in ("x", "ü", "字"):
+        assert names(peer.say(letter * 2_000)) == ["ack", "source"]
+    peer.meeting.now += 0.1
+    assert names(peer.say("a")) == ["ack", "source"]
+
+
+def test_a_glossary_is_taken_in_with_a_few_calls_for_each_term_however_long_it_is() -> None:
+    counts = []
+    for length in (10, 50):
+        peer = client()
+        glossary = {f"{n:03} " + "字" * length: "ü" * length for n in range(300)}
+        frame = msgspec.json.encode({"type": "set", "glossary": glossary}).decode()
+        calls = 0
+
+        def count(frame: object, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            peer.session.receive(frame, NOW)
+        finally:
+            sys.setprofile(None)
+        counts.append(calls)
+    assert counts[0] == counts[1] < 40 * 300
+
+
+def test_ten_unreadable_frames_in_a_row_close_the_socket() -> None:
+    peer = client()
+    errors = [one(Error, peer.frame("{")) for _ in range(10)]
+    assert [error.fatal for error in errors] == [False] * 9 + [True]
+    outbox = peer.session.outbox
+    assert (outbox.closing, outbox.reason) == (
+        CloseCode.PROTOCOL_ERROR,
+        "10 unreadable frames in a row.",
+    )
+    assert peer.say("hello") == []
+
+
+def test_a_readable_frame_between_them_starts_the_count_again() -> None:
+    peer = client()
+    for between in ('{"type":"help"}', '{"type":"from-the-future"}', ""):
+        for _ in range(9):
+            peer.frame("{")
+        peer.frame(between)
+    assert peer.session.outbox.closing is None
+
+
+def test_types_of_a_newer_protocol_never_close_the_socket() -> None:
+    peer = client()
+    for _ in range(30):
+        assert_error(peer.send("whisper", ref="s"), ErrorCode.UNKNOWN_TYPE)
+    assert peer.session.outbox.closing is None
+
+
+def test_the_error_of_an_unreadable_frame_echoes_what_could_be_made_out() -> None:
+    error = assert_error(client().send("say", text=5, id="x", ref="r"), ErrorCode.BAD_FRAME)
+    assert (error.id, error.ref) == ("x", "r")
+
+
+def test_a_slow_reader_is_closed_and_changes_nothing_for_a_fast_one() -> None:
+    room = Meeting(limits=Limits(outbox_bytes=16_000))
+    speaker, slow, fast = room.enter(), room.enter("de"), room.enter("de")
+    shown = []
+    for n in range(30):
+        speaker.say(f"hello {n}")
+        speaker.events()
+        room.finish_all()
+        shown += only(Final, fast.events())
+    assert [final.text for final in shown] == [f"[de] hello {n}" for n in range(30)]
+    assert slow.session.outbox.closing is CloseCode.TOO_SLOW
+    assert slow.session.outbox.bytes == 0
+    assert slow.frame("{") == []
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_bye_finishes_what_is_in_flight_then_sends_stats_and_closes() -> None:
+    peer = client("de")
+    peer.say("hello")
+    assert peer.send("bye", ref="b") == []
+    assert peer.session.state is SessionState.LEAVING
+    assert_error(peer.say("more"), ErrorCode.BUSY)
+    peer.meeting.finish_all()
+    events = peer.events()
+    assert names(events)[-2:] == ["final", "stats"]
+    assert one(Stats, events).ref == "b"
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
+def test_bye_with_nothing_in_flight_closes_at_once() -> None:
+    peer = client()
+    assert names(peer.send("bye")) == ["stats"]
+    assert peer.session.outbox.closing is CloseCode.DONE
+    assert peer.send("bye") == []
+
+
+def test_a_second_bye_changes_nothing() -> None:
+    peer = client("de")
+    peer.say("hello")
+    peer.send("bye", ref="first")
+    assert peer.send("bye", ref="second") == []
+    peer.meeting.finish_all()
+    assert one(Stats, peer.events()).ref == "first"
+
+
+def test_bye_cancels_what_was_not_said_to_its_end() -> None:
+    peer = client("de")
+    peer.say("hello", id="x", final=False)
+    peer.say("done")
+    assert one(Cancelled, peer.send("bye")).id == "x"
+    peer.meeting.finish_all()
+    assert names(peer.events())[-2:] == ["final", "stats"]
+
+
+def test_a_session_that_drains_lets_what_is_in_flight_end_and_takes_nothing_new() -> None:
+    peer = client("de")
+    peer.say("hello", id="x", final=False)
+    peer.session.drain()
+    peer.session.drain()
+    assert_error(peer.say("new"), ErrorCode.BUSY)
+    assert one(Ack, peer.say("hello you", id="x")).rev == 2
+    peer.meeting.finish_all()
+    assert one(Final, peer.events()).text == "[de] hello you"
+    assert peer.session.outbox.closing is None, "it is closed with its room"
+
+
+def test_a_bye_during_a_drain_ends_the_session_as_usual() -> None:
+    peer = client("de")
+    peer.say("hello")
+    peer.session.drain()
+    peer.send("bye")
+    peer.session.drain()
+    peer.session.dismiss()
+    peer.meeting.finish_all()
+    assert names(peer.events())[-2:] == ["final", "stats"]
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
+@pytest.mark.parametrize("first", ["bye", "dismiss"])
+def test_a_session_that_leaves_a_released_room_while_it_catches_up_changes_nothing(
+    first: str,
+) -> None:
+    peer = client("de")
+    for n in range(200):
+        peer.say("hello" * 100, id=f"x{n}")
+        peer.meeting.finish_all()
+        peer.events()
+        peer.meeting.wait(1.0)
+    peer.session.receive('{"type":"sync","epoch":"epoch","seq":0}', peer.meeting.now)
+    if first == "dismiss":
+        peer.session.dismiss()
+    peer.session.receive('{"type":"bye"}', peer.meeting.now)
+    if first == "bye":
+        peer.session.dismiss()
+    assert peer.session.state is SessionState.LEAVING
+    seq = peer.meeting.room.log.seq
+    peer.session.receive('{"type":"set","context":"a meeting"}', peer.meeting.now)
+    assert (peer.session.errors, peer.meeting.room.log.seq) == (1, seq)
+    assert names(peer.events())[-1] == "stats"
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
+def test_a_dismissed_session_may_ask_and_changes_nothing() -> None:
+    peer = client("de")
+    peer.say("hello", id="x")
+    peer.meeting.finish_all()
+    peer.events()
+    peer.session.dismiss()
+    peer.session.drain()
+    seq = peer.meeting.room.log.seq
+    asked: tuple[dict[str, Any], ...] = (
+        {"type": "say", "text": "more"},
+        {"type": "want", "langs": ["fr"]},
+        {"type": "set", "context": "a meeting"},
+        {"type": "edit", "id": "x", "lang": "de", "text": "Hallo"},
+        {"type": "retract", "id": "x"},
+    )
+    for message in asked:
+        error = assert_error(peer.send(**message), ErrorCode.BUSY)
+        assert error.retry_ms is not None
+    assert names(peer.send("get", id="x")) == ["snapshot"]
+    assert one(Cancelled, peer.send("cancel", id="x")).was == "done"
+    assert peer.meeting.room.log.seq == seq
+    peer.send("bye")
+    assert peer.session.outbox.closing is CloseCode.DONE
+
+
+def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:
+    peer = client("de")
+    peer.say("hello")
+    peer.close()
+    peer.close()
+    assert len(peer.meeting.aborted) == 1
+    assert peer.frame("hello") == []
+    assert peer.session.state is SessionState.CLOSED
+    assert not peer.session.member.inflight
+
+
+def test_a_session_can_be_read_in_a_log() -> None:
+    assert repr(client().session) == (
+        "<Session s1 open in meeting, <Outbox open, 0 frames, 0 bytes>>"
+    )

@@ -1,0 +1,116 @@
+"""Detection of the language of a text."""
+
+from __future__ import annotations
+
+import pytest
+from py3langid import langid
+
+from benchmarks.detection import MANY, SIX, beginning, count, lines, recognised
+from gateway.server.runtime.language_detection import SURE, Detector
+
+LINES = lines()
+
+
+@pytest.mark.parametrize("tags", [SIX, MANY])
+def test_nearly_every_line_of_a_meeting_is_detected_and_none_wrongly(
+    tags: tuple[str, ...],
+) -> None:
+    counts = count(Detector(tags), LINES)
+    assert counts["wrong"] == 0 and counts["open"] <= 10
+    assert counts.total() == 600
+
+
+@pytest.mark.parametrize("tags", [SIX, MANY])
+def test_lines_without_capitals_and_punctuation_are_detected_as_well(tags: tuple[str, ...]) -> None:
+    counts = count(Detector(tags), [(lang, recognised(line)) for lang, line in LINES])
+    assert counts["wrong"] <= 1 and counts["open"] <= 10
+
+
+@pytest.mark.parametrize(("words", "wrong", "open"), [(4, 0, 2), (3, 3, 9), (2, 10, 50)])
+@pytest.mark.parametrize("written", [True, False])
+def test_most_texts_of_two_to_four_words_are_detected_and_few_wrongly(
+    words: int, wrong: int, open: int, written: bool
+) -> None:
+    texts = [(lang, beginning(lang, line, words)) for lang, line in LINES]
+    if not written:
+        texts = [(lang, recognised(text)) for lang, text in texts]
+    counts = count(Detector(SIX), texts)
+    assert counts["wrong"] <= wrong and counts["open"] <= open
+
+
+@pytest.mark.parametrize(
+    ("tag", "text"),
+    [
+        ("ar", "صباح الخير جميعا"),
+        ("el", "Καλημέρα σε όλους"),
+        ("he", "בוקר טוב לכולם"),
+        ("ja", "おはようございます"),
+        ("ko", "여러분 안녕하세요"),
+        ("ru", "доброе утро всем"),
+        ("uk", "доброго ранку всім"),
+        ("zh", "大家早上好"),
+    ],
+)
+def test_languages_in_other_scripts_are_detected(tag: str, text: str) -> None:
+    assert Detector(MANY)(text) == tag
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "123", "12:30", "3,5 %", "!?", "...", "\u200b", "\U0001f600", "\U0001f44d\U0001f3fd"),
+        *("OK", "Anna", "Microsoft", "John", "GmbH", "São Paulo", "iPhone 15 Pro"),
+        *("https://example.com/a", "anna@example.com", "aaa", "asdf jkl"),
+    ],
+)
+def test_numbers_emoji_single_names_and_addresses_are_not_detected(text: str) -> None:
+    assert Detector(SIX)(text) is None
+
+
+@pytest.mark.parametrize("text", ["Привет, как дела?", "สวัสดีครับ", "안녕하세요", "हैलो आप कैसे हैं"])
+def test_text_in_a_script_that_is_not_offered_is_not_detected(text: str) -> None:
+    assert Detector(SIX)(text) is None
+
+
+def test_text_without_letters_has_no_ranks() -> None:
+    assert Detector(("en",)).rank("42") == []
+
+
+def test_ranks_contain_the_offered_languages_likeliest_first() -> None:
+    ranks = Detector(("zh-Hans", "de", "pt-BR")).rank("Guten Morgen zusammen, wie geht es?")
+    assert ranks[0][0] == "de" and ranks[0][1] >= SURE
+    assert {tag for tag, _ in ranks} == {"zh-Hans", "de", "pt-BR"}
+    assert [p for _, p in ranks] == sorted((p for _, p in ranks), reverse=True)
+
+
+def test_only_the_beginning_of_a_long_text_is_examined() -> None:
+    detect = Detector(("de", "en"))
+    assert detect("Guten Morgen zusammen. " * 20 + "good morning everybody " * 2000) == "de"
+
+
+def test_an_engine_of_one_language_needs_no_guess() -> None:
+    assert Detector(("en",))("good morning") == "en"
+
+
+def test_languages_with_another_label_in_the_model_are_detected() -> None:
+    assert Detector(("nb", "en"))("God morgen alle sammen, kan dere høre meg?") == "nb"
+    assert Detector(("fil", "en"))("Magandang umaga sa inyong lahat, naririnig ba ninyo ako?") == (
+        "fil"
+    )
+
+
+def test_languages_that_the_model_does_not_know_are_not_detected() -> None:
+    assert Detector(("tlh", "bo"))("Good morning, can you hear me?") is None
+
+
+def test_a_detector_that_cannot_be_loaded_logs_it_once_and_detects_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(langid.LanguageIdentifier, "from_model_file", fail)
+    detect = Detector(("en", "br"))
+    detect.load()
+    assert detect("Good morning, can you hear me?") is None
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
