@@ -32,7 +32,7 @@ from gateway.protocol.messages import (
     Source,
     View,
 )
-from tests.support.meeting import EAGER, Meeting, Peer, only
+from tests.support.meeting import EAGER, Meeting, Peer
 
 T = TypeVar("T")
 

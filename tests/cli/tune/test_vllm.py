@@ -17,11 +17,13 @@ from tests.support.models import tiny_llama
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(300)]
 
 
-def test_the_figures_have_vllms_own_cache_and_it_is_held_to_fewer_jobs(tmp_path: Path) -> None:
+async def test_the_figures_have_vllms_own_cache_and_it_is_held_to_fewer_jobs(
+    tmp_path: Path,
+) -> None:
     engine = make_vllm(tiny_llama(tmp_path / "llama", head=32), max_num_seqs=4)
     load = imagined(described("2 a second, 1-8 words"), 3.0, lines(), "en", Random(0))
     settings = Settings(engine="vllm", guards=False)
-    found = measured(engine, most=2, load=load, settings=settings)
+    found = await measured(engine, most=2, load=load, settings=settings)
     assert found.final.count and found.running <= 2
     assert 0 < found.cache < 1
     assert found.tokens > 0

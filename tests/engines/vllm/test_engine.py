@@ -104,7 +104,7 @@ def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
     assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
     assert "from its generator" not in caplog.text
 
-    monkeypatch.setattr(loaded, "unfit", lambda _: "it is not as it was")
+    monkeypatch.setattr(loaded, "why_unsupported", lambda _: "it is not as it was")
     other = make_vllm(model)
     assert subject.run(start_and_read(other, *jobs), STARTS["vllm"]) == fed
     assert caplog.text.count("from its generator") == 1
@@ -118,7 +118,7 @@ def test_a_direct_path_without_outputs_is_abandoned_at_the_start(
         def adopt(self, request_id: str, receiver: OutputReceiver) -> bool:
             return False
 
-    monkeypatch.setattr(loaded, "Feed", Dry)
+    monkeypatch.setattr(loaded, "OutputFeed", Dry)
     engine = make_vllm(model)
     assert all(subject.run(start_and_read(engine, job("asked")), STARTS["vllm"]))
     assert "from its generator" in caplog.text
@@ -173,7 +173,7 @@ def test_a_long_prompt_is_tokenised_in_a_thread_and_can_be_aborted_there(
 ) -> None:
     async def work(engine: VllmEngine) -> None:
         whole = await read(engine, job("short"))
-        monkeypatch.setattr(loaded, "LONG", 10)
+        monkeypatch.setattr(loaded, "THREAD_LENGTH", 10)
         assert await read(engine, job("long")) == whole
         reading = asyncio.create_task(read(engine, job("aborted")))
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames
 from gateway.protocol.messages import Error, Tick
-from gateway.server.process import serve
+from gateway.server.process import server
 from gateway.server.routes import websocket
 from gateway.server.runtime.hub import Hub
 from gateway.server.uvicorn.websocket import WRITER
@@ -32,7 +32,7 @@ from tests.support.talk import DEADLINE_S, Talk, talk
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Run a test with the gateway's protocol class and with uvicorn's, which has no writer."""
     if request.param == "stock":
-        monkeypatch.setattr(serve, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
+        monkeypatch.setattr(server, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
     yield request.param
 
 
@@ -257,7 +257,7 @@ async def test_a_session_that_resumes_closes_its_old_socket_even_if_that_does_no
 async def test_a_send_that_fails_in_an_unknown_way_is_logged_and_closes_the_socket(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(serve, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
+    monkeypatch.setattr(server, "websocket_protocol", lambda _: WebSocketsSansIOProtocol)
 
     async with running() as live, talk(live) as client:
         await client.until("welcome")

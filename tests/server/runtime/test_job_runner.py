@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from gateway.core.captions.captioner import CaptionSink
-from gateway.core.room.room import Room
+from gateway.core.captions.captioner import Captioner, CaptionSink
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.session import Session
 from gateway.engines.base.engine import Sink
@@ -57,7 +56,7 @@ def say(hub: Hub, session: Session, text: str) -> None:
 
 def busy(hub: Hub) -> None:
     """Let the hub measure full load, so that it coalesces text."""
-    hub.jobs.coalescing.look(1.0, 10_000)
+    hub.jobs.coalescing.poll(1.0, 10_000)
     assert hub.jobs.coalescing.interval == pytest.approx(0.05)
 
 
@@ -95,10 +94,10 @@ async def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logge
     def broken(line: CaptionSink, chunk: Chunk, now: float) -> None:
         if chunk.text == "bad":
             raise ZeroDivisionError
-        fed(line, chunk, now)
+        feed(line, chunk, now)
 
-    fed = CaptionSink.fed
-    monkeypatch.setattr(CaptionSink, "fed", broken)
+    feed = CaptionSink.feed
+    monkeypatch.setattr(CaptionSink, "feed", broken)
 
     engine = ByHand()
     hub, session = await opened(engine)
@@ -120,10 +119,10 @@ async def test_a_fault_of_the_room_ends_only_the_job_it_happened_in_and_is_logge
 async def test_a_room_that_breaks_at_the_end_of_a_job_does_not_keep_its_slot(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(room: Room, job_id: str, now: float) -> None:
+    def broken(captioner: Captioner, job_id: str, now: float) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Room, "finished", broken)
+    monkeypatch.setattr(Captioner, "finished", broken)
 
     engine = ByHand()
     hub, session = await opened(engine)
@@ -276,7 +275,7 @@ async def test_no_text_is_held_if_coalescing_is_off() -> None:
     engine = ByHand()
     hub, session = await opened(engine, coalesce_s=0)
     say(hub, session, "one")
-    hub.jobs.coalescing.look(1.0, 10_000)
+    hub.jobs.coalescing.poll(1.0, 10_000)
     heard(session)
     for n in range(3):
         engine.sinks["one"].chunk(Chunk(f"{n} "))
@@ -292,7 +291,7 @@ async def test_housekeeping_measures_the_load_of_the_thread(
     engine = ScriptedEngine()
     hub, session = await opened(engine)
     monkeypatch.setattr(
-        hub.jobs.coalescing, "look", lambda share, rate: looks.append((share, rate))
+        hub.jobs.coalescing, "poll", lambda share, rate: looks.append((share, rate))
     )
     say(hub, session, "one two three")
     await until(lambda: not hub.jobs.runs)

@@ -19,8 +19,8 @@ from websockets.exceptions import InvalidStatus
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Timing
-from gateway.server.process import serve
-from gateway.server.process.serve import listen
+from gateway.server.process import listener, server
+from gateway.server.process.listener import listen
 from gateway.server.uvicorn import websocket as module
 from gateway.server.uvicorn.http import SPARE, BoundedH11Protocol, http_protocol
 from gateway.server.uvicorn.websocket import (
@@ -302,12 +302,12 @@ def test_the_limit_of_connections_is_at_most_the_limit_of_open_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [1024, 10_000]
-    monkeypatch.setattr(serve.resource, "getrlimit", lambda _: tuple(files))
-    monkeypatch.setattr(serve.resource, "setrlimit", lambda _, new: files.__setitem__(0, new[0]))
-    assert serve.descriptors(Limits(sessions=500)) == 500 + SPARE
-    assert serve.descriptors(Limits(sessions=5_000)) == 5_000 + SPARE
-    assert files[0] == 5_000 + SPARE + serve.FILES and not caplog.records
-    assert serve.descriptors(Limits(sessions=50_000)) == 10_000 - serve.FILES
+    monkeypatch.setattr(listener.resource, "getrlimit", lambda _: tuple(files))
+    monkeypatch.setattr(listener.resource, "setrlimit", lambda _, new: files.__setitem__(0, new[0]))
+    assert listener.descriptors(Limits(sessions=500)) == 500 + SPARE
+    assert listener.descriptors(Limits(sessions=5_000)) == 5_000 + SPARE
+    assert files[0] == 5_000 + SPARE + listener.FILES and not caplog.records
+    assert listener.descriptors(Limits(sessions=50_000)) == 10_000 - listener.FILES
     assert "10000 files" in caplog.text
 
 
@@ -317,7 +317,7 @@ async def test_sockets_are_served_without_httptools_too(
     def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
         return http_protocol(limits, most, BoundedH11Protocol, **options)
 
-    monkeypatch.setattr(serve, "http_protocol", plain)
+    monkeypatch.setattr(server, "http_protocol", plain)
 
     async with running() as live, talk(live, "?to=de") as client:
         await client.send("hello")
