@@ -83,7 +83,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["serve", "--host", "0.0.0.0"], "lets everybody in"),
+        (["serve", "--host", "0.0.0.0"], "requires no key"),
         (["serve", "--prot", "8"], "Unknown option --prot. Did you mean --port?"),
         (["settings", "--json", "--markdown"], "not allowed with argument"),
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),

@@ -83,7 +83,7 @@ async def test_without_a_store_captions_in_flight_end_on_the_old_socket_first() 
         new = await client.say("again")
         assert (await client.caption(new, "de")).text == "[de] again"
         assert notes.resumed == [False]
-        assert len(second.hub.rooms["r"].memory.utterances) == 1
+        assert len(second.hub.rooms["r"].utterances.by_id) == 1
 
 
 async def test_after_a_crash_undecided_utterances_are_repeated() -> None:

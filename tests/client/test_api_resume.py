@@ -115,13 +115,13 @@ async def test_an_utterance_sent_on_a_broken_connection_is_said_once() -> None:
             getattr(proxy.newest, lane).stall()
             saying = asyncio.create_task(client.say(f"hello {lane}"))
             if lane == "down":
-                await until(lambda: bool(live.hub.rooms["r"].memory.speeches))
+                await until(lambda: bool(live.hub.rooms["r"].utterances.speeches))
             else:
                 await asyncio.sleep(0)
             proxy.cut()
             text = (await client.caption(await saying, "de")).text
             assert text == f"[de] hello {lane}"
-        assert len(live.hub.rooms["r"].memory.utterances) == 2
+        assert len(live.hub.rooms["r"].utterances.by_id) == 2
         assert len(client._tracker._pending) == 0
 
 

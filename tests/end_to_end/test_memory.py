@@ -15,9 +15,9 @@ from gateway.server.uvicorn.websocket import WebSocketProtocol
 from tests.support.live import running, until
 from tests.support.talk import talk
 
-KINDS = {"Session", "Outbox", "Connection", "Upgrade", "ServerProtocol", "Room"}
+KINDS = {"Session", "Outbox", "Connection", "GatewaySocket", "ServerProtocol", "Room"}
 KINDS |= {"Captioner", "EventLog"}
-BEFORE = {"Inbound", "HttpRequestParser"}
+BEFORE = {"HttpProtocol", "HttpRequestParser"}
 """Classes of objects that exist until a connection has become a WebSocket."""
 
 

@@ -29,10 +29,10 @@ def strain(live: Live) -> None:
     load.admit("other", "", 0, 1, now)
     load.begun("a", 1, 0.0, now - 1.0, alone=True)
     load.made("a", now)
-    load.look(0.0, now)
+    load.poll(0.0, now)
     load.begun("b", 1, 60.0, now - 1.0, alone=False)
     load.made("b", now)
-    load.look(0.0, now + 1.0)
+    load.poll(0.0, now + 1.0)
 
 
 async def test_under_overload_rooms_are_told_new_ones_refused_and_accepted_text_translated() -> (
@@ -100,7 +100,7 @@ async def test_a_tenant_over_its_quota_is_refused_and_other_tenants_are_not_affe
     peer = hub.open(ConnectRequest(room="r", targets=("de",), grant=acme))
     with pytest.raises(ClientFault, match="may have 1 sockets"):
         hub.open(ConnectRequest(room="s", grant=acme))
-    assert hub.rooms["r"].tenant == "acme"
+    assert hub.rooms["r"].captioner.tenant == "acme"
     for n in range(60):
         hub.open(ConnectRequest(room="r", grant=Permissions(tenant=f"t{n:02}")))
     metrics = Metrics()
@@ -141,7 +141,7 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
     light = hub.open(ConnectRequest(room="one", targets=("de",), grant=one))
     heavy = hub.open(ConnectRequest(room="two", targets=("de",), grant=two))
     for second in range(90):
-        for part in range(16 - len(heavy.inflight) if flooded else 0):
+        for part in range(16 - len(heavy.member.inflight) if flooded else 0):
             say = {"type": "say", "id": f"{second}-{part}", "text": FLOOD}
             hub.receive(heavy, msgspec.json.encode(say).decode())
         if second % 3 == 2:

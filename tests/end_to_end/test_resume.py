@@ -56,7 +56,7 @@ async def test_a_speaker_that_reconnects_in_mid_caption_gets_the_rest_as_its_own
             await engine.step()
             await client.until("delta")
             await reset(live, client)
-        assert engine.unfinished == 1 and live.hub.rooms["a"].away
+        assert engine.unfinished == 1 and live.hub.rooms["a"].attendance.away
         async with talk(live, back(welcome, source["seq"])) as again:
             hello = await again.next()
             assert hello["session"] == welcome["session"]
@@ -352,7 +352,7 @@ async def test_a_replaced_socket_is_closed_even_if_it_does_not_read() -> None:
         while not session.outbox.bytes:  # until the kernel takes no more
             live.hub.receive(speaker, "words " * 300)
             speaker.outbox.take()
-            speaker.inflight.clear()
+            speaker.member.inflight.clear()
             await asyncio.sleep(0)
         async with talk(live, back(welcome)) as second:
             assert (await second.next())["session"] == welcome["session"]

@@ -65,7 +65,7 @@ def test_rule_1_a_caption_is_its_stable_text_followed_by_its_draft() -> None:
 
 
 def test_rule_2_a_client_that_ignores_ephemeral_events_ends_with_the_same_text() -> None:
-    room, speaker = meeting(flow=SHORT)
+    room, speaker = meeting(options=SHORT)
     readers = [room.enter("de", role=Role.VIEW) for _ in ("everything", "durable")]
     everything, durable = Screen(strict=True), Screen()
     monologue(room, speaker)
@@ -138,7 +138,7 @@ def test_rule_5_readers_get_only_their_language_and_a_slow_language_delays_no_ot
     """The engine has a different speed for each language, and never finishes one of them."""
     pace = {lang: data.draw(st.integers(1, 6), label=lang) for lang in LANGS}
     stuck = data.draw(st.sampled_from(LANGS), label="stuck")
-    room = Meeting(capacity=100, flow=SHORT)
+    room = Meeting(capacity=100, options=SHORT)
     speaker = room.enter()
     readers = {lang: room.enter(lang, role=Role.VIEW) for lang in LANGS}
     shown: dict[str, list[str]] = {lang: [] for lang in LANGS}
@@ -179,7 +179,7 @@ def test_rule_6_stable_text_never_shrinks_without_a_reset(tape: bytes) -> None:
 
 
 def test_rule_6_the_stable_view_gets_no_draft_and_the_final_view_no_delta() -> None:
-    room, speaker = meeting(flow=SHORT)
+    room, speaker = meeting(options=SHORT)
     views: tuple[View, ...] = ("live", "stable", "final")
     readers = {view: room.enter("de", role=Role.VIEW, view=view) for view in views}
     monologue(room, speaker)
@@ -206,7 +206,7 @@ def test_rule_7_the_durable_events_after_any_number_can_be_replayed(tape: bytes,
 
 
 def test_rule_7_replayed_events_are_those_that_a_reader_of_everything_received() -> None:
-    room, speaker = meeting(flow=SHORT)
+    room, speaker = meeting(options=SHORT)
     reader = room.enter(*LANGS, role=Role.VIEW)
     monologue(room, speaker)
     speaker.say("hello", id="x")
@@ -224,7 +224,7 @@ def test_rule_7_replayed_events_are_those_that_a_reader_of_everything_received()
 def test_rule_8_a_slow_socket_never_changes_what_a_fast_socket_gets() -> None:
     told = []
     for company in (False, True):
-        room, speaker = meeting(flow=SHORT, outbox_bytes=4_800)
+        room, speaker = meeting(options=SHORT, outbox_bytes=4_800)
         fast = room.enter("de", role=Role.VIEW, codec=Codec.MSGPACK)
         slow = room.enter("de", role=Role.VIEW) if company else None
         frames: list[str | bytes] = []
@@ -254,7 +254,7 @@ def test_rule_8_the_memory_of_a_slow_socket_is_bounded(said: list[tuple[int, str
 
 
 def test_rule_8_a_slow_socket_gets_the_newest_draft_and_every_durable_event() -> None:
-    room, speaker = meeting(flow=SHORT)
+    room, speaker = meeting(options=SHORT)
     late = room.enter("de", role=Role.VIEW)
     monologue(room, speaker)
     frames = len(late.session.outbox)

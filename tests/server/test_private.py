@@ -16,7 +16,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from gateway.core.room.room import Room
+from gateway.core.captions.captioner import Captioner
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.base.engine import Engine, Health, PullEngine
 from gateway.engines.ctranslate2 import engine as ctranslate2
@@ -296,7 +296,7 @@ async def test_a_text_that_an_exception_of_the_gateway_quotes_is_not_logged(
     for fault in faults(said):
         for name in ("started", "finished", "failed"):
             with monkeypatch.context() as patch:
-                patch.setattr(Room, name, raiser(fault))
+                patch.setattr(Captioner, name, raiser(fault))
                 with suppress(type(fault)):  # raised to the caller
                     await speak(ScriptedEngine(), [said])
         with monkeypatch.context() as patch:

@@ -10,10 +10,7 @@ import re
 from functools import lru_cache
 
 from gateway.engines.guards.patterns import CRUDE, RUDE
-
-DENSE = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Dense characters: Kana and Han. They have no spaces between words, and one of them says as much
-as 2.5 Latin letters."""
+from gateway.text.scripts import CJK
 
 DENSITY = 2.5
 
@@ -28,9 +25,9 @@ some microseconds once."""
 SIGNS = frozenset(",.;:!?")
 """Signs that end a word and that no guard looks for."""
 
-DENSE_CHAR = re.compile(f"[{DENSE}]")
+DENSE_CHAR = re.compile(f"[{CJK}]")
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-TOKEN = re.compile(rf"[{DENSE}]|[^\W_{DENSE}]+(?:['’.,-][^\W_{DENSE}]+)*")
+TOKEN = re.compile(rf"[{CJK}]|[^\W_{CJK}]+(?:['’.,-][^\W_{CJK}]+)*")
 ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'，。、）)]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 

@@ -161,10 +161,10 @@ def test_the_ids_of_captions_with_holes_are_counted_and_counted_off_again() -> N
     fill(box, 1 / 2)
     ids = ["😀" * 70 + str(n) for n in range(10)]
     push(box, *(delta("a", id=id) for id in ids), *(delta("b", 2, id=id) for id in ids))
-    assert len(box._lost) == 10
-    assert box._holes > sum(map(getsizeof, ids))
+    assert len(box._holes) == 10
+    assert box._hole_bytes > sum(map(getsizeof, ids))
     push(box, *(final("ab", id=id) for id in ids))
-    assert box._holes == len(box._lost) == 0
+    assert box._hole_bytes == len(box._holes) == 0
 
 
 def test_a_reader_that_does_not_take_what_was_decided_for_too_long_is_too_slow() -> None:

@@ -25,7 +25,7 @@ def test_a_language_beyond_the_grant_is_refused_and_the_others_are_read() -> Non
 def test_want_cannot_go_beyond_the_grant() -> None:
     peer = Meeting().enter("de", grant=Permissions(langs=("de",)))
     error = assert_error(peer.send("want", langs=["fr"], ref="x"), ErrorCode.FORBIDDEN)
-    assert (error.ref, error.hint) == ("x", "It lets you read: de.")
+    assert (error.ref, error.hint) == ("x", "It allows: de.")
     assert peer.session.member.langs == ("de",)
 
 

@@ -308,7 +308,7 @@ async def test_the_end_of_the_watch_on_the_file_of_keys_is_logged(
 
     settings = Settings(engine="scripted", port=0, workers=1, signing_key="x" * 32)
     made = WorkerSupervisor(settings, tmp_path, None)
-    monkeypatch.setattr(made._gate, "watch", watch)
+    monkeypatch.setattr(made._authenticator, "watch_keys", watch)
     running = asyncio.create_task(made.run())
     await until(lambda: made._announced)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -108,8 +108,8 @@ async def test_a_reader_that_disconnects_leaves_the_room() -> None:
     async with running() as live:
         async with reader(live) as stream:
             await stream.event()
-            assert len(live.hub.rooms["demo"].members) == 1
-        await until(lambda: not live.hub.rooms["demo"].members)
+            assert len(live.hub.rooms["demo"].subscribers.members) == 1
+        await until(lambda: not live.hub.rooms["demo"].subscribers.members)
         assert not live.hub.sessions
 
 

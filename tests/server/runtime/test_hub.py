@@ -167,7 +167,7 @@ async def test_a_room_keeps_its_tenant_during_the_grace_period() -> None:
     hub.leave(speaker, lost=True)
     hub.close(speaker)
     hub.open(ConnectRequest(room="r", targets=("de",), grant=Permissions(tenant="b")))
-    assert hub.rooms["r"].tenant == "a"
+    assert hub.rooms["r"].captioner.tenant == "a"
     back = hub.open(msgspec.structs.replace(seat, session=speaker.id))
     hub.receive(back, '{"type":"say","id":"x","rev":2,"text":"we met in","final":false}')
     assert back.errors == 0
@@ -188,7 +188,7 @@ async def test_utterances_of_a_deleted_room_no_longer_count_for_its_tenant() -> 
     hub.close(lost)
     await hub.forget("r")
     hub.receive(stays, "hello")
-    assert (stays.errors, len(stays.inflight)) == (0, 1)
+    assert (stays.errors, len(stays.member.inflight)) == (0, 1)
     engine.release()
     await hub.forget("other")
 

@@ -13,7 +13,7 @@ from gateway.cli.tune.model import report
 from gateway.cli.tune.model.load import Load, described, imagined
 from gateway.cli.tune.model.report import Found
 from gateway.cli.tune.model.steps import Tried
-from gateway.settings import catalogue
+from gateway.settings import catalogue, loading
 from tests.cli.tune.model.test_steps import figures, summary
 
 
@@ -67,7 +67,7 @@ def test_a_long_load_is_a_comment_of_several_lines(tmp_path: Path) -> None:
     made = replace(LOAD, told="a history of much that was said " * 9)
     path.write_text(found(load=made).toml, "utf-8")
     assert max(map(len, path.read_text("utf-8").splitlines())) <= report.COMMENT
-    assert catalogue.load({"config": str(path)}, {}).settings.max_num_seqs == 8
+    assert loading.load({"config": str(path)}, {}).settings.max_num_seqs == 8
 
 
 @pytest.mark.parametrize("name", ["max_num_batched_tokens", "batch", "inter_threads"])
@@ -75,7 +75,7 @@ def test_the_settings_are_a_file_that_the_gateway_takes(tmp_path: Path, name: st
     other = tried(setting=name, best=4)
     path = tmp_path / "tuned.toml"
     path.write_text(found(tried(), other).toml, "utf-8")
-    loaded = catalogue.load({"config": str(path)}, {}).settings
+    loaded = loading.load({"config": str(path)}, {}).settings
     assert (loaded.max_num_seqs, catalogue.value(loaded, name)) == (8, 4)
 
 
