@@ -12,7 +12,8 @@ import msgspec
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one gateway process. Each is a setting with the prefix ``limit_``; its docstring
-    is the documentation of that setting."""
+    is the documentation of that setting.
+    """
 
     frame: int = 65_536
     """Maximum size of one incoming frame, in bytes. A larger frame closes the socket with 1009. A

@@ -50,14 +50,14 @@ def pytest_make_collect_report() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def live() -> Iterator[Live]:
-    """A gateway on a scripted engine, shared by the tests that only talk to it."""
+    """Run a gateway on a scripted engine, shared by the tests that only talk to it."""
     with in_thread() as gateway:
         yield gateway
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Disk:
-    """A file for rooms, and whoever opens it."""
+    """Return a file for rooms, and the stores that open it."""
     return Disk(tmp_path)
 
 
@@ -71,6 +71,6 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that comes back does so at once."""
+    """Let clients reconnect at once."""
     monkeypatch.setattr(recovery, "BASE_S", 0.005)
     monkeypatch.setattr(recovery, "CAP_S", 0.05)

@@ -174,7 +174,7 @@ class Llama(nn.Module):
         return self.model.norm(x)
 
     def cached(self, tokens: Tensor, start: int, cache: list[Tensor]) -> Tensor:
-        """The last hidden state of ``tokens``, which stand at ``start``, (examples, width).
+        """Return the last hidden state of ``tokens``, which begin at ``start``: (examples, width).
 
         They are a whole prompt at 0, and one token an example after it. ``cache`` has keys and
         values of every layer, (2, examples, heads, room, head).

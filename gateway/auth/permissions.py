@@ -30,7 +30,8 @@ RANKS = (Role.VIEW, Role.SPEAK, Role.MODERATE)
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of all sockets of one tenant together. None means that only the limits of the gateway
-    apply."""
+    apply.
+    """
 
     sessions: int | None = None
     """Number of open sockets."""

@@ -63,7 +63,8 @@ class Conversation(Protocol):
 
     def receive_late(self, event: ServerMessage) -> None:
         """Process an event of an earlier socket. Answers arrive only there, other events also on
-        the newest socket."""
+        the newest socket.
+        """
 
     def reconnected(self, whole: bool) -> None:
         """Note that another socket is in use. ``whole``: no event is missing in between."""

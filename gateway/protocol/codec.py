@@ -72,7 +72,8 @@ _to_msgpack = msgspec.msgpack.Encoder().encode
 
 def _json_wire(message: ServerMessage) -> bytes:
     """Return `frames.text` of the message. Inlined, because every delta passes here and function
-    calls are most of its cost."""
+    calls are most of its cost.
+    """
     payload = _to_json(message)
     size = len(payload)
     return SHORT[size] + payload if size < 126 else frames.text(payload)

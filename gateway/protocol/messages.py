@@ -97,7 +97,8 @@ class Set(_Request, frozen=True, kw_only=True, tag="set"):
 class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
     """A correction of a caption, or of the original if ``lang`` is the language of the utterance;
     the original is then translated again. Answered by ``edited``, or by ``final`` if the caption
-    was still being made."""
+    was still being made.
+    """
 
     id: Part
     lang: Tag
@@ -166,7 +167,8 @@ class _Durable(_Event, frozen=True, kw_only=True):
 
 class LimitsInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of this socket: bytes of a frame, characters of a text, utterances in flight,
-    languages it reads, frames a second."""
+    languages it reads, frames a second.
+    """
 
     frame: int
     text: int
@@ -190,7 +192,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
     """The first frame of every socket. ``resume`` is a token with which a new socket can take the
-    place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``."""
+    place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``.
+    """
 
     v: int
     session: str
@@ -355,7 +358,8 @@ class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
 
 class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
     """The answer to ``sync``: the fields of ``resumed``, and the epoch and number from which the
-    events continue."""
+    events continue.
+    """
 
     epoch: str
     seq: int
@@ -368,7 +372,8 @@ class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
 
 class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
     """The answer to ``auth``. ``until`` is the expiry time of the new key or token, in seconds of
-    the Unix clock."""
+    the Unix clock.
+    """
 
     name: str | None = None
     until: float | None = None

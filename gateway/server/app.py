@@ -252,7 +252,8 @@ class _SecurityHeaders:
 
 async def _stored_signer(store: Store, default: Signer) -> Signer:
     """Return the signer of the store, which accepts tokens from before a restart and from other
-    processes; ``default`` if the store cannot be read."""
+    processes; ``default`` if the store cannot be read.
+    """
     try:
         return Signer(await store.key())
     except StoreFault as fault:

@@ -369,7 +369,8 @@ def _rows(
 
 def _docstrings(struct: type) -> dict[str, str]:
     """Return the string below each field. It is read from the source, since Python does not keep
-    it."""
+    it.
+    """
     # `inspect` finds the source in a wheel as well, but not in a frozen executable.
     body = ast.parse(inspect.getsource(struct)).body[0]
     assert isinstance(body, ast.ClassDef)

@@ -53,7 +53,8 @@ class Store(Protocol):
     @property
     def lost(self) -> int:
         """Number of events that were removed from a log, or left when the process ended, before
-        they were written."""
+        they were written.
+        """
 
     async def open(self) -> None:
         """Open the store. Raises `StoreFault`."""

@@ -200,7 +200,8 @@ class WriteBehind:
 
     def abandon(self) -> None:
         """Stop following all rooms. Events that are not written are lost, without a call of
-        ``drop``."""
+        ``drop``.
+        """
         self.lost += self.behind
         self._rooms.clear()
         self._leaving.clear()

@@ -79,7 +79,8 @@ class _Cue(NamedTuple):
 
 def vtt(transcript: Transcript, choice: Choice) -> str:
     """Return WebVTT. The name of a cue is the id of the utterance and a number, such as
-    ``u1/2``."""
+    ``u1/2``.
+    """
     rows = _rows(transcript, choice)
     total, missing = len(transcript.utterances), len(transcript.utterances) - len(rows)
     # Comments of WebVTT are not shown, but tell a person who opens the file what is missing.

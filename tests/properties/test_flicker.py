@@ -1,5 +1,6 @@
 """Text that is stable is never taken back, whatever is recognised and whatever the engine makes of
-it; unless the source itself is changed where it had been agreed on."""
+it; unless the source itself is changed where it had been agreed on.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class Engine:
             self.room.finish(job)
 
     def translation(self, job: Job) -> str:
-        """A good one, or with an end that is cut off or made up, or made up from the beginning."""
+        """Return a good translation, or one that is cut off, or partly or wholly invented."""
         words = job.text.split()
         if job.target == "zh":
             good = [HAN.get(word, "字") for word in words]
@@ -66,7 +67,7 @@ class Engine:
         return text if text.startswith(job.prefix) else job.prefix + other
 
     def some(self) -> None:
-        """Some of the jobs come to their end now."""
+        """Finish some of the jobs."""
         for job in list(self.room.jobs.values()):
             if job.id in self.room.jobs and self.chance.random() < 0.7:
                 self.work(job)
@@ -77,7 +78,7 @@ class Engine:
 
 
 def recognised(chance: Random) -> list[str]:
-    """Partials that grow by words, the last word now and then wrong; then the whole."""
+    """Return partials that grow by words, some with a wrong last word, and then the whole text."""
     words = chance.choices(WORDS, k=chance.randint(1, 20))
     partials, count = [], 0
     while (count := count + chance.randint(1, 2)) < len(words):
@@ -130,7 +131,8 @@ def test_stable_text_is_always_a_beginning_of_the_final_text(seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_readers_of_retracted_text_are_sent_a_reset(seed: int) -> None:
     """The same with a speaker who may say anything next: only ``reset`` takes text back, which the
-    strict screens of `meet` check, and every reader ends with the final text."""
+    strict screens of `meet` check, and every reader ends with the final text.
+    """
     chance = Random(seed)
     room, speaker, readers = meet(chance)
     engine = Engine(room, chance)

@@ -91,7 +91,7 @@ events: st.SearchStrategy[Durable] = st.one_of(
 
 
 def deep(thing: Any, seen: set[int]) -> int:
-    """The memory of an object and of all that only it leads to, as Python itself counts it."""
+    """Return the memory of an object and of all that only it refers to, as Python counts it."""
     if thing is None or isinstance(thing, bool) or id(thing) in seen:
         return 0
     seen.add(id(thing))
@@ -106,7 +106,7 @@ def deep(thing: Any, seen: set[int]) -> int:
 
 
 def taken(log: EventLog) -> int:
-    """The memory of a log's events."""
+    """Return the memory of a log's events."""
     seen: set[int] = set()
     return sum(deep(part, seen) for part in (log._entries, log._costs, log._seqs))
 

@@ -28,7 +28,7 @@ PIECES = ("a", " bc", "", "\U0001f600")
 
 
 def script(tape: Sequence[int]) -> list[ServerMessage]:
-    """What a room might say of two utterances in two languages, in any order."""
+    """Return events that a room might send of two utterances in two languages, in any order."""
     source = iter(tape)
     stable: dict[tuple[str, str], str] = {}
     ended: set[tuple[str, str]] = set()

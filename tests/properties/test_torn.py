@@ -1,5 +1,6 @@
 """Interrupted and resumed, at any moment and any number of times, the durable stream equals the
-uninterrupted one: no gap, no duplicate, exactly one end for each caption."""
+uninterrupted one: no gap, no duplicate, exactly one end for each caption.
+"""
 
 from __future__ import annotations
 

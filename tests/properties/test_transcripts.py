@@ -149,7 +149,7 @@ MS = Timing(queue=1, first=2, total=3)
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[LogEntry]:
-    """A log that keeps its form and nothing else."""
+    """Return a log that keeps its form and nothing else."""
     entries: list[LogEntry] = []
     seq = draw(st.sampled_from([0, 0, 7]))
     at = 0.0
@@ -207,7 +207,7 @@ TOKEN = re.compile(
 
 
 def shown(payload: str) -> str:
-    """The text of a WebVTT cue, by the grammar of its payload (W3C, 4.2.2) and no more than it."""
+    """Return the text of a WebVTT cue by the grammar of its payload (W3C, 4.2.2) alone."""
     at, inside, text = 0, False, ""
     while at < len(payload):
         token = TOKEN.match(payload, at)

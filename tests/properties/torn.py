@@ -156,7 +156,7 @@ class TornWorld(World):
             self.expelled(torn)
 
     def expelled(self, torn: Torn) -> None:
-        """It did not read for too long, and has been told to come again."""
+        """Close a socket that did not read for too long; its client is told to reconnect."""
         closing = torn.peer.session.outbox.closing
         if closing is not None and not torn.lost:
             assert closing is CloseCode.TOO_SLOW and closing.reconnect

@@ -27,7 +27,7 @@ def lines(name: str, language: str) -> list[str]:
 
 
 async def captions(engine: Engine, jobs: Sequence[Job]) -> dict[str, str]:
-    """What an engine that nobody has started makes of each job, by id; empty where it fails."""
+    """Start an engine and return its translation of each job, by id; empty if it fails."""
     free = asyncio.Semaphore(engine.capacity)
 
     async def caption(job: Job) -> str:

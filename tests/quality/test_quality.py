@@ -67,7 +67,7 @@ Made = Callable[[str, str], Sequence[str]]
 
 
 def forms(language: str) -> dict[str, list[str]]:
-    """What is translated out of a language: the sets, one as it is heard, and its first halves."""
+    """Return the texts of a language: the sets, one of them as recognised, and its first halves."""
     heard = [noise.recognised(text, language) for text in lines(SPEECH, language)]
     return {
         **{name: lines(name, language) for name in SETS},
@@ -77,7 +77,7 @@ def forms(language: str) -> dict[str, list[str]]:
 
 
 def half(text: str, language: str) -> str:
-    """The first half of an utterance, rounded up."""
+    """Return the first half of an utterance, rounded up."""
     units = noise.units(text, language)
     return "".join(units[: (len(units) + 1) // 2])
 

@@ -255,7 +255,7 @@ async def test_a_text_that_an_exception_of_ctranslate2_quotes_is_not_logged(
 async def test_a_text_that_an_exception_of_vllm_quotes_is_not_logged(
     said: str, log: pytest.LogCaptureFixture
 ) -> None:
-    """vLLM is not needed: the test covers how the gateway handles its exceptions."""
+    """VLLM is not needed: the test covers how the gateway handles its exceptions."""
 
     class Request:
         request_id = "j1/1"

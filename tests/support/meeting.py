@@ -202,8 +202,9 @@ class Meeting:
         return peer
 
     def back(self, peer: Peer, seq: int | None = None, **request: Any) -> Peer:
-        """The client of a socket that was cut, on another one: it has read up to ``seq``, by
-        default all that it was sent."""
+        """Return the client of a socket that was cut, on another one. It has read up to ``seq``, by
+        default all that it was sent.
+        """
         since = StreamPosition(self.room.log.epoch, peer.screen.seq if seq is None else seq)
         session = peer.session
         request = {

@@ -128,7 +128,7 @@ SOURCES: dict[Path, Source] = {}
 
 @pytest.fixture(scope="module")
 def foreign(work: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without own sentences."""
+    """Return the same without own sentences."""
     foreign = tmp_path_factory.mktemp("foreign")
     prepare.write(foreign / prepare.PAIRS, PAIRS)
     (foreign / prepare.OWN).write_text("")

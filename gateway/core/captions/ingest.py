@@ -129,7 +129,7 @@ class Ingest:
         return True
 
     def _check_unused(self, id: str | None) -> None:
-        """Raises `ClientFault` (``stale``) if an id cannot be that of a new utterance."""
+        """Check that an id can be that of a new utterance. Raises `ClientFault` (``stale``)."""
         known = self._utterances.by_id.get(id or "")
         if known is not None:
             what = f"Utterance {id!r} is over."
@@ -172,7 +172,7 @@ class Ingest:
 
 
 def _check_revision(speech: Speech, rev: int) -> None:
-    """Raises `ClientFault` (``stale``) if ``rev`` cannot be the next revision."""
+    """Check that ``rev`` can be the next revision. Raises `ClientFault` (``stale``)."""
     if rev <= speech.rev:
         raise ClientFault(
             ErrorCode.STALE,

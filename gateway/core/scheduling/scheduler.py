@@ -8,7 +8,8 @@ work, then the rooms of a tenant, and each room's jobs keep their order. The las
 only to a tenant with the fewest running jobs (`Scheduler.expect`). Bound: ``depth`` waiting jobs;
 beyond it an utterance is answered by ``busy`` before anything of it is accepted. The bound is lower
 while the engine does not keep up, see `gateway.core.scheduling.overload`. Gauges: ``queued``,
-``finals``, ``running``; ``given`` counts."""
+``finals``, ``running``; ``given`` counts.
+"""
 
 from __future__ import annotations
 
@@ -273,7 +274,7 @@ class Scheduler:
             self.load.begun(job_id, len(job.text.encode()), now - since, now, alone=alone)
 
     def made(self, job_id: str, now: float) -> None:
-        """The engine has done a job to its end."""
+        """Note that the engine has done a job to its end."""
         if job_id in self._running and self._running[job_id][0].priority is Priority.FINAL:
             self.load.made(job_id, now)
 

@@ -68,7 +68,7 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
     renew: Renew | None = None
 
     def check(self) -> None:
-        """Raises `ClientFault` (``forbidden``) if the grant does not allow the request."""
+        """Check the request against its grant. Raises `ClientFault` (``forbidden``)."""
         self.grant.check_role(self.role)
         self.grant.check_room(PRIVATE if self.room is None else self.room)
 

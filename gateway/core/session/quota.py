@@ -77,7 +77,7 @@ class TenantUsage:
         self.accounts: dict[str, Account] = {}
 
     def check(self, grant: Permissions, *, instead: Member | None = None) -> None:
-        """Raises `ClientFault` (``busy``) if a tenant may not open another socket.
+        """Check that a tenant may open another socket. Raises `ClientFault` (``busy``).
 
         :param instead: the member that the new socket replaces
         """

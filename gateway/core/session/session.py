@@ -5,7 +5,8 @@ mistakes. Must not know: sockets, tasks, clocks, engines. Frames come in through
 events go out through the outbox, and work for the engine goes to the scheduler.
 
 Invariant (``tests/core/session/test_session.py``): any sequence of frames leads to events or to a
-named ``error``, never to an exception, and everything that was accepted comes to an end."""
+named ``error``, never to an exception, and everything that was accepted comes to an end.
+"""
 
 from __future__ import annotations
 
@@ -393,7 +394,7 @@ class Session:
         self.outbox.send(Authenticated(name=name, until=until, ref=auth.ref), now)
 
     def confirm(self, grant: Permissions) -> None:
-        """Raises `ClientFault` (``forbidden``) unless ``grant`` allows what this socket does."""
+        """Check that ``grant`` allows this socket. Raises `ClientFault` (``forbidden``)."""
         grant.check_role(self.member.role)
         grant.check_room(self.room.name)
         grant.check_languages(self.member.langs)

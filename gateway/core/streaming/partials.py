@@ -26,7 +26,8 @@ partial, and remove it when a word follows."""
 class PartialTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the policy, in words and seconds. In scripts without spaces `units.density`
     characters count as a word. Each is a setting with the prefix ``pace_``; its docstring is the
-    documentation of that setting."""
+    documentation of that setting.
+    """
 
     interval: float = 0.3
     """Minimum seconds between the starts of two translations of the same growing utterance."""
@@ -115,7 +116,8 @@ class PartialPolicy:
     @property
     def diverged(self) -> bool:
         """True if the agreed text does not continue the text that was admitted last, or is in
-        another language. The translation of that text is then void. Ask before `admit`."""
+        another language. The translation of that text is then void. Ask before `admit`.
+        """
         return bool(self._admitted) and not (
             languages.same(self._lang, self._spoken)
             and units.common(self._admitted, self._agreed) == len(self._admitted)

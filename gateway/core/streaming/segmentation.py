@@ -36,7 +36,8 @@ from gateway.text import sentences, units
 class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
     """Lengths of segments in words. In scripts without spaces `units.density` characters count as a
     word. Each is a setting with the prefix ``cut_``; its docstring is the documentation of that
-    setting."""
+    setting.
+    """
 
     least: int = 8
     """Minimum length in words of a caption that is cut at the end of a sentence or at a pause. In
@@ -57,7 +58,8 @@ class SegmentLengths(msgspec.Struct, frozen=True, kw_only=True):
 
 class ClausePatterns(NamedTuple):
     """Patterns of places between clauses. The text is cut before group 1 if it matched, else behind
-    the match."""
+    the match.
+    """
 
     sure: re.Pattern[str]
     """Words that hardly ever occur inside a clause."""

@@ -112,7 +112,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message. A close frame does not wait for room in the transport, so that a client
-        that reads again within `CLOSE_S` sees the reason."""
+        that reads again within `CLOSE_S` sees the reason.
+        """
         if message["type"] == "websocket.close":
             self._close_writer()
             self.writable.set()
@@ -233,7 +234,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     @property
     def write(self) -> Write | None:
         """See `SocketWriter`. The transport's own method: every delta to every reader goes this
-        way, and a wrapper around it would be called for each."""
+        way, and a wrapper around it would be called for each.
+        """
         if self._write_closed or not self.writable.is_set() or self.transport.is_closing():
             return None
         return self.transport.write

@@ -108,7 +108,8 @@ async def write(
     db: aiosqlite.Connection, writes: Sequence[RoomWrite], owner: str, now: float
 ) -> None:
     """Insert events, erase the text of withdrawn utterances, delete events that left the logs, and
-    update the rooms."""
+    update the rooms.
+    """
     await db.executemany(
         "INSERT INTO events (room, seq, at, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (  # a generator, so that the rows are encoded in the thread of the connection

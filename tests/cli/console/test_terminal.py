@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
         return True
 
     def rows(self) -> list[str]:
-        """What stands on it."""
+        """Return the text on the screen."""
         rows = [""]
         for text, up, clear in re.findall(r"([^\x1b]+)|\x1b\[(\d+)F|(\x1b\[J)", self.getvalue()):
             if text:

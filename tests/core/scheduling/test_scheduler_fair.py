@@ -1,5 +1,6 @@
 """Tenants and rooms share the engine by work: no one starves, and no one has to wait for another's
-long jobs. The engine here works one byte a second in each of its slots."""
+long jobs. The engine here works one byte a second in each of its slots.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Reader:
         self.others = [len(reader.texts) for reader in self._batch if not reader.ends]
 
     def sees(self, batch: list[Reader]) -> None:
-        """A sink that notes at its end how far the other sinks of the batch are."""
+        """Return a sink that notes at its end how far the other sinks of the batch are."""
         self._batch = batch
 
 

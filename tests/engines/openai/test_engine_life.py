@@ -75,7 +75,6 @@ Work = Callable[[Server, Time, FallbackEngine, list[str | None]], Awaitable[None
 
 async def with_fallback(work: Work) -> None:
     """Run ``work`` with a server, an engine with a fallback, and its reported substitutes."""
-
     time, told = Time(), []
     with Server() as server:
         first = supervised(server, time)

@@ -112,7 +112,6 @@ async def test_a_job_can_be_aborted_before_the_server_begins_to_answer() -> None
 
 async def test_jobs_cancelled_at_any_moment_leave_no_connection_behind() -> None:
     """There are only five connections, and a leak takes one of them for ever."""
-
     async with serving(capacity=1) as (server, engine):
         server.default = lambda body: Script(hold=1)
         for turns in [*range(40), *range(40)]:

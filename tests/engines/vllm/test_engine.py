@@ -40,7 +40,7 @@ GONE = 30.0
 
 
 def real(test: Any) -> Any:
-    """Marks a test that runs vLLM; it may have to start it first."""
+    """Mark a test that runs vLLM; it may have to start it first."""
     return pytest.mark.vllm(pytest.mark.timeout(600)(test))
 
 

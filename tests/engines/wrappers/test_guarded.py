@@ -281,7 +281,7 @@ class Leaving:
 async def test_a_sink_may_abort_its_job_from_within_any_chunk(
     source: str, output: list[str], last: str
 ) -> None:
-    """This includes the chunk that is sent after the engine has ended the job."""
+    """Include the chunk that is sent after the engine has ended the job."""
     inner = TwoMinds(output, GOOD)
     engine = GuardedEngine(inner, Counter())
 

@@ -241,7 +241,6 @@ async def test_a_session_that_resumes_closes_its_old_socket_even_if_that_does_no
     either: str,
 ) -> None:
     """The outbox may hold more frames than the one that the socket is sending."""
-
     async with running() as live, deaf(live, "") as ws:
         await until(lambda: bool(live.hub.sessions))
         session = seated(live)

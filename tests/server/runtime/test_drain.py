@@ -170,8 +170,7 @@ async def test_a_connection_that_misses_the_shutdown_is_aborted(
 
 
 async def test_a_connection_accepted_just_before_the_listener_closes_is_not_lost() -> None:
-    """asyncio of CPython 3.11 would lose the connection and leave it open."""
-
+    """Asyncio of CPython 3.11 would lose the connection and leave it open."""
     loop = asyncio.get_running_loop()
     accept = loop._accept_connection  # type: ignore[attr-defined]
     rests: list[Awaitable[None] | None] = []

@@ -106,7 +106,6 @@ async def test_after_any_sequence_of_faults_a_room_has_exactly_the_written_event
     steps: list[tuple[str, str, int]], keep_s: float
 ) -> None:
     """``said`` has all events of an open room, ``sure`` the number of them that must survive."""
-
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder), keep_s=keep_s)
         said: dict[str, list[str]] = {}

@@ -239,7 +239,8 @@ def _metrics(samples: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, 
 
 def _step(before: dict[str, float], after: dict[str, float], seconds: float) -> float | None:
     """Return the seconds that a job waited for each token between two scrapes: jobs at work, over
-    tokens a second. Return None where there were no tokens."""
+    tokens a second. Return None where there were no tokens.
+    """
     name, running = "gateway_tokens_total", "gateway_jobs_running"
     tokens = after.get(name, 0.0) - before.get(name, 0.0)
     if tokens <= 0:

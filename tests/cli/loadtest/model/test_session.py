@@ -64,7 +64,7 @@ class Room:
         return self.tally.settle().counts
 
     def ms(self, kind: str) -> list[float]:
-        """The times of a kind: how many, and the largest in ms."""
+        """Return the number of times of a kind, and the largest in ms."""
         told = self.tally.times[kind].summary()
         return [told.count, told.max]
 
