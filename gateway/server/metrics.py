@@ -19,7 +19,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from gateway.core.delivery.shedding import DeliveryCounters
+from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.engines.base.engine import Engine, Health
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from gateway.core.delivery.fanout import FanoutGroup, WriteFrame
-from gateway.core.delivery.shedding import DeliveryCounters, ShedStage, merge, weight
+from gateway.core.delivery.waiting_frames import DeliveryCounters, ShedStage, merge, weight
 from gateway.errors import CloseCode
 from gateway.limits import Limits, memory
 from gateway.protocol import frames as framing

@@ -24,7 +24,7 @@ from gateway.auth.signing import Signer
 from gateway.core.base.transitions import Table, next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
-from gateway.core.delivery.shedding import DeliveryCounters
+from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.core.history.event_log import EventLog
 from gateway.core.room.room import Room
 from gateway.core.scheduling.overload import OverloadMonitor

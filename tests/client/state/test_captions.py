@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.client.state.captions import Captions
-from gateway.core.delivery.shedding import merge
+from gateway.core.delivery.waiting_frames import merge
 from gateway.core.streaming.stability import StabilityRules
 from gateway.core.utterances.utterance import Caption
 from gateway.job import Chunk

@@ -7,7 +7,7 @@ from sys import getsizeof
 import pytest
 
 from gateway.core.delivery.outbox import LATE_BYTES, Outbox
-from gateway.core.delivery.shedding import ENTRY_BYTES
+from gateway.core.delivery.waiting_frames import ENTRY_BYTES
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing

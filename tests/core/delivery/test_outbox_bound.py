@@ -8,7 +8,7 @@ from sys import getsizeof
 import pytest
 
 from gateway.core.delivery.outbox import HOLE_BYTES, LAG_S, Outbox
-from gateway.core.delivery.shedding import DeliveryCounters
+from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.core.delivery.shedding import merge
+from gateway.core.delivery.waiting_frames import merge
 from tests.core.delivery.test_outbox import delta
 
 
