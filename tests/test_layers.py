@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -168,3 +169,26 @@ def test_a_broad_handler_raises_again_or_logs_the_traceback(name: str) -> None:
                 )
                 for inner in inside
             ), f"gateway.{name}, line {node.lineno}"
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    places: dict[str, list[str]] = {}
+    for name in MODULES:
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(name)
+    # The wire protocol keeps its names: `Settings` is an event, and the settings of the process.
+    twice = {name for name, modules in places.items() if len(modules) > 1} - {"Settings"}
+    assert twice == set()
+
+
+OPENERS = re.compile(
+    r"(Those|That|What|Who|Whoever|Whatever|Which|It|Its|They|Where|Whether|How|When|Of|So)\b"
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_docstring_opens_with_a_pronoun_or_a_relative_clause(name: str) -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [ast.get_docstring(n) or "" for n in ast.walk(tree(name)) if isinstance(n, kinds)]
+    assert [text for text in docstrings if OPENERS.match(text)] == []

@@ -110,7 +110,7 @@ class Metrics:
 
     def add_garbage_collector(self, garbage: GarbageCollector) -> None:
         """Read the times of garbage collections at every scrape."""
-        self.registry.register(_GarbageCollector(garbage))
+        self.registry.register(_PauseCollector(garbage))
 
     def expose(self) -> bytes:
         """Return all metrics in the text format. Takes milliseconds: call it off the event loop.
@@ -323,7 +323,7 @@ class _StoreCollector:
         )
 
 
-class _GarbageCollector:
+class _PauseCollector:
     """Metrics of garbage collections."""
 
     def __init__(self, garbage: GarbageCollector) -> None:

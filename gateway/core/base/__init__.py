@@ -1,1 +1,1 @@
-"""What the whole core shares: state tables, languages of the model, checks of input. Pure."""
+"""Shared parts of the core: state tables, languages of the model, checks of input. Pure."""

@@ -1,1 +1,1 @@
-"""What was said: utterances, their parts, and the captions made of them. Pure."""
+"""Texts of speakers: utterances, their parts, and the captions made of them. Pure."""

@@ -75,7 +75,7 @@ NAMES_LIMIT = 200
 """Characters of a list of model names in a message."""
 
 
-class Reply:
+class RunningRequest:
     """The response to one running job, as far as it has arrived."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class OpenAIEngine(PullEngine):
         self._vllm_fields = bool(vllm_extras)
         self._read_timeout = read_timeout
         self._health = Health.STARTING
-        self._replies: dict[str, Reply] = {}
+        self._replies: dict[str, RunningRequest] = {}
         self._open_tasks: set[asyncio.Task[None]] = set()
         headers = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
         if self._api_key:
@@ -269,7 +269,7 @@ class OpenAIEngine(PullEngine):
 
     # A job
 
-    def _start_request(self, job: Job) -> Reply:
+    def _start_request(self, job: Job) -> RunningRequest:
         """Start the task that reads the response to ``job``.
 
         Raises `EngineGone` or `Overloaded` if the engine takes no jobs now.
@@ -279,7 +279,7 @@ class OpenAIEngine(PullEngine):
         if len(self._open_tasks) >= OPEN_FACTOR * self._capacity:
             raise Overloaded(f"{len(self._open_tasks)} jobs are open at {self._address} already.")
         assert job.id not in self._replies, f"job {job.id} runs already"
-        reply = self._replies[job.id] = Reply()
+        reply = self._replies[job.id] = RunningRequest()
         task = reply.task = asyncio.create_task(self._read(job, reply))
         self._open_tasks.add(task)
 
@@ -293,7 +293,7 @@ class OpenAIEngine(PullEngine):
         task.add_done_callback(ended)
         return reply
 
-    async def _read(self, job: Job, reply: Reply) -> None:
+    async def _read(self, job: Job, reply: RunningRequest) -> None:
         """Send ``job`` and read its response. Raises `EngineFault` unless the model ended it."""
         body, repeated = request_body(job, self._profile, chat=self._chat, vllm=self._vllm_fields)
         try:
@@ -323,7 +323,7 @@ class OpenAIEngine(PullEngine):
             raise EngineGone("The connection to the model server broke.") from error
 
     async def _collect(
-        self, response: httpx2.Response, reply: Reply, prefix_filter: ForcedPrefixFilter
+        self, response: httpx2.Response, reply: RunningRequest, prefix_filter: ForcedPrefixFilter
     ) -> None:
         stream = EventStreamDecoder()
         finished = False
@@ -350,7 +350,9 @@ class OpenAIEngine(PullEngine):
         if not finished:
             raise EngineGone("The model server ended the stream before the end of the text.")
 
-    def _read_event(self, data: bytes, reply: Reply, prefix_filter: ForcedPrefixFilter) -> bool:
+    def _read_event(
+        self, data: bytes, reply: RunningRequest, prefix_filter: ForcedPrefixFilter
+    ) -> bool:
         """Read one event, and return True if the model ended the text with it.
 
         Raises `EngineFault` if the server reports an error, or ended the text otherwise.

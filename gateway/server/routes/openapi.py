@@ -86,7 +86,7 @@ def _paths() -> Json:
                 "socket",
                 "Path of the WebSocket. A request that is not a WebSocket handshake gets 426.",
                 {426: _json({"$ref": "#/components/schemas/Fault"})},
-                auth=Auth.NONE,
+                auth=Authentication.NONE,
             )
         },
         "/v1/translate": {
@@ -122,7 +122,7 @@ def _paths() -> Json:
                 "languages",
                 "List the languages and what each can be translated into.",
                 {200: _json(_languages())},
-                auth=Auth.NONE,
+                auth=Authentication.NONE,
             )
         },
         "/languages": {
@@ -134,7 +134,7 @@ def _paths() -> Json:
                         _list(_object("A language.", code=TEXT, name=TEXT, targets=_list(TEXT)))
                     )
                 },
-                auth=Auth.NONE,
+                auth=Authentication.NONE,
             )
         },
         "/v1/rooms/{room}/transcript.{format}": {
@@ -181,7 +181,7 @@ def _paths() -> Json:
                 "Return the QR code of the room's join page.",
                 {200: {"image/svg+xml": TEXT}},
                 faults=(404, 413),
-                auth=Auth.NONE,
+                auth=Authentication.NONE,
             ),
         },
         "/v1/rooms/{room}": {
@@ -207,7 +207,7 @@ def _paths() -> Json:
                 "healthz",
                 "Tell that the process is alive.",
                 {200: _json(_object("The process.", status=TEXT, version=TEXT))},
-                auth=Auth.UNCHECKED,
+                auth=Authentication.UNCHECKED,
             )
         },
         "/readyz": {
@@ -215,7 +215,7 @@ def _paths() -> Json:
                 "readyz",
                 "Tell whether a new utterance would be translated: 200, else 503.",
                 {200: _json(_readiness()), 503: _json(_readiness())},
-                auth=Auth.UNCHECKED,
+                auth=Authentication.UNCHECKED,
             )
         },
         "/metrics": {
@@ -248,7 +248,7 @@ def _readiness() -> Json:
     return _object("State of the engine.", status=TEXT, engine=TEXT)
 
 
-class Auth(enum.Enum):
+class Authentication(enum.Enum):
     """The checks that a request has to pass before it is served."""
 
     KEY = "a key, if the gateway requires keys, and the origin of the page"
@@ -264,7 +264,7 @@ def _operation(
     body: type[msgspec.Struct] | None = None,
     query: Json | None = None,
     faults: Iterable[int] = (),
-    auth: Auth = Auth.KEY,
+    auth: Authentication = Authentication.KEY,
 ) -> Json:
     """Return the description of one operation.
 
@@ -275,9 +275,9 @@ def _operation(
     """
     refusals = set(faults)
     # 403 is for a foreign origin or host; 401 and 429 for a missing or a wrong key.
-    if auth is not Auth.UNCHECKED:
+    if auth is not Authentication.UNCHECKED:
         refusals.add(403)
-    if auth is Auth.KEY:
+    if auth is Authentication.KEY:
         refusals |= {401, 429}
     # Answers come first and refusals after them, as a reader looks for them.
     responses: Json = {}
@@ -296,7 +296,7 @@ def _operation(
             "content": _content(_json({"$ref": "#/components/schemas/Fault"})),
         }
     operation: Json = {"operationId": name, "summary": summary, "responses": responses}
-    if auth is Auth.KEY:
+    if auth is Authentication.KEY:
         # The empty object stands for a gateway without keys.
         operation["security"] = [{"bearer": []}, {}]
     if query is not None:
