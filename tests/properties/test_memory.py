@@ -1,4 +1,4 @@
-"""What a log is said to cost is never less than the memory it takes, in any script."""
+"""Properties of counted memory: never less than the memory a log takes, in any script."""
 
 from __future__ import annotations
 

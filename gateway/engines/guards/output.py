@@ -82,8 +82,8 @@ class OutputGuard:
         self.hits: list[Guard] = []
         self.flags: tuple[Guard, ...] = ()
         self._fast_path = False
-        """Whether the next piece, if it is a word or the rest of one, needs no check but those of
-        `feed`."""
+        """True while the next piece needs no check but those of `feed`, if it is a word or the rest
+        of one."""
         self._head = ""  # the output, until the beginning of the translation is known
         self._begun = False  # whether it is known
         self._closing_quotes = ""  # quotes that may close the stripped opening quote

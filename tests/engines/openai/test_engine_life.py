@@ -35,7 +35,7 @@ from tests.support.live import until
 
 WINDOW = HANG * FAILING_SHARE
 MODEL = "Guten Morgen!"
-"""What the server translates everything into, while it is well."""
+"""The translation that the server gives of every text while it works."""
 
 
 def job(id: str = "j1") -> Job:

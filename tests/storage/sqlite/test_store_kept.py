@@ -1,4 +1,4 @@
-"""How long rooms stay in the file, and erasing them completely."""
+"""Retention of rooms in the file, and erasing them completely."""
 
 from __future__ import annotations
 

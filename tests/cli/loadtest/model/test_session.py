@@ -1,4 +1,4 @@
-"""What one virtual user sends and reads, and what that counts for."""
+"""One virtual user: its frames, the events that it reads, and how they are counted."""
 
 from __future__ import annotations
 
