@@ -42,7 +42,7 @@ SETTLE_S = 2.0
 """Seconds in which presence messages of new sockets pass, before the measurement."""
 
 
-class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
+class Stamping(PullEngine, ScriptedEngine):
     """An engine whose words are the times at which it says them."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:

@@ -59,7 +59,7 @@ NEVER = 1e6
 """Seconds: for limits that are not measured, such as when an engine counts as late."""
 
 
-class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
+class Stamping(PullEngine, ScriptedEngine):
     """An engine whose words are the times at which it says them."""
 
     pace = LIVELY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,18 +31,18 @@ NEVER_SKIP = os.environ.get("GATEWAY_TESTS_SKIP") == "never"
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With GATEWAY_TESTS_SKIP=never a skipped test has failed: nothing goes missing unseen."""
-    report: pytest.TestReport = yield
+    report = yield
     if report.skipped and NEVER_SKIP:
         report.outcome = "failed"
     return report
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Iterator[None]:
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """And so has a file that is skipped as a whole."""
-    report: pytest.CollectReport = yield
+    report = yield
     if report.skipped and NEVER_SKIP:
         report.outcome = "failed"
     return report

@@ -23,7 +23,9 @@ CHUNKS = st.lists(
 
 def read(chunks: list[Chunk]) -> tuple[str, int, tuple[int, ...], tuple[str, ...], bool]:
     """Return text, tokens, ids and flags of all chunks, and whether there was a reset."""
-    text, tokens, ids, flags, void = "", 0, (), (), False  # type: ignore[var-annotated]
+    text, tokens, void = "", 0, False
+    ids: tuple[int, ...] = ()
+    flags: tuple[str, ...] = ()
     for chunk in chunks:
         if chunk.reset:
             text, ids, flags, void = "", (), (), True

@@ -156,7 +156,7 @@ class ScriptedEngine(PushEngine):
         if running.pieces:
             self._schedule(running, self.delay)
         else:
-            asyncio.get_running_loop().call_soon(self._finish, running, None)
+            asyncio.get_running_loop().call_soon(self._end, running, None)
 
     def pieces(self, job: Job) -> list[str]:
         """Return the chunks of ``job``, without its forced prefix."""
@@ -174,7 +174,7 @@ class ScriptedEngine(PushEngine):
         running = self._running.get(job_id)
         if running is not None:
             self.aborted.append(job_id)
-            self._finish(running, Aborted(job_id))
+            self._end(running, Aborted(job_id))
 
     def _schedule(self, running: ScriptedJob, seconds: float) -> None:
         """Send the next piece after ``seconds``."""
@@ -196,12 +196,12 @@ class ScriptedEngine(PushEngine):
         if running.ended:
             return
         if self.fault is not None and (fault := self._injected_fault(running)) is not None:
-            self._finish(running, fault)
+            self._end(running, fault)
             return
         running.next_piece += 1
         running.sink.chunk(Chunk(running.pieces[running.next_piece - 1]))
         if running.next_piece == len(running.pieces):
-            self._finish(running, None)
+            self._end(running, None)
         elif not running.ended:
             self._schedule(running, self.pace)
 
@@ -220,7 +220,7 @@ class ScriptedEngine(PushEngine):
             return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         return None
 
-    def _finish(self, running: ScriptedJob, fault: EngineFault | None) -> None:
+    def _end(self, running: ScriptedJob, fault: EngineFault | None) -> None:
         if running.ended:
             return
         running.ended = True
@@ -283,16 +283,25 @@ class ScriptedEngine(PushEngine):
         jobs = list(self._running.values())
         self._running.clear()  # first, because a sink may submit a job with the same id
         for running in jobs:
-            self._finish(running, EngineGone(message))
+            self._end(running, EngineGone(message))
 
 
-def failing(error: Exception, *, at: int = 0, times: int = 1) -> Callable[[Job, int], None]:
-    """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs."""
+def failing(
+    error: Exception,
+    *,
+    at: int = 0,
+    times: int = 1,
+    when: Callable[[Job], bool] = lambda _: True,
+) -> Callable[[Job, int], None]:
+    """Return a ``fault`` that raises ``error`` before chunk ``at`` of the first ``times`` jobs.
+
+    :param when: tells whether a job is one of those that fail
+    """
     left = times
 
     def fault(job: Job, n: int) -> None:
         nonlocal left
-        if n == at and left > 0:
+        if n == at and left > 0 and when(job):
             left -= 1
             raise error
 

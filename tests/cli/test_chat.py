@@ -16,6 +16,7 @@ import pytest
 
 from gateway.cli import chat
 from gateway.cli import main as cli
+from gateway.cli.console.terminal import Screen
 from gateway.cli.main import main
 from gateway.client import ConnectionLost, connect
 from gateway.engines.scripted import ScriptedEngine, failing
@@ -153,7 +154,7 @@ async def test_chat_that_loses_its_gateway_says_so_and_goes_on(
 
 
 def test_chat_is_told_when_something_may_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    notices = chat.ConnectionNotices(chat.Screen(sys.stdout))
+    notices = chat.ConnectionNotices(Screen(sys.stdout))
     for ok in (False, True):  # before a planned restart nothing breaks
         notices.tell(welcome(ok=ok))
     assert capsys.readouterr().out == "# Connected again; something may have been missed.\n"

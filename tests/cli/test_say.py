@@ -45,10 +45,8 @@ def test_say_asks_a_running_gateway(capsys: pytest.CaptureFixture[str], live: Li
 
 
 def test_say_prints_what_it_has_and_fails_for_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
-    fault = failing(EngineFault("It broke."))
-    with in_thread(
-        ScriptedEngine(fault=lambda job, n: job.target == "fr" and fault(job, n))
-    ) as live:
+    fault = failing(EngineFault("It broke."), when=lambda job: job.target == "fr")
+    with in_thread(ScriptedEngine(fault=fault)) as live:
         status = main(["say", "hi", "--from", "en", "--url", live.ws, "--to", "fr,de"])
     assert status == 1
     out, err = capsys.readouterr()

@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "protocol"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 EVERYTHING = "\n".join(PAGES.values())
 ROW = re.compile(r"^\| (.+?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)
-NESTED = {
+NESTED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "limits": ("limits.", LimitsInfo),
     "ms": ("ms.", Timing),
     "lines": ("lines[].", Line),

@@ -17,8 +17,8 @@ from tests.support.live import running, until
 from tests.support.talk import Talk, talk
 
 
-def store(tmp_path: Path, **options: float) -> SqliteStore:
-    return SqliteStore(tmp_path / "rooms.db", Limits(), **options)
+def store(tmp_path: Path, *, keep_s: float = 0.0) -> SqliteStore:
+    return SqliteStore(tmp_path / "rooms.db", Limits(), keep_s=keep_s)
 
 
 def on_disk(tmp_path: Path) -> bytes:

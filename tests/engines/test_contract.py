@@ -142,7 +142,8 @@ def test_a_growing_source_is_translated_from_the_beginning_of_its_last_translati
     subject: Subject,
 ) -> None:
     async def work(engine: Engine) -> None:
-        prefix, ids = "", ()
+        prefix = ""
+        ids: tuple[int, ...] = ()
         for n, end in enumerate((12, 22, len(TEXT))):
             growing = job(f"grows-{n}", TEXT[:end], prefix=prefix, prefix_ids=ids)
             growing = msgspec.structs.replace(growing, partial=n < 2, priority=Priority.PARTIAL)

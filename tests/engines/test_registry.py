@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -126,7 +126,10 @@ def test_a_ctranslate2_engine_is_built_from_its_directory(model: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "vllm"])
 def test_an_installed_embedded_model_is_the_default(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_vllm: None
+    engine: Literal["ctranslate2", "vllm"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_vllm: None,
 ) -> None:
     model = tiny_llama(tmp_path / "model")
     shape = {"vocab_size": 16384, "hidden_size": 512, "num_hidden_layers": 11}

@@ -12,6 +12,7 @@ from gateway.engines.scripted import ID_HISTORY_LIMIT, ScriptedEngine, failing
 from gateway.errors import EngineFault, EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from tests.engines.reading import started
+from tests.support.typed import current
 
 
 def job(id: str = "j1", text: str = "good morning", *, target: str = "de", prefix: str = "") -> Job:
@@ -224,7 +225,7 @@ async def test_a_share_of_the_jobs_fails_and_one_failure_in_ten_ends_the_engine(
                 assert fault.code is ErrorCode.REJECTED
                 seen.append(False)
         assert seen == [True, False] * 9 + [True]
-        assert engine.health is Health.READY
+        assert current(engine.health) is Health.READY
         with pytest.raises(EngineGone):
             await read(engine, job())
         assert engine.health is Health.DEAD

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gateway.engines.base.engine import Engine
-from gateway.engines.scripted import ScriptedEngine
+from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 
@@ -68,6 +68,15 @@ class Loading(ScriptedEngine):
         await super().start()
 
 
+EVERY = 1_000
+"""More jobs than a test has."""
+
+
+def sick(error: Exception, times: int = EVERY) -> ScriptedEngine:
+    """Return an engine at which ``times`` jobs fail with ``error``."""
+    return ScriptedEngine(fault=failing(error, times=times))
+
+
 class Workshop:
     """A factory that builds the given engines in order, then plain ones, and keeps them."""
 
@@ -81,6 +90,10 @@ class Workshop:
             raise engine
         self.built.append(engine)
         return engine
+
+
+Start = Callable[..., Awaitable[Supervisor]]
+"""The fixture `start`: starts a supervisor of the given engines and then plain ones."""
 
 
 def supervised(build: Callable[[], Engine], time: Time, *, insist: bool = False) -> Supervisor:

@@ -59,7 +59,7 @@ JSON = {
     "the other half": '{"type":"say","text":"\\udc00\\ud800"}',
     "no character": '{"type":"say","text":"\\uzzzz"}',
 }
-BOMBS = {**MESSAGEPACK, **JSON}
+BOMBS: dict[str, str | bytes] = {**MESSAGEPACK, **JSON}
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -19,7 +19,9 @@ from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing
 from gateway.server.cluster.handover_metrics import HandoverCollector
 from gateway.server.cluster.worker import UP
+from gateway.server.metrics import Metrics
 from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.server.runtime.hub import Hub
 from gateway.settings.catalogue import Settings
 from gateway.storage.sqlite.store import SqliteStore
 
@@ -36,7 +38,8 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(type(engine), "stats", lambda _: stats)
     guards = Counter({("loop", "retried"): 1})
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
-    metrics, hub = app.state.metrics, app.state.hub
+    metrics: Metrics = app.state.metrics
+    hub: Hub = app.state.hub
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     metrics.registry.register(HandoverCollector(FdPassing(folder, 0, range(2))))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 import msgspec
+from starlette.datastructures import State
 
 from gateway.auth.origin import AllowedHosts
 from gateway.auth.signing import Signer
@@ -42,6 +43,8 @@ class Live:
     engine: Engine
     server: GatewayServer
     loop: asyncio.AbstractEventLoop
+    state: State
+    """What the application keeps, as its routes see it."""
 
     @property
     def socket(self) -> str:
@@ -96,6 +99,7 @@ async def running(
             engine,
             server,
             loop,
+            app.state,
         )
     finally:
         server.should_exit = True

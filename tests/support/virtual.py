@@ -19,7 +19,7 @@ RESOLUTION_S = 1e-6
 end of the wait, again and again."""
 
 
-class Jumping(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class Jumping(selectors.DefaultSelector):
     """A selector that skips waits for timers."""
 
     now = 0.0

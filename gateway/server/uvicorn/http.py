@@ -292,7 +292,7 @@ def http_protocol(
     max_connections: int,
     base: type[BoundedProtocol] = BEST,
     counted_as: Callable[[str | None], str | None] = not_counted,
-) -> type[asyncio.Protocol]:
+) -> type[BoundedProtocol]:
     """Return the protocol class of one server; the attributes of the class are its own.
 
     :param max_connections: most connections, WebSockets included

@@ -17,9 +17,12 @@ from benchmarks.journey.plan import ARCHITECTURES, Plan
 from benchmarks.journey.process import Server
 from benchmarks.journey.report import Report
 from benchmarks.journey.run import Found, Run, Timeline
+from benchmarks.journey.texts import Load
 from gateway.engines.registry import EMBEDDED
 
-SAID = {"uniform": ["Good morning.", "Who has the key of the small meeting room?"]}
+SAID: dict[Load, list[str]] = {
+    "uniform": ["Good morning.", "Who has the key of the small meeting room?"]
+}
 
 
 def course(*letters: str, **more: object) -> Timeline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import signal
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ def worked(monkeypatch: pytest.MonkeyPatch, letter: str, *texts: str) -> tuple[A
     """Return what a worker did with these texts: its model, the tasks, the events."""
     model = Model()
     monkeypatch.setattr(models, "load", lambda plan: model)
-    monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     tasks = {str(n): Task(text) for n, text in enumerate(texts)}
     events: queue.Queue[str] = queue.Queue()
     plan = Plan(architecture=letter, backend="embedded", model="")
@@ -103,7 +104,8 @@ async def test_a_request_is_refused_if_the_queue_is_full(
     monkeypatch.setattr(worker, "TASKS", 1)
 
     workers = worker.Workers(Plan(architecture="a", backend="embedded", model=""))
-    monkeypatch.setattr(workers, "_tasks", tasks := {})
+    tasks: dict[str, Task] = {}
+    monkeypatch.setattr(workers, "_tasks", tasks)
     first = asyncio.create_task(workers.translate("one"))
     await asyncio.sleep(0)  # up to where it waits for its worker
     with pytest.raises(worker.Full):

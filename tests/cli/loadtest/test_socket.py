@@ -19,6 +19,7 @@ from websockets.asyncio.server import ServerConnection
 
 from gateway.cli.loadtest.socket import Socket, SocketAddress, tls
 from tests.support.live import until
+from tests.support.typed import current
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -145,10 +146,10 @@ async def test_a_socket_is_full_if_the_server_does_not_read() -> None:
         await server.wait_closed()
 
     async with connected(serve) as client:
-        assert not client.socket.full
+        assert not current(client.socket.full)
         for _ in range(1_000):
             client.socket.send(b"a" * 65_536)
-            if client.socket.full:
+            if current(client.socket.full):
                 break
         assert client.socket.full
         client.socket._transport.abort()

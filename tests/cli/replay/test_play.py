@@ -103,8 +103,8 @@ async def test_captions_of_others_in_the_room_are_not_measured() -> None:
 
 
 async def test_a_caption_that_fails_is_counted() -> None:
-    fault = failing(EngineFault("It broke."), times=1000)
-    engine = ScriptedEngine(fault=lambda job, n: job.target == "fr" and fault(job, n))
+    fault = failing(EngineFault("It broke."), times=1000, when=lambda job: job.target == "fr")
+    engine = ScriptedEngine(fault=fault)
     async with running(engine) as live:
         replay = player(live, meeting("One."))
         await replay.play()
@@ -197,8 +197,8 @@ async def test_a_language_that_the_gateway_does_not_have_is_named() -> None:
 
 
 async def test_the_final_texts_alone_are_translated_to_compare_with() -> None:
-    fault = failing(EngineFault("It broke."), times=1000)
-    engine = ScriptedEngine(fault=lambda job, n: job.text == "Two." and fault(job, n))
+    fault = failing(EngineFault("It broke."), times=1000, when=lambda job: job.text == "Two.")
+    engine = ScriptedEngine(fault=fault)
     async with running(engine, Limits(text=9)) as live:
         replay = player(live, meeting("One.", "Two.", "Too long for it."), to=("de",))
         await replay.compare()

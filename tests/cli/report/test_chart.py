@@ -26,8 +26,8 @@ def texts(picture: ElementTree.Element) -> list[str]:
 def test_a_line_goes_from_edge_to_edge_and_from_zero_up() -> None:
     picture = read(lines("T", {"a": [(0, 0), (5, 50), (10, 100)]}, x="s", y="ms"))
     (line,) = (one.get("points") for one in picture.iter(f"{SVG}polyline"))
-    points = [tuple(map(float, pair.split(","))) for pair in (line or "").split()]
-    assert points[0] == (LEFT, HEIGHT - chart.BOTTOM)
+    points = [[float(at) for at in pair.split(",")] for pair in (line or "").split()]
+    assert points[0] == [LEFT, HEIGHT - chart.BOTTOM]
     assert points[1][0] == pytest.approx((points[0][0] + points[2][0]) / 2)
     assert points[2][0] == WIDTH - RIGHT
 
@@ -101,7 +101,7 @@ def test_few_values_on_a_logarithmic_axis_are_its_ticks() -> None:
 
 def test_more_series_than_colours_still_differ() -> None:
     names = {f"series number {n}": [(0.0, n), (1.0, n)] for n in range(chart.SERIES + 2)}
-    picture = read(lines("T", names, x="", y=""))  # type: ignore[arg-type]
+    picture = read(lines("T", names, x="", y=""))
     looks = [
         (one.get("class"), one.get("stroke-dasharray")) for one in picture.iter(f"{SVG}polyline")
     ]
@@ -116,7 +116,10 @@ def test_a_goal_is_drawn_across_and_named() -> None:
 
 
 def test_bars_stand_on_zero_and_missing_ones_are_left_out() -> None:
-    rows = {"one": {"a": 1.0, "b": None}, "two": {"a": 2.0, "b": -1.0}}
+    rows: dict[str, dict[str, float | None]] = {
+        "one": {"a": 1.0, "b": None},
+        "two": {"a": 2.0, "b": -1.0},
+    }
     picture = read(bars("T", rows, y="ms", marks={"was": 1.5}))
     drawn = [one for one in picture.iter(f"{SVG}rect") if one.find(f"{SVG}title") is not None]
     heights = [float(one.get("height") or 0) for one in drawn]

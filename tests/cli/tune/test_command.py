@@ -44,8 +44,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def measure(*_: object) -> Figures:
         return figures(running=16)
 
-    monkeypatch.setattr(sweep.Sweep.__init__, "__kwdefaults__",
-                        {**sweep.Sweep.__init__.__kwdefaults__, "measure": measure})  # fmt: skip
+    defaults = sweep.Sweep.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "measure", measure)
 
 
 def tune(*argv: object) -> int:

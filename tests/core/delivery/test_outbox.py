@@ -73,7 +73,12 @@ def taken(box: Outbox) -> list[ServerMessage]:
 
 def test_frames_leave_in_the_order_in_which_they_came() -> None:
     box = outbox()
-    messages = [Ack(id="u1", rev=1, ord=1), delta("a"), final("a"), Tick(seq=1)]
+    messages: list[ServerMessage] = [
+        Ack(id="u1", rev=1, ord=1),
+        delta("a"),
+        final("a"),
+        Tick(seq=1),
+    ]
     push(box, *messages)
     assert taken(box) == messages
     assert len(box) == box.bytes == 0
@@ -110,7 +115,7 @@ def test_a_delta_is_not_merged_into_one_that_was_taken() -> None:
 
 def test_nothing_merges_across_a_snapshot() -> None:
     box = outbox()
-    messages = [delta("a"), snapshot("a"), delta("b", 2)]
+    messages: list[ServerMessage] = [delta("a"), snapshot("a"), delta("b", 2)]
     push(box, *messages)
     assert taken(box) == messages
 
@@ -230,7 +235,7 @@ def test_a_frame_before_which_nothing_waits_is_written_at_once_with_its_head() -
     box = outbox()
     written: list[bytes] = []
     box.post = written.append
-    events = [Tick(seq=1), delta("a"), final("x" * 200), final("y" * 70_000)]
+    events: list[ServerMessage] = [Tick(seq=1), delta("a"), final("x" * 200), final("y" * 70_000)]
     push(box, *events)
     frames = [framing.message(wire) for wire in written]
     assert [read(frame) for frame in frames] == events

@@ -16,6 +16,7 @@ from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Delta, Final, Lag, Presence, Retracted, ServerMessage, Tick
 from tests.core.delivery.test_outbox import cancelled, delta, final, outbox, push, snapshot, taken
 from tests.support.meeting import NOW, names, read
+from tests.support.typed import current
 
 BOUND = 64_000
 
@@ -121,7 +122,7 @@ def test_only_the_newest_presence_and_tick_wait() -> None:
 def test_durable_events_over_the_bound_close_the_socket() -> None:
     box = outbox(outbox_bytes=BOUND)
     fill(box, 6 / 8)
-    assert box.closing is None
+    assert current(box.closing) is None
     fill_until_closed(box)
     assert box.closing is CloseCode.TOO_SLOW
     assert box.reason == "This socket does not read fast enough."

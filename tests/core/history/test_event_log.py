@@ -10,7 +10,16 @@ import pytest
 from gateway.core.history.event_log import Durable, EventLog, StreamPosition, cost
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Cancelled, Edited, Final, Retracted, Settings, Source, Timing
+from gateway.protocol.messages import (
+    By,
+    Cancelled,
+    Edited,
+    Final,
+    Retracted,
+    Settings,
+    Source,
+    Timing,
+)
 
 
 def log(events: int, limits: Limits | None = None) -> EventLog:
@@ -166,7 +175,8 @@ def test_a_page_is_so_many_events_after_a_number() -> None:
 
 def test_a_log_knows_which_of_its_edits_corrected_an_original() -> None:
     made = log(2, Limits(log=4))
-    for lang, by in (("en", "human"), ("de", "human"), ("en", "same")):
+    edits: list[tuple[str, By]] = [("en", "human"), ("de", "human"), ("en", "same")]
+    for lang, by in edits:
         edit = Edited(seq=made.next(), id="u1", rev=1, ord=2, lang=lang, text="x", by=by)
         made.append(edit, 3.0)
     assert made.originals == set()  # the publisher notes them, not `append`

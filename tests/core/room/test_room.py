@@ -18,6 +18,7 @@ from gateway.protocol.messages import (
     Source,
 )
 from tests.support.meeting import NOW, Meeting, assert_error, meeting, names, one, only
+from tests.support.typed import current
 
 # --- an utterance and its end -------------------------------------------------------------------
 
@@ -372,13 +373,13 @@ def test_a_room_that_is_given_up_stops_what_was_being_made_in_it() -> None:
 
 def test_a_room_is_settled_while_nothing_is_under_way_in_it() -> None:
     room, peer = meeting("de")
-    assert room.room.settled
+    assert current(room.room.settled)
     peer.say("hello", final=False)
-    assert not room.room.settled
+    assert not current(room.room.settled)
     peer.say("hello you", id="u1")
-    assert not room.room.settled
+    assert not current(room.room.settled)
     room.finish_all()
-    assert room.room.settled
+    assert current(room.room.settled)
     room.enter("fr")
     assert not room.room.settled, "the language is new to the room: what was said is made in it"
     room.finish_all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -139,7 +141,7 @@ def test_a_cancel_of_several_languages_tells_of_each() -> None:
 # --- edit ---------------------------------------------------------------------------------------
 
 
-def ended(*langs: str, **limits: float) -> tuple[Meeting, Peer]:
+def ended(*langs: str, **limits: Any) -> tuple[Meeting, Peer]:
     """Return a meeting where ``hello`` was said as ``x`` and translated."""
     room, peer = meeting(*langs, **limits)
     peer.say("hello", id="x")

@@ -6,6 +6,7 @@ from gateway.auth.permissions import Role
 from gateway.engines.profiles import Profile
 from gateway.protocol.messages import Cancelled, Delta, Final
 from tests.support.meeting import NOW, Meeting, meeting, one, only
+from tests.support.typed import current
 
 # --- views --------------------------------------------------------------------------------------
 
@@ -266,9 +267,9 @@ def test_a_tag_that_no_language_serves_is_a_language_of_its_own() -> None:
 
 def test_an_empty_room_says_since_when() -> None:
     room, peer = meeting()
-    assert room.room.empty_since is None
+    assert current(room.room.empty_since) is None
     room.now += 5
     peer.close()
-    assert room.room.empty_since == NOW + 5
+    assert current(room.room.empty_since) == NOW + 5
     room.enter()
     assert room.room.empty_since is None

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.core.scheduling.overload import AT_LEAST, CALM, HOLD, SLOT_S, OverloadMonitor
 from tests.support.meeting import NOW
+from tests.support.typed import current
 
 SIZE = 60
 CAPACITY = 10
@@ -91,7 +92,7 @@ def test_a_queue_that_does_not_become_empty_is_too_much() -> None:
     engine.learn()
     engine.seat("a", "b")
     engine.second((0.4, 1.0), (3.0, 1.0))
-    assert not engine.load.overloaded
+    assert not current(engine.load.overloaded)
     engine.second((0.6, 1.0), (3.0, 1.0))
     assert engine.load.overloaded
     assert repr(engine.load) == "<OverloadMonitor overloaded, 2 slots, 2 rooms, 1.000 s a final>"
@@ -129,7 +130,7 @@ def test_finals_that_wait_while_none_begins_are_too_much() -> None:
     engine.learn()
     engine.seat("a", "b")
     engine.second()
-    assert not engine.load.overloaded, "there is nothing to do"
+    assert not current(engine.load.overloaded), "there is nothing to do"
     engine.oldest = 3.0
     engine.second()
     assert not engine.load.overloaded or engine.oldest
@@ -271,7 +272,7 @@ def test_all_is_as_usual_again_when_nobody_was_refused_for_a_while() -> None:
     engine.overload()
     for _ in range(int(HOLD[0]) - 1):
         engine.second((0.0, 1.0))
-    assert engine.load.overloaded
+    assert current(engine.load.overloaded)
     engine.second((0.0, 1.0))
     assert not engine.load.overloaded
     assert repr(engine.load).startswith("<OverloadMonitor as usual")

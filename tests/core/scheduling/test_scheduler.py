@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gateway.core.scheduling.scheduler import JobStage, Scheduler, StartJob, StopJob
 from gateway.job import Job, Priority
 from tests.support.meeting import NOW
+from tests.support.typed import current
 
 
 def job(id: str, room: str = "a", priority: Priority = Priority.FINAL) -> Job:
@@ -33,12 +34,12 @@ def test_jobs_start_while_there_are_free_slots() -> None:
 
 def test_a_scheduler_tells_whether_it_may_have_actions() -> None:
     dispatch = Scheduler(capacity=1, depth=10)
-    assert not dispatch.due
+    assert not current(dispatch.due)
     queue(dispatch, job("1"))
-    assert dispatch.due
-    assert started(dispatch) == ["1"] and not dispatch.due
+    assert current(dispatch.due)
+    assert started(dispatch) == ["1"] and not current(dispatch.due)
     dispatch.abort("1")
-    assert dispatch.due
+    assert current(dispatch.due)
     assert dispatch.actions() == [StopJob("1")] and not dispatch.due
 
 
@@ -241,7 +242,8 @@ def test_an_engine_that_does_not_keep_up_is_given_finals_alone() -> None:
     assert dispatch.poll(NOW) == []
     assert started(dispatch) == ["final"]
     dispatch.done("final")
-    dispatch.begun(*started(dispatch), NOW)
+    (partial,) = started(dispatch)
+    dispatch.begun(partial, NOW)
     dispatch.made("partial 1", NOW)
     dispatch.done("partial 1")
     overloaded(dispatch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,11 +26,14 @@ LARGEST = BYTES + max(len(text.encode()) for text in TEXTS)
 def job(
     id: str, text: str, *, tenant: str = "a", room: str = "", priority: Priority = Priority.FINAL
 ) -> Job:
-    room = room or tenant
     return Job(
-        **{"id": id, "text": text, "room": room, "tenant": tenant, "priority": priority},
+        id=id,
+        text=text,
         source="en",
         target="de",
+        tenant=tenant,
+        room=room or tenant,
+        priority=priority,
     )
 
 
@@ -105,8 +109,9 @@ def order(capacity: int, *jobs: Job) -> list[str]:
 
 @pytest.mark.parametrize("by", ["tenant", "room"])
 def test_turns_count_work_and_not_jobs(by: str) -> None:
-    long = [job(f"a{n}", "x" * 360, **{by: "long"}) for n in range(2)]
-    short = [job(f"b{n}", "x" * 60, **{by: "short"}) for n in range(6)]
+    names: list[dict[str, Any]] = [{by: "long"}, {by: "short"}]
+    long = [job(f"a{n}", "x" * 360, **names[0]) for n in range(2)]
+    short = [job(f"b{n}", "x" * 60, **names[1]) for n in range(6)]
     assert order(1, *long, *short) == ["a0", "b0", "b1", "b2", "b3", "a1", "b4", "b5"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
@@ -16,7 +18,7 @@ from tests.support.meeting import meeting, names, read
 class Behind:
     """A member of a meeting in which ``count`` utterances were said, and its reader."""
 
-    def __init__(self, count: int, **limits: float) -> None:
+    def __init__(self, count: int, **limits: Any) -> None:
         self.meeting, peer = meeting("de", rate=1e6, burst=1_000_000, **limits)
         for n in range(count):
             peer.say(f"text {n}")

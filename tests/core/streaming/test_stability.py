@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.text import units
+from tests.support.typed import current
 
 BARE = StabilityRules(hold=0, mask=0, early=0)
 
@@ -96,9 +97,9 @@ def test_the_token_ids_are_those_of_the_last_hypothesis() -> None:
     made = Agreement("de", BARE)
     made.add("Guten", (1,))
     made.add("Guten Morgen", (1, 2))
-    assert made.ids == (1, 2)
+    assert current(made.ids) == (1, 2)
     made.add("Guten Tag")
-    assert made.ids == ()
+    assert current(made.ids) == ()
     made.add("Guten Tag", (1, 3))
     made.reset()
     assert made.ids == ()

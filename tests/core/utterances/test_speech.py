@@ -7,6 +7,7 @@ from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.utterances.speech import Speech
 from gateway.core.utterances.utterance import Utterance
+from tests.support.typed import current
 
 FLOW = StreamingOptions(
     pace=PartialTiming(repeats=1),
@@ -87,9 +88,9 @@ def test_parts_are_numbered_and_ids_that_are_taken_are_passed_over() -> None:
 
 def test_a_speech_grows_until_its_last_part_is_complete_or_cancelled() -> None:
     made = speech("So we met. It")
-    assert made.growing
+    assert current(made.growing)
     made.open.final = True
-    assert not made.growing
+    assert not current(made.growing)
     add(made)
     assert made.growing
     made.open.cancelled = True

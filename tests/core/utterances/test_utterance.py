@@ -11,6 +11,7 @@ from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.job import Chunk
 from gateway.protocol.messages import Delta, Timing
 from tests.support.meeting import NOW
+from tests.support.typed import current
 
 RULES = StabilityRules(hold=1, mask=0)
 
@@ -241,7 +242,7 @@ def test_a_final_that_contradicts_only_the_draft_replaces_it() -> None:
 
 def test_a_final_that_cannot_go_on_from_it_is_contradicted_and_shows_nothing() -> None:
     seen = final().feed("Gut")
-    assert not seen.caption.contradicted
+    assert not current(seen.caption.contradicted)
     assert seen.caption.broken
     before = len(seen.deltas)
     seen.feed("er")
@@ -433,9 +434,9 @@ def test_an_echo_replaces_a_translation_that_was_not_needed() -> None:
 def test_an_utterance_has_ended_when_it_was_said_to_its_end_and_all_its_captions_have() -> None:
     utterance = Utterance("u1", 1, "s1")
     made = utterance.captions["de"] = caption()
-    assert not utterance.ended
+    assert not current(utterance.ended)
     utterance.final = True
-    assert not utterance.ended
+    assert not current(utterance.ended)
     assert utterance.active == [made]
     made.fail()
     assert utterance.ended

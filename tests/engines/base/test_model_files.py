@@ -153,7 +153,7 @@ def test_int8_weights_are_widened_to_the_float16_that_they_stand_for(tmp_path: P
     copy = load_file(model_files.widened(model, tmp_path / "cache") / "model.safetensors")
     assert copy.keys() == original.keys()
     for name, tensor in copy.items():
-        assert (tensor.dtype, tensor.shape) == (np.float16, original[name].shape)
+        assert (tensor.dtype, tensor.shape) == (np.dtype(np.float16), original[name].shape)
         np.testing.assert_array_equal(tensor, read(name).astype(np.float16))
         np.testing.assert_allclose(tensor, original[name], atol=np.abs(original[name]).max() / 200)
 

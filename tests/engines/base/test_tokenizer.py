@@ -68,7 +68,12 @@ def test_a_text_encoded_before_comes_from_the_cache(
     vocabulary = Vocabulary(models.byte_bpe())
     encoded: list[str] = []
     encode = vocabulary._encode
-    monkeypatch.setattr(vocabulary, "_encode", lambda text: encoded.append(text) or encode(text))
+
+    def recorded(text: str) -> list[int]:
+        encoded.append(text)
+        return encode(text)
+
+    monkeypatch.setattr(vocabulary, "_encode", recorded)
     ids = vocabulary.text("Good morning")
     ids.append(0)  # the caller's own
     assert vocabulary.text("Good morning") == ids[:-1]

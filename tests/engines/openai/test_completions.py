@@ -94,7 +94,8 @@ def test_a_prompt_sent_as_text_ends_with_the_forced_prefix() -> None:
 
 def test_other_chat_servers_do_not_get_the_prefix_and_repeat_it() -> None:
     sent, repeats = request_body(job(prefix="Guten"), CHAT, chat=True, vllm=False)
-    assert [message["role"] for message in sent["messages"]][-1] == "user"
+    messages: Any = sent["messages"]
+    assert messages[-1]["role"] == "user"
     assert repeats == "Guten"
 
 

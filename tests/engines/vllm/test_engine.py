@@ -100,6 +100,7 @@ def test_outputs_are_the_same_on_the_direct_path_and_from_the_generator(
         assert feed.outputs_fed > before
         return texts
 
+    assert isinstance(subject.engine, VllmEngine)
     fed = subject.run(work(subject.engine))
     assert subject.run(start_and_read(make_vllm(model, feed=False), *jobs), STARTS["vllm"]) == fed
     assert "from its generator" not in caplog.text

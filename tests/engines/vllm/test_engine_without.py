@@ -19,6 +19,7 @@ from gateway.engines.vllm.model import run_eagerly
 from gateway.errors import EngineFault, EngineGone
 from tests.engines.reading import job, read
 from tests.support.models import store_as_int8, tiny_llama
+from tests.support.typed import current
 
 
 async def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get_it(
@@ -31,7 +32,7 @@ async def test_without_vllm_the_start_fails_with_a_sentence_that_says_how_to_get
     with pytest.raises(EngineFault, match="vLLM cannot be used") as raised:
         await engine.start()
     assert raised.value.hint == "pip install 'caption-gateway[vllm]'"
-    assert engine.health is Health.DEAD
+    assert current(engine.health) is Health.DEAD
     with pytest.raises(EngineGone):
         await read(engine, job("late"))
     await engine.aclose()

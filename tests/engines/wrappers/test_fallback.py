@@ -15,6 +15,7 @@ from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Job
 from tests.engines.reading import chunks as read
 from tests.engines.workshop import Broken, Loading, Time, settle
+from tests.support.typed import current
 
 
 def job(id: str = "j1", target: str = "de", **fields: Any) -> Job:
@@ -59,7 +60,7 @@ async def test_the_secondary_translates_until_the_primary_is_loaded() -> None:
     first, told = Loading(), []
     engine = FallbackEngine(first, Second())
     engine.changed = lambda: told.append(engine.substitute)
-    assert engine.health is Health.STARTING
+    assert current(engine.health) is Health.STARTING
     await engine.start()
     assert engine.health is Health.READY
     assert (engine.name, engine.substitute, engine.capacity) == ("scripted", "second", 16)

@@ -9,13 +9,11 @@ import pytest
 
 from gateway.engines.base.engine import Health
 from gateway.engines.profiles import Profile, load
-from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers import supervised as supervisor
 from gateway.engines.wrappers.supervised import (
     BACKOFF,
     BACKOFF_MAX,
-    FAILING_SHARE,
-    FAILURES,
     HANG,
     POLL,
     STABLE_S,
@@ -23,11 +21,21 @@ from gateway.engines.wrappers.supervised import (
     backoff,
     probe_job,
 )
-from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, Overloaded
+from gateway.errors import EngineFault, EngineGone, ErrorCode, Overloaded
 from gateway.job import Job
 from tests.engines import reading
 from tests.engines.reading import texts
-from tests.engines.workshop import Broken, Loading, Time, Workshop, settle, supervised
+from tests.engines.workshop import (
+    Broken,
+    Loading,
+    Start,
+    Time,
+    Workshop,
+    settle,
+    sick,
+    supervised,
+)
+from tests.support.typed import current
 
 
 def job(id: str = "j1") -> Job:
@@ -57,7 +65,7 @@ async def test_with_insist_a_failed_first_start_is_retried() -> None:
     time = Time()
     engine = supervised(Workshop(Broken(), Broken()), time, insist=True)
     await engine.start()
-    assert engine.health is Health.DEAD
+    assert current(engine.health) is Health.DEAD
     await settle()
     await time.pass_(BACKOFF)
     await time.pass_(BACKOFF * 2)
@@ -65,30 +73,27 @@ async def test_with_insist_a_failed_first_start_is_retried() -> None:
     await engine.aclose()
 
 
-async def test_a_poll_notices_a_death_and_a_new_engine_is_built() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_a_poll_notices_a_death_and_a_new_engine_is_built(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    engine = await start()
     await time.pass_(POLL)
     assert len(workshop.built) == 1, "it lives: nothing to do"
     workshop.built[0].die()
-    assert engine.health is Health.DEAD
+    assert current(engine.health) is Health.DEAD
     await time.pass_(POLL)
     assert workshop.built[0].health is Health.CLOSED
-    assert engine.health is Health.DEAD
+    assert current(engine.health) is Health.DEAD
     await time.pass_(BACKOFF)
     assert engine.health is Health.READY
     assert engine.restarts == 1
     assert await texts(engine, job()) == ["[de]", " good", " morning"]
-    await engine.aclose()
 
 
-async def test_a_job_for_a_dead_engine_has_its_health_checked_at_once() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_a_job_for_a_dead_engine_has_its_health_checked_at_once(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    engine = await start()
     workshop.built[0].hold()
     reading = asyncio.create_task(texts(engine, job()))
     await workshop.built[0].step()
@@ -98,24 +103,11 @@ async def test_a_job_for_a_dead_engine_has_its_health_checked_at_once() -> None:
     await settle()
     await time.pass_(BACKOFF)
     assert len(workshop.built) == 2, "without a poll"
-    await engine.aclose()
 
 
-async def test_one_failed_job_is_no_death_of_the_engine() -> None:
-    time = Time()
-    workshop = Workshop(ScriptedEngine(fault=failing(EngineGone("It ended the job."))))
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    with pytest.raises(EngineGone):
-        await texts(engine, job())
-    await settle()
-    assert engine.health is Health.READY
-    assert len(workshop.built) == 1
-    await engine.aclose()
-
-
-async def test_running_jobs_end_in_a_fault_when_a_death_is_noticed() -> None:
+async def test_running_jobs_end_in_a_fault_when_a_death_is_noticed(
+    start: Start, time: Time
+) -> None:
     class Silent(ScriptedEngine):
         """An engine that dies without ending its jobs."""
 
@@ -125,10 +117,8 @@ async def test_running_jobs_end_in_a_fault_when_a_death_is_noticed() -> None:
 
         gone = False
 
-    time, silent = Time(), Silent()
-    engine = supervised(Workshop(silent), time)
-    await engine.start()
-    await settle()
+    silent = Silent()
+    engine = await start(silent)
     silent.hold()
     reading = asyncio.create_task(texts(engine, job()))
     await silent.step()
@@ -136,222 +126,6 @@ async def test_running_jobs_end_in_a_fault_when_a_death_is_noticed() -> None:
     await time.pass_(POLL)
     with pytest.raises(EngineGone):
         await reading
-    await engine.aclose()
-
-
-async def test_an_engine_whose_jobs_are_all_silent_hangs_and_is_replaced() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    workshop.built[0].hold()
-    reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
-    await workshop.built[0].step()
-    await time.pass_(POLL)  # the check sees that there was output
-    await time.pass_(HANG - 1)
-    assert engine.health is Health.READY
-    await time.pass_(POLL)
-    assert engine.health is Health.DEAD
-    for each in reading:
-        with pytest.raises(EngineGone):
-            await each
-    await time.pass_(BACKOFF)
-    assert engine.health is Health.READY
-    assert engine.stats()["hangs"] == engine.stats()["restarts"] == 1
-    assert engine.silence == 0
-    await engine.aclose()
-
-
-async def test_output_of_one_job_is_a_sign_of_life() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    workshop.built[0].hold()
-    reading = [asyncio.create_task(texts(engine, job(f"j{n}"))) for n in range(2)]
-    for _ in range(6):
-        await time.pass_(HANG - 1)
-        await workshop.built[0].step()
-    await time.pass_(HANG - 1)
-    assert engine.health is Health.READY
-    workshop.built[0].release()
-    await asyncio.gather(*reading)
-    await time.pass_(HANG * 2)
-    assert engine.health is Health.READY, "nothing to do is no hang"
-    await engine.aclose()
-
-
-async def test_aborted_jobs_do_not_hide_a_hang() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    workshop.built[0].hold()
-    for n in range(2):
-        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
-        await settle()
-        await time.pass_(HANG / 2)
-        reading.cancel()
-        await settle()
-        await time.pass_(HANG * 3)
-    assert engine.health is not Health.READY or engine.restarts == 1
-    await engine.aclose()
-
-
-async def test_a_job_of_a_former_engine_does_not_count_for_the_next() -> None:
-    class Stuck(ScriptedEngine):
-        """An engine whose jobs do not end when it is closed."""
-
-        async def aclose(self) -> None:
-            self._health = Health.CLOSED
-
-    time, stuck = Time(), Stuck()
-    workshop = Workshop(stuck)
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    stuck.hold()
-    reading = asyncio.create_task(texts(engine, job()))
-    await settle()
-    await time.pass_(HANG)
-    await time.pass_(BACKOFF)
-    assert engine.health is Health.READY
-    await time.pass_(HANG * 2)
-    assert engine.health is Health.READY
-    stuck.release()
-    assert await reading
-    assert engine.silence == 0
-    await engine.aclose()
-
-
-WINDOW = HANG * FAILING_SHARE
-"""Seconds over which jobs fail at least before their engine counts as failing."""
-
-EVERY = 1_000
-"""More jobs than a test has."""
-
-
-def sick(error: Exception, times: int = EVERY) -> ScriptedEngine:
-    """Return an engine at which ``times`` jobs fail with ``error``."""
-    return ScriptedEngine(fault=failing(error, times=times))
-
-
-async def fail(engine: Supervisor, times: int = 1) -> None:
-    """Have ``times`` jobs fail while the clock stands still."""
-    for _ in range(times):
-        with pytest.raises(EngineFault):
-            await texts(engine, job())
-    await settle()
-
-
-@pytest.mark.parametrize(
-    "error",
-    [EngineFault("It is broken."), EngineGone("It broke."), Overloaded("Full."), KeyError("a")],
-)
-async def test_an_engine_is_replaced_after_several_failed_jobs_in_a_row(
-    error: Exception,
-) -> None:
-    time, workshop = Time(), Workshop(sick(error))
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    await fail(engine, FAILURES - 1)
-    await time.pass_(WINDOW)
-    assert engine.health is Health.READY
-    await fail(engine)
-    assert engine.health is Health.DEAD
-    await time.pass_(BACKOFF)
-    assert engine.health is Health.READY
-    assert await texts(engine, job()) == ["[de]", " good", " morning"]
-    assert (engine.restarts, engine.hangs) == (1, 0)
-    await engine.aclose()
-
-
-async def test_many_failures_at_one_moment_are_no_death_even_after_a_pause() -> None:
-    time = Time()
-    engine = supervised(Workshop(sick(EngineFault("It is broken."))), time)
-    await engine.start()
-    await settle()
-    await fail(engine, FAILURES * 5)
-    await time.pass_(WINDOW)
-    await time.pass_(HANG * 5)
-    assert engine.health is Health.READY
-    await fail(engine)
-    assert engine.health is Health.DEAD
-    await engine.aclose()
-
-
-async def test_a_translation_between_two_failures_resets_the_count() -> None:
-    time, workshop = Time(), Workshop(sick(EngineFault("It is broken."), FAILURES - 1))
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    await fail(engine, FAILURES - 1)
-    assert await texts(engine, job())
-    workshop.built[0].fault = failing(EngineFault("It is broken."), times=FAILURES - 1)
-    await time.pass_(WINDOW)
-    await fail(engine, FAILURES - 1)
-    await time.pass_(WINDOW)
-    assert engine.health is Health.READY
-    await engine.aclose()
-
-
-async def test_refused_texts_are_no_failures_of_the_engine() -> None:
-    time, workshop = Time(), Workshop(sick(JobFault("Too long.", ErrorCode.TOO_LONG)))
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    for _ in range(FAILURES * 3):
-        await time.pass_(WINDOW)
-        await fail(engine)
-    assert engine.health is Health.READY
-    workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
-    await fail(engine, FAILURES - 1)
-    await time.pass_(WINDOW)
-    workshop.built[0].fault = failing(JobFault("Too long."), times=1)
-    await fail(engine)
-    assert engine.health is Health.READY
-    workshop.built[0].fault = failing(EngineFault("It is broken."), times=EVERY)
-    await fail(engine)
-    assert engine.health is Health.DEAD, "a refusal between them did not hide the failures"
-    await engine.aclose()
-
-
-async def test_an_engine_that_refuses_a_text_does_not_hang() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    first = workshop.built[0]
-    for n in range(4):
-        first.hold()
-        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
-        await settle()
-        await time.pass_(HANG - 1)
-        first.fault = failing(JobFault("Too long."))
-        first.release()
-        with pytest.raises(JobFault):
-            await reading
-    assert engine.silence == 0
-    await engine.aclose()
-
-
-async def test_aborted_jobs_are_no_failures_of_the_engine() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
-    workshop.built[0].hold()
-    for n in range(FAILURES * 2):
-        reading = asyncio.create_task(texts(engine, job(f"j{n}")))
-        await settle()
-        await time.pass_(HANG / 10)
-        engine.abort(f"j{n}")
-        with pytest.raises(EngineFault):
-            await reading
-    assert engine.health is Health.READY
-    assert not engine.failing
-    await engine.aclose()
 
 
 async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() -> None:
@@ -369,38 +143,36 @@ async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() ->
     assert (engine.health, sick_too.health) == (Health.DEAD, Health.CLOSED)
     await time.pass_(BACKOFF * 2)
     assert len(workshop.built) == 3
-    assert engine.health is Health.DEAD
+    assert current(engine.health) is Health.DEAD
     await time.pass_(BACKOFF * 2)  # and no longer, because of max_backoff
     assert engine.health is Health.READY
     assert engine.restarts == 1
     await engine.aclose()
 
 
-async def test_a_new_engine_that_does_not_translate_within_the_hang_limit_is_abandoned() -> None:
-    time, silent = Time(), ScriptedEngine()
+async def test_a_new_engine_that_does_not_translate_within_the_hang_limit_is_abandoned(
+    start: Start, time: Time
+) -> None:
+    silent = ScriptedEngine()
     silent.hold()
-    engine = supervised(Workshop(ScriptedEngine(), silent), time)
-    await engine.start()
-    await settle()
+    engine = await start(ScriptedEngine(), silent)
     engine._engine.die()  # type: ignore[attr-defined]
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
     await time.pass_(HANG - 1)
-    assert engine.health is Health.STARTING
+    assert current(engine.health) is Health.STARTING
     await time.pass_(1)
     assert (engine.health, silent.health) == (Health.DEAD, Health.CLOSED)
     await time.pass_(BACKOFF * 2)
     assert engine.health is Health.READY
-    await engine.aclose()
 
 
-async def test_closing_during_the_probe_of_a_new_engine_closes_that_engine() -> None:
-    time, silent = Time(), ScriptedEngine()
+async def test_closing_during_the_probe_of_a_new_engine_closes_that_engine(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    silent = ScriptedEngine()
     silent.hold()
-    workshop = Workshop(ScriptedEngine(), silent)
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+    engine = await start(ScriptedEngine(), silent)
     workshop.built[0].die()
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
@@ -410,7 +182,9 @@ async def test_closing_during_the_probe_of_a_new_engine_closes_that_engine() -> 
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_name_and_profile_of_the_last_engine_stay_while_the_next_one_starts() -> None:
+async def test_name_and_profile_of_the_last_engine_stay_while_the_next_one_starts(
+    start: Start, time: Time
+) -> None:
     class Learning(ScriptedEngine):
         """An engine that knows the profile of its model only after its start."""
 
@@ -418,18 +192,15 @@ async def test_name_and_profile_of_the_last_engine_stay_while_the_next_one_start
         def profile(self) -> Profile:
             return load("seed-x" if self.health is Health.STARTING else "nllb")
 
-    time, first, second = Time(), Learning(), Learning()
+    first, second = Learning(), Learning()
     second.hold()
-    engine = supervised(Workshop(first, second), time)
-    await engine.start()
-    await settle()
+    engine = await start(first, second)
     assert engine.profile.name == "nllb"
     first.die()
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
     assert engine.health is Health.STARTING
     assert engine.profile.name == "nllb"
-    await engine.aclose()
 
 
 @pytest.mark.parametrize("profile", ["chat", "nllb", "seed-x", "embedded"])
@@ -441,7 +212,7 @@ def test_the_probe_is_in_languages_that_the_model_has(profile: str) -> None:
 
 
 def test_the_probe_of_a_model_without_english_uses_its_languages() -> None:
-    profile = Profile(name="pair", kind="chat", pairs=[("fr", "fr"), ("ja", "zh")])
+    profile = Profile(name="pair", kind="chat", pairs=(("fr", "fr"), ("ja", "zh")))
     assert (probe_job(profile).source, probe_job(profile).target) == ("ja", "zh")
 
 
@@ -471,18 +242,17 @@ async def test_every_change_of_health_is_reported_at_once() -> None:
     assert states == ["starting", "ready", "dead", "starting", "ready", "closed"]
 
 
-async def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
-    time, loading = Time(), Loading()
-    workshop = Workshop(ScriptedEngine(), loading)
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_while_there_is_no_engine_jobs_are_refused_with_a_hint(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    loading = Loading()
+    engine = await start(ScriptedEngine(), loading)
     workshop.built[0].die()
     with pytest.raises(EngineFault) as dead:
         await texts(engine, job())
     await settle()
     await time.pass_(BACKOFF)
-    assert engine.health is Health.STARTING
+    assert current(engine.health) is Health.STARTING
     with pytest.raises(EngineFault) as starting:
         await texts(engine, job())
     for caught in (dead, starting):
@@ -491,15 +261,12 @@ async def test_while_there_is_no_engine_jobs_are_refused_with_a_hint() -> None:
     loading.loaded.set()
     await settle()
     assert engine.health is Health.READY
-    await engine.aclose()
 
 
-async def test_the_backoff_grows_until_an_engine_was_stable() -> None:
-    time = Time()
-    workshop = Workshop(ScriptedEngine(), Broken(), Broken())
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_the_backoff_grows_until_an_engine_was_stable(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    engine = await start(ScriptedEngine(), Broken(), Broken())
 
     async def die() -> float:
         workshop.built[-1].die()
@@ -517,7 +284,6 @@ async def test_the_backoff_grows_until_an_engine_was_stable() -> None:
     await time.pass_(BACKOFF * 8)
     await time.pass_(STABLE_S)
     assert await die() == BACKOFF
-    await engine.aclose()
 
 
 def test_the_backoff_is_bounded() -> None:
@@ -525,13 +291,9 @@ def test_the_backoff_is_bounded() -> None:
 
 
 async def test_an_unexpected_error_of_the_build_is_logged_with_its_traceback_and_retried(
-    caplog: pytest.LogCaptureFixture,
+    start: Start, time: Time, workshop: Workshop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    time = Time()
-    workshop = Workshop(ScriptedEngine(), RuntimeError("no memory"), Broken(OSError("no file")))
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+    engine = await start(ScriptedEngine(), RuntimeError("no memory"), Broken(OSError("no file")))
     workshop.built[0].die()
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
@@ -545,7 +307,7 @@ async def test_an_unexpected_error_of_the_build_is_logged_with_its_traceback_and
 
 
 async def test_an_engine_that_cannot_be_closed_is_replaced_all_the_same(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    start: Start, time: Time, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stuck(ScriptedEngine):
         async def aclose(self) -> None:
@@ -553,10 +315,8 @@ async def test_an_engine_that_cannot_be_closed_is_replaced_all_the_same(
 
     monkeypatch.setattr(supervisor, "CLOSE_TIMEOUT", 0)
 
-    time, stuck = Time(), Stuck()
-    engine = supervised(Workshop(stuck), time)
-    await engine.start()
-    await settle()
+    stuck = Stuck()
+    engine = await start(stuck)
     stuck.die()
     await time.pass_(POLL)
     while engine.health is not Health.READY:
@@ -565,10 +325,8 @@ async def test_an_engine_that_cannot_be_closed_is_replaced_all_the_same(
     assert "did not close" in caplog.text
 
 
-async def test_abort_reaches_the_current_engine() -> None:
-    workshop = Workshop()
-    engine = supervised(workshop, Time())
-    await engine.start()
+async def test_abort_reaches_the_current_engine(start: Start, workshop: Workshop) -> None:
+    engine = await start()
     workshop.built[0].hold()
     reading = asyncio.create_task(texts(engine, job()))
     await workshop.built[0].step()
@@ -576,37 +334,12 @@ async def test_abort_reaches_the_current_engine() -> None:
     assert engine.unfinished == 0
     with pytest.raises(EngineFault):
         await reading
-    await engine.aclose()
 
 
-async def test_an_aborted_job_ends_even_if_its_engine_never_reports_it() -> None:
-    class Stuck(ScriptedEngine):
-        def abort(self, job_id: str) -> None:
-            self.aborted.append(job_id)
-
-    time, stuck = Time(), Stuck()
-    engine = supervised(Workshop(stuck), time)
-    await engine.start()
-    stuck.hold()
-    reading = asyncio.create_task(texts(engine, job()))
-    await settle()
-    engine.abort("j1")
-    engine.abort("j1")
-    with pytest.raises(EngineFault):
-        await reading
-    assert list(stuck.aborted) == ["j1"]
-    stuck.release()  # its later output is ignored
-    await settle()
-    await time.pass_(HANG * 3)
-    assert engine.silence == 0
-    await engine.aclose()
-
-
-async def test_closing_ends_the_supervision_and_the_engine() -> None:
-    time, workshop = Time(), Workshop()
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_closing_ends_the_supervision_and_the_engine(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    engine = await start()
     await engine.aclose()
     await engine.aclose()
     assert engine.health is workshop.built[0].health is Health.CLOSED
@@ -617,16 +350,15 @@ async def test_closing_ends_the_supervision_and_the_engine() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_closing_during_a_rebuild_closes_the_new_engine() -> None:
-    time, loading = Time(), Loading()
-    workshop = Workshop(ScriptedEngine(), loading)
-    engine = supervised(workshop, time)
-    await engine.start()
-    await settle()
+async def test_closing_during_a_rebuild_closes_the_new_engine(
+    start: Start, time: Time, workshop: Workshop
+) -> None:
+    loading = Loading()
+    engine = await start(ScriptedEngine(), loading)
     workshop.built[0].die()
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
-    assert engine.health is Health.STARTING
+    assert current(engine.health) is Health.STARTING
     await engine.aclose()
     assert engine.health is loading.health is Health.CLOSED
 

@@ -90,7 +90,7 @@ def signed(key: Any = SECRET, algorithm: str = "HS256", **more: Any) -> str:
 
 def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
     kind = RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else ECAlgorithm
-    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}  # type: ignore[call-overload]
+    return {**kind.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
 
 
 def jwks(*keys: dict[str, Any]) -> str:

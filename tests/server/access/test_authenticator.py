@@ -120,8 +120,10 @@ async def test_without_required_keys_a_wrong_key_is_ignored() -> None:
 
 
 async def test_auth_gives_an_open_socket_the_permissions_of_another_key() -> None:
-    options = {"additional_headers": bearer(SPEAKER)}
-    async with running_with_keys() as (live, _), talk(live, **options) as client:
+    async with (
+        running_with_keys() as (live, _),
+        talk(live, additional_headers=bearer(SPEAKER)) as client,
+    ):
         await client.next()
         await client.send({"type": "auth", "token": MODERATOR, "ref": "a"})
         error = (await client.until("error"))[-1]
@@ -175,7 +177,7 @@ async def test_a_key_that_is_removed_from_the_file_is_revoked_on_open_sockets_to
         ):
             for client in (gone, less, same):
                 await client.next()
-            authenticator: Authenticator = live.server.config.app.state.authenticator
+            authenticator: Authenticator = live.state.authenticator
             await until(lambda: authenticator._read_stamp is not None)
             ring = authenticator.keyring
             file.write_text("not TOML")  # a mistake: the known keys stay in force
@@ -197,7 +199,7 @@ async def test_keys_that_change_while_the_gateway_starts_come_into_force(
     file = tmp_path / "keys.toml"
     file.write_text(VIEWS)  # after the authenticator has read its keys
     async with running_with_keys(keys_file=file) as (live, _):
-        authenticator: Authenticator = live.server.config.app.state.authenticator
+        authenticator: Authenticator = live.state.authenticator
         await until(lambda: len(authenticator.keyring or ()) == 1)
 
 
@@ -273,7 +275,7 @@ async def test_the_limit_on_sockets_counts_for_each_address_by_itself() -> None:
                 assert await refused(second) == FULL
             async with talk(live, **forwarded_for("203.0.113.8")) as other:
                 assert (await other.next())["type"] == "welcome"
-        authenticator: Authenticator = live.server.config.app.state.authenticator
+        authenticator: Authenticator = live.state.authenticator
         await until(lambda: not authenticator.addresses._open)
 
 
@@ -299,7 +301,7 @@ async def test_a_forwarded_address_is_ignored_unless_a_trusted_proxy_sends_it() 
         for _ in range(3):  # this machine is not counted
             async with talk(live, **forwarded_for("203.0.113.7", "gwk_x")) as client:
                 assert await refused(client) == UNKNOWN
-        assert len(live.server.config.app.state.authenticator.addresses) == 0
+        assert len(live.state.authenticator.addresses) == 0
 
 
 async def test_a_client_that_disconnects_during_the_handshake_is_counted_no_more() -> None:
@@ -307,7 +309,7 @@ async def test_a_client_that_disconnects_during_the_handshake_is_counted_no_more
         for _ in range(5):
             ws = await connect(live.socket, **forwarded_for("203.0.113.7"))
             ws.transport.abort()
-        authenticator: Authenticator = live.server.config.app.state.authenticator
+        authenticator: Authenticator = live.state.authenticator
         await until(lambda: not authenticator.addresses._open and not live.hub.sessions)
         await asyncio.sleep(0)
 
@@ -328,7 +330,7 @@ async def test_a_resume_token_stands_for_its_key_as_long_as_the_key_is_valid() -
             assert await refused(client) == BEYOND
         async with talk(live, query, additional_headers=bearer(BOARD)) as client:
             assert await refused(client) == BEYOND  # a presented key counts before the resume token
-        live.server.config.app.state.authenticator.keyring = Keyring.read(VIEWS)
+        live.state.authenticator.keyring = Keyring.read(VIEWS)
         async with talk(live, query) as client:
             assert await refused(client) == UNKNOWN
         async with talk(live, "?room=demo&resume=nonsense") as client:
@@ -339,6 +341,6 @@ async def test_a_resume_token_from_a_time_without_keys_is_refused_once_keys_are_
     async with running() as live:
         async with talk(live, "?room=demo") as client:
             resume = (await client.next())["resume"]
-        live.server.config.app.state.authenticator.keyring = Keyring.read(FILE)
+        live.state.authenticator.keyring = Keyring.read(FILE)
         async with talk(live, f"?resume={resume}") as client:
             assert await refused(client) == UNKNOWN

@@ -266,7 +266,7 @@ async def test_a_worker_whose_process_cannot_be_created_is_tried_again(
     async with supervised() as (made, _):
         other = made._processes[0]
         with monkeypatch.context() as patch:
-            patch.setattr(module.sys, "executable", "/nowhere/python")
+            patch.setattr(sys, "executable", "/nowhere/python")
             made._processes[1].kill()
             await until(lambda: "worker 1 cannot be started" in caplog.text)
         await until(lambda: 1 in made._ready)

@@ -344,7 +344,7 @@ def test_a_machine_without_a_default_route_is_reported(monkeypatch: pytest.Monke
         def connect(self, address: object) -> None:
             raise OSError(101, "Network is unreachable")
 
-    monkeypatch.setattr(lan.socket, "socket", Alone)
+    monkeypatch.setattr(socket, "socket", Alone)
     with pytest.raises(OSError, match="no default route: join a network, or name with --host"):
         lan.reachable_address("0.0.0.0")
 

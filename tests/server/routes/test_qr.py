@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -44,12 +45,12 @@ def test_a_host_longer_than_any_host_name_is_refused() -> None:
 def test_a_code_is_drawn_once_and_in_a_thread(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
 
-    def make(*args: object, **options: object) -> segno.QRCode:
+    def make(*args: Any, **options: Any) -> segno.QRCode:
         threads.append(threading.current_thread())
         return made(*args, **options)
 
     made = segno.make_qr
-    monkeypatch.setattr(qr.segno, "make_qr", make)
+    monkeypatch.setattr(segno, "make_qr", make)
     loop = asyncio.run_coroutine_threadsafe(_thread(), live.loop).result()
     answers = [httpx.get(live.http + "/v1/rooms/drawn-once/qr.svg").content for _ in "ab"]
     assert answers[0] == answers[1]

@@ -129,7 +129,7 @@ async def test_a_stream_ends_with_the_close_code_when_its_room_ends() -> None:
 
 
 async def test_a_client_that_does_not_read_is_disconnected_and_holds_at_most_its_outbox() -> None:
-    limits = Limits(outbox_bytes=20_000, inflight=500, rate=1e6, burst=1e6)
+    limits = Limits(outbox_bytes=20_000, inflight=500, rate=1e6, burst=1_000_000)
     async with running(limits=limits) as live, reader(live, "to=en") as stream:
         await stream.event()
         (session,) = live.hub.sessions.values()

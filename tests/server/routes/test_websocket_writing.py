@@ -110,13 +110,17 @@ async def test_a_reader_that_pauses_gets_all_durable_events_in_order(either: str
         assert seqs == list(range(1, 2 * said + 3))
 
 
+def broken(*_: object) -> None:
+    raise KeyError("nothing")
+
+
 async def test_an_unexpected_exception_closes_1011_and_its_traceback_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
         async with running() as live, talk(live) as client:
             await client.until("welcome")
-            monkeypatch.setattr(live.hub, "receive", lambda *_: {}["nothing"])
+            monkeypatch.setattr(live.hub, "receive", broken)
             await client.send("hello")
             assert (await client.closed())[0] == CloseCode.SERVER_ERROR
             await until(lambda: not live.hub.sessions)
@@ -130,7 +134,7 @@ async def test_a_socket_that_cannot_be_written_to_is_closed_1011(
     with caplog.at_level(logging.ERROR):
         async with running() as live, talk(live) as client:
             await client.until("welcome")
-            monkeypatch.setattr(websocket, "_asgi_message", lambda _: {}["nothing"])
+            monkeypatch.setattr(websocket, "_asgi_message", broken)
             (protocol,) = live.server.server_state.connections
             protocol.pause_writing()
             seated(live).outbox.send(Tick(seq=1), live.hub.now())

@@ -73,7 +73,7 @@ async def test_a_cycle_that_becomes_garbage_after_it_settled_is_freed_when_idle(
     collector.start()
     try:
         node: Node | None = Node()
-        gone = weakref.ref(node)  # type: ignore[arg-type]
+        gone = weakref.ref(node)
         await survive(collector)
         node = None
         await survive(collector)

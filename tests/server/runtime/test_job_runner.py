@@ -15,7 +15,7 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.protocol.messages import Delta, Failed, Final
+from gateway.protocol.messages import Delta, Failed, Final, ServerMessage
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.options import TextOptions
 from tests.support.live import until
@@ -45,7 +45,7 @@ async def opened(
     return hub, hub.open(ConnectRequest(room="r", source="en", targets=("de",)))
 
 
-def heard(session: Session) -> list[object]:
+def heard(session: Session) -> list[ServerMessage]:
     """Return the messages sent to a session since the last call."""
     return [read(frame) for frame in session.outbox.take()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import struct
 import sys
@@ -62,7 +63,7 @@ async def enter(live: Live, client: Client, query: str = "") -> WebSocketProtoco
         c for c in live.server.server_state.connections if isinstance(c, WebSocketProtocol)
     } - before
     (connection,) = found
-    return connection  # type: ignore[return-value]
+    return connection
 
 
 def port(live: Live) -> int:
@@ -175,7 +176,7 @@ async def test_a_client_that_does_not_read_or_answer_pings_is_reset() -> None:
         flood(live, 400_000)
         assert connection.transport.get_write_buffer_size() > 0
         await until(lambda: not live.hub.sessions and not live.server.server_state.connections)
-        await until(lambda client=client: not held(client))
+        await until(lambda: not held(client))
         assert (await client.read()).endswith(b"[reset]")
 
 
@@ -205,9 +206,9 @@ def test_a_client_that_closes_and_does_not_read_is_reset(
                 flood(live, 400_000)
                 await client.send(bye)
                 client.peer.shutdown(socket.SHUT_WR)
-                await until(lambda live=live: not live.server.server_state.connections)
-                await until(lambda live=live: not live.hub.sessions)
-                await until(lambda client=client: not held(client))
+                await until(lambda: not live.server.server_state.connections)
+                await until(lambda: not live.hub.sessions)
+                await until(lambda: not held(client))
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(main())
@@ -302,8 +303,8 @@ def test_the_limit_of_connections_is_at_most_the_limit_of_open_files(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = [1024, 10_000]
-    monkeypatch.setattr(listener.resource, "getrlimit", lambda _: tuple(files))
-    monkeypatch.setattr(listener.resource, "setrlimit", lambda _, new: files.__setitem__(0, new[0]))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(files))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: files.__setitem__(0, new[0]))
     assert listener.descriptors(Limits(sessions=500)) == 500 + SPARE
     assert listener.descriptors(Limits(sessions=5_000)) == 5_000 + SPARE
     assert files[0] == 5_000 + SPARE + listener.FILES and not caplog.records

@@ -189,7 +189,7 @@ def test_failed_and_lost_captions_are_counted_and_not_measured() -> None:
     assert (found.captions, found.failed, found.lost) == (0, 1, 2)
     assert found.erasure is None
     assert found.updates is None
-    assert found.agreed_ms is found.final_ms is found.laal_ms is None
+    assert (found.agreed_ms, found.final_ms, found.laal_ms) == (None, None, None)
 
 
 def test_an_utterance_said_in_no_time_has_no_lagging() -> None:

@@ -22,6 +22,7 @@ from gateway.cli.tune.model.load import (
     remembered,
     replayed,
 )
+from tests.support.typed import near
 
 MEETING = lines()
 JAPANESE = [f"今日は{n}人の会議を始めます。" for n in range(30)]
@@ -117,7 +118,7 @@ def test_a_history_becomes_a_load_of_its_rate_lengths_and_languages() -> None:
     )
     assert (one.plan.rate, one.plan.partials, one.languages) == (1.5, 1.0, 2)
     assert one.plan.words == (1, 33), "2 and 182 characters"
-    assert one.spread == (pytest.approx(4, abs=1), pytest.approx(164, abs=1))
+    assert one.spread == (near(4, abs=1), near(164, abs=1))
     whole = remembered(
         replace(RECORDED, partials=0.0, languages=1.0), 20.0, MEETING, "en", Random(0)
     )
