@@ -93,6 +93,12 @@ def top(name: str) -> str:
     return folder(name).partition("/")[0]
 
 
+MOST_LINES = 500
+MOST_PARAMETERS = 8
+MANY_PARAMETERS = {"gateway/client/api.py: connect"}
+"""Functions that may have more, for a reason that is beside them."""
+FILES = sorted(path for folder in (ROOT, Path(__file__).parent) for path in folder.rglob("*.py"))
+
 CHECKED = [name for name in MODULES if name != "__main__"]  # which starts the command line
 
 
@@ -180,6 +186,31 @@ def test_no_class_name_is_defined_twice() -> None:
     # The wire protocol keeps its names: `Settings` is an event, and the settings of the process.
     twice = {name for name, modules in places.items() if len(modules) > 1} - {"Settings"}
     assert twice == set()
+
+
+def test_no_file_of_the_package_or_the_tests_is_over_500_lines() -> None:
+    lengths = {
+        path.relative_to(ROOT.parent).as_posix(): len(path.read_text("utf-8").splitlines())
+        for path in FILES
+    }
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_no_function_of_the_package_or_the_tests_has_more_than_eight_parameters() -> None:
+    many = {
+        f"{path.relative_to(ROOT.parent).as_posix()}: {node.name}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and parameters(node.args) > MOST_PARAMETERS
+    }
+    assert many == MANY_PARAMETERS
+
+
+def parameters(of: ast.arguments) -> int:
+    """Return the number of parameters that a caller may pass by name, without ``self``."""
+    names = [one.arg for one in (*of.posonlyargs, *of.args, *of.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
 OPENERS = re.compile(

@@ -92,6 +92,9 @@ class NotTranslated(Exception):
         self.event = event
 
 
+# More than eight parameters, because all but the address are keywords with defaults. Users of
+# `websockets.connect`, which has more, expect them so. An object of options would be one more thing
+# to import and to build.
 @asynccontextmanager
 async def connect(
     url: str,

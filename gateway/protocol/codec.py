@@ -18,8 +18,8 @@ import msgspec
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol import frames
 from gateway.protocol.frames import SHORT
+from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
-    HELP,
     REQUESTS,
     ClientMessage,
     Edited,

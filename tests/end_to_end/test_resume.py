@@ -12,10 +12,12 @@ from urllib.parse import quote
 import httpx2 as httpx
 import pytest
 
+from gateway.auth.signing import Signer
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
 from gateway.storage.base import StoreFault
 from gateway.storage.sqlite.store import SqliteStore
 from tests.support.live import Live, running, until
@@ -319,10 +321,11 @@ async def test_after_a_crash_a_client_that_saw_only_stored_events_resumes(tmp_pa
 
 
 async def test_processes_with_one_signing_key_accept_each_others_tokens() -> None:
-    key = "0123456789abcdef" * 2
-    async with running(signing_key=key) as live, talk(live, "?room=a") as client:
+    authenticator = Authenticator(Limits(), signer=Signer(b"0123456789abcdef" * 2))
+    async with running(authenticator=authenticator) as live, talk(live, "?room=a") as client:
         welcome = await client.next()
-    async with running(signing_key=key) as live, talk(live, back(welcome, 0)) as client:
+    authenticator = Authenticator(Limits(), signer=Signer(b"0123456789abcdef" * 2))
+    async with running(authenticator=authenticator) as live, talk(live, back(welcome, 0)) as client:
         hello = await client.next()
         assert hello["session"] == welcome["session"]
         assert hello["resumed"]["ok"] is False  # it is another history

@@ -184,7 +184,7 @@ class TornWorld(World):
 
     def bare(self, event: ServerMessage) -> ServerMessage:
         """Without what depends on when it was told: the text of what was taken back since."""
-        if isinstance(event, Source | Final | Edited) and event.ord in self.gone:
+        if isinstance(event, Source | Final | Edited) and event.ord in self.decided.gone:
             return replace(event, text="")
         return event
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from gateway.auth.permissions import Role
 from gateway.core.session.state import SessionState
 from gateway.core.streaming.options import StreamingOptions
@@ -22,16 +20,14 @@ from gateway.job import Job
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import (
-    Cancelled,
     Delta,
     Edited,
     Failed,
     Final,
-    Retracted,
     ServerMessage,
-    Source,
     View,
 )
+from tests.properties.decided_events import DecidedEvents
 from tests.support.meeting import EAGER, Meeting, Peer
 
 T = TypeVar("T")
@@ -94,15 +90,12 @@ class World:
             capacity=2,
             options=options,
             lazy=True,
-            observe=self.decided,
+            observe=lambda event: self.decided.record(event, self.room),
         )
         self.room = self.meeting.room
-        self.log: list[ServerMessage] = []
+        self.decided = DecidedEvents()
         self.outputs: dict[str, str] = {}
         self.dead: list[Job] = []
-        self.ends: dict[tuple[int, str], int] = {}
-        self.asked: set[tuple[int, str]] = set()
-        self.gone: set[int] = set()
         self.ids = 0
         self.speakers: list[Peer] = []
         self.watchers: dict[str, Peer] = {}
@@ -275,9 +268,11 @@ class World:
             self.trace.append(f"  {job.id}")
             line = self.room.captioner.jobs[job.id]
             output, committed, revised = self.outputs[job.id], line.caption.committed, line.revises
-            decided = len(self.log)
+            decided = len(self.decided.log)
             self.meeting.finish(job)
-            made = [event for event in self.log[decided:] if getattr(event, "by", None) == "mt"]
+            made = [
+                event for event in self.decided.log[decided:] if getattr(event, "by", None) == "mt"
+            ]
             kind = Edited if revised else Final
             none = not revised and (job.partial or not output.startswith(committed))
             assert all(isinstance(event, kind) for event in made)
@@ -332,13 +327,13 @@ class World:
         """Report on a job that has ended or was taken back."""
         job = self.choose([*self.dead[-3:], *self.meeting.stopping.values()])
         if job is not None:
-            decided = len(self.log)
+            decided = len(self.decided.log)
             for peer in self.speakers:
                 peer.events()
             self.meeting.feed(job, "late", reset=self.pick(2) == 1)
             self.room.captioner.started(job.id, self.meeting.now)
             self.room.captioner.finished(job.id, self.meeting.now)
-            assert len(self.log) == decided
+            assert len(self.decided.log) == decided
             assert not any(peer.events() for peer in self.speakers)
 
     # --- what time does
@@ -370,39 +365,6 @@ class World:
         self.room.on_timer(self.meeting.now)
 
     # --- what must hold
-
-    def decided(self, event: ServerMessage) -> None:
-        """Count the ends of captions in an event that the room logs."""
-        self.log.append(event)
-        assert getattr(event, "seq", 0) == len(self.log), "a hole in the log"
-        match event:
-            case Source(ord=ord):
-                self.asked |= {(ord, lang) for lang in self.room.subscribers.wanted}
-                ended = []
-            case Final(ord=ord, lang=lang) | Failed(ord=ord, lang=lang):
-                assert ord not in self.gone
-                ended = [(ord, lang)]
-            case Edited(ord=ord, lang=lang):
-                assert ord not in self.gone
-                ended = []
-            case Retracted(ord=ord):
-                assert ord not in self.gone
-                self.gone.add(ord)
-                ended = []
-            case Cancelled(id=id, lang=lang):
-                utterance = self.room.utterances.by_id[id]
-                assert utterance.ord not in self.gone
-                ended = [
-                    (utterance.ord, caption.lang)
-                    for caption in utterance.captions.values()
-                    if lang == caption.lang
-                    or (lang is None and (utterance.ord, caption.lang) not in self.ends)
-                ]
-            case _:
-                ended = []
-        for key in ended:
-            self.ends[key] = self.ends.get(key, 0) + 1
-            assert self.ends[key] == 1, f"{key} ended twice"
 
     def heard(self, peer: Peer, before: set[str], events: Sequence[ServerMessage]) -> None:
         """Check that a reader is sent only its languages, except for answers to its corrections."""
@@ -466,23 +428,17 @@ class World:
         for utterance in self.room.utterances.by_id.values():
             assert utterance.ended, utterance
             for lang in utterance.captions:
-                assert self.ends.get((utterance.ord, lang)) == 1, f"{utterance} {lang}"
-        assert self.asked <= set(self.ends), "a caption that was asked for is lost"
+                assert self.decided.ends.get((utterance.ord, lang)) == 1, f"{utterance} {lang}"
+        assert self.decided.asked <= set(self.decided.ends), "a caption that was asked for is lost"
         for peer in self.speakers:
             peer.events()
-        assert self.room.log.since(0) == [self.kept(event) for event in self.log]
+        assert self.room.log.since(0) == [self.decided.kept(event) for event in self.decided.log]
         if self.watchers:
             self.compare()
 
     def rest(self) -> None:
         """Let time pass until nothing is due."""
         self.meeting.wait(100.0)
-
-    def kept(self, event: ServerMessage) -> ServerMessage:
-        """Return an event as the log has it: without the text of a retracted utterance."""
-        if isinstance(event, Source | Final | Edited) and event.ord in self.gone:
-            return replace(event, text="")
-        return event
 
     def compare(self) -> None:
         """Check that all readers of a language end with the same text."""

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.codec import Codec, decode
+from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
     EVENTS,
-    HELP,
     REQUESTS,
     Ack,
     Cancel,

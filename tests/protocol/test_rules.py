@@ -89,8 +89,8 @@ def test_rule_3_every_requested_caption_ends_exactly_once(tape: bytes) -> None:
     """`World` counts the ends. ``properties/test_session_machine.py`` has longer runs."""
     world = World(tape)
     world.run()
-    assert world.asked <= set(world.ends)
-    assert set(world.ends.values()) <= {1}
+    assert world.decided.asked <= set(world.decided.ends)
+    assert set(world.decided.ends.values()) <= {1}
 
 
 def test_rule_3_source_text_is_never_returned_as_a_translation() -> None:
@@ -200,7 +200,7 @@ def test_rule_7_the_durable_events_after_any_number_can_be_replayed(tape: bytes,
     world = World(tape)
     world.run()
     room = world.room
-    heard = [world.kept(event) for event in world.log]
+    heard = [world.decided.kept(event) for event in world.decided.log]
     seq = min(seq, room.log.seq)
     assert room.log.since(seq) == heard[seq:]
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+import httpx2 as httpx
 import msgspec
 from starlette.datastructures import State
 
 from gateway.auth.origin import AllowedHosts
-from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine
@@ -59,7 +59,6 @@ async def running(
     lang: str | None = None,
     flow: StreamingOptions | None = None,
     store: Store | None = None,
-    signing_key: str | None = None,
     drain_s: float = 5.0,
     authenticator: Authenticator | None = None,
     settings: Settings | None = None,
@@ -74,8 +73,7 @@ async def running(
     listener = listen("127.0.0.1", 0, settings=settings)
     port = listener.getsockname()[1]
     if authenticator is None:
-        signer = None if signing_key is None else Signer(signing_key.encode())
-        authenticator = Authenticator(limits, hosts=AllowedHosts(["x"]), signer=signer)
+        authenticator = Authenticator(limits, hosts=AllowedHosts(["x"]))
     app = create_app(
         engine,
         limits,
@@ -109,6 +107,18 @@ async def running(
         await engine.aclose()
         if store is not None:
             await store.close()
+
+
+@contextlib.asynccontextmanager
+async def browse(
+    engine: ScriptedEngine | None = None, limits: Limits | None = None
+) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
+    """Serve as `running` does; yield an HTTP client of the gateway, and the gateway."""
+    async with (
+        running(engine, limits) as live,
+        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
+    ):
+        yield client, live
 
 
 @contextlib.contextmanager

@@ -32,8 +32,8 @@ from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, Sessio
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
 from gateway.protocol.codec import decode, reference
+from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
-    HELP,
     VERSION,
     AskHelp,
     AskStats,

@@ -11,8 +11,8 @@ from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
+from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
-    HELP,
     Edited,
     Error,
     Final,

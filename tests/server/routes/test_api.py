@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 import websockets
 from starlette.websockets import WebSocket
 
 from gateway.client import connect
-from gateway.core.base.validation import AUTO
 from gateway.engines import profiles
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
@@ -23,18 +19,7 @@ from gateway.limits import Limits
 from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, tickets, transcripts
 from gateway.server.runtime.hub import HubPhase
 from gateway.server.runtime.language_detection import Detector
-from tests.support.live import Live, running, until
-
-
-@contextlib.asynccontextmanager
-async def browse(
-    engine: ScriptedEngine | None = None, limits: Limits | None = None
-) -> AsyncIterator[tuple[httpx.AsyncClient, Live]]:
-    async with (
-        running(engine, limits) as live,
-        httpx.AsyncClient(base_url=live.http, timeout=10) as client,
-    ):
-        yield client, live
+from tests.support.live import browse, until
 
 
 def ask(text: str = "good morning", **more: Any) -> dict[str, Any]:
@@ -356,38 +341,6 @@ async def test_an_unsupported_language_pair_is_refused_with_the_supported_target
         assert not live.hub.sessions
 
 
-# --- LibreTranslate's API -------------------------------------------------------------------------
-
-
-async def test_libretranslate_translates_one_text_or_a_list() -> None:
-    async with browse() as (client, _):
-        one = {"q": "hello", "source": "en", "target": "de", "format": "text"}
-        answer = await client.post("/translate", json=one)
-        assert answer.json() == {"translatedText": "[de] hello"}
-        many = {"q": ["one", "", "two"], "source": "en", "target": "de"}
-        answer = await client.post("/translate", json=many)
-        assert answer.json() == {"translatedText": ["[de] one", "", "[de] two"]}
-        answer = await client.post("/translate", data=one)
-        assert answer.json() == {"translatedText": "[de] hello"}
-
-
-async def test_a_list_with_one_bad_text_is_refused_and_leaves_no_session() -> None:
-    engine = ScriptedEngine()
-    engine.hold()
-    async with browse(engine) as (client, live):
-        body = {"q": ["one", "two", "x" * 10_001], "source": "en", "target": "de"}
-        answer = await client.post("/translate", json=body)
-        assert answer.status_code == 413
-        assert not live.hub.sessions and not live.hub.rooms
-
-
-async def test_libretranslate_refuses_html_with_a_reason() -> None:
-    async with browse() as (client, _):
-        body = {"q": "<b>hi</b>", "source": "en", "target": "de", "format": "html"}
-        answer = await client.post("/translate", json=body)
-        assert answer.status_code == 400 and "html" in answer.json()["error"]
-
-
 @pytest.mark.parametrize("path", ["/v1/languages", "/languages"])
 async def test_the_list_of_languages_is_made_once_and_not_for_each_request(
     path: str, monkeypatch: pytest.MonkeyPatch
@@ -397,24 +350,6 @@ async def test_the_list_of_languages_is_made_once_and_not_for_each_request(
         assert page.headers["content-type"] == "application/json"
         monkeypatch.setattr(api.msgspec.json, "encode", None)  # type: ignore[attr-defined]
         assert (await client.get(path)).content == page.content
-
-
-async def test_libretranslate_languages_list_codes_names_and_targets() -> None:
-    async with browse() as (client, _):
-        listed = (await client.get("/languages")).json()
-        assert {"code", "name", "targets"} == set(listed[0])
-
-
-async def test_detection_ranks_the_languages_of_the_engine() -> None:
-    async with browse() as (client, live):
-        assert live.hub.lang == AUTO
-        answer = await client.post("/detect", json={"q": "Guten Morgen zusammen"})
-        assert answer.json()[0]["language"] == "de"
-        texts = ["bonjour à tous", "guten Morgen zusammen"]
-        body = {"q": texts, "source": "auto", "target": "en"}
-        answer = await client.post("/translate", json=body)
-        found = [entry["language"] for entry in answer.json()["detectedLanguage"]]
-        assert found == ["fr", "de"]
 
 
 async def test_the_detector_is_loaded_in_a_thread_while_the_server_already_answers(
@@ -441,62 +376,6 @@ async def test_a_text_without_a_source_language_is_translated_from_the_detected_
         answer = await client.post("/v1/translate", json=body)
         assert answer.json()["translation"] == "[en] Guten Morgen zusammen, wie geht es?"
         assert answer.json()["source_lang"] == "de"
-
-
-@pytest.mark.parametrize("text", ["42", "\U0001f44d", "Anna", "OK", "3.5 %", "Microsoft"])
-@pytest.mark.parametrize("target", ["en", "de"])
-async def test_a_text_in_an_uncertain_language_is_refused_and_not_returned_untranslated(
-    text: str, target: str
-) -> None:
-    async with browse() as (client, live):
-        bodies: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("/v1/translate", {"text": text, "target_lang": target}),
-            ("/v1/translate", {"text": text, "target_lang": target, "stream": True}),
-            ("/translate", {"q": text, "target": target}),
-            ("/translate", {"q": [text], "target": target, "source": "auto"}),
-        )
-        for path, body in bodies:
-            answer = await client.post(path, json=body)
-            assert answer.status_code == 400
-            assert answer.json()["code"] == "lang_unsupported"
-            assert "detected" in answer.json()["error"] and "Name it" in answer.json()["hint"]
-        assert (await client.post("/detect", json={"q": "42"})).json() == []
-        named = await client.post("/translate", json={"q": text, "source": "fr", "target": "es"})
-        assert named.status_code == 200
-        assert not live.hub.sessions
-
-
-async def test_a_short_text_in_a_list_is_taken_to_be_in_the_language_of_the_list() -> None:
-    async with browse() as (client, _):
-        texts = ["Guten Morgen zusammen, wie geht es?", "42", "Anna", ""]
-        answer = await client.post("/translate", json={"q": texts, "target": "en"})
-        assert answer.json()["translatedText"] == [
-            "[en] Guten Morgen zusammen, wie geht es?",
-            "[en] 42",
-            "[en] Anna",
-            "",
-        ]
-        found = answer.json()["detectedLanguage"]
-        assert [entry and entry["language"] for entry in found] == ["de", "de", "de", None]
-        assert found[0]["confidence"] > 90 > 60 > found[2]["confidence"]
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/translate", {"text": "Guten Morgen zusammen", "target_lang": "en"}),
-        ("/translate", {"q": "Guten Morgen zusammen", "target": "en"}),
-    ],
-)
-async def test_without_a_detector_the_source_language_is_required(
-    path: str, body: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with browse() as (client, live):
-        monkeypatch.setattr(live.hub, "detect", None)
-        answer = await client.post(path, json=body)
-        assert answer.status_code == 400 and answer.json()["code"] == "lang_unsupported"
-        assert "Name the language" in answer.json()["hint"]
-        assert (await client.post("/detect", json={"q": "hello"})).json() == []
 
 
 @pytest.mark.parametrize(
