@@ -6,7 +6,7 @@ import pytest
 
 from gateway.engines.guards.final import Guard
 from gateway.errors import Rejected
-from tests.engines.guards.test_output import ORDERS, STRIPPED, TALK, read, watch
+from tests.engines.guards.outputs import ORDERS, STRIPPED, TALK, pieces, read, watch
 
 
 def test_a_continuation_has_its_own_space() -> None:
@@ -37,10 +37,9 @@ def test_a_continuation_has_its_own_space() -> None:
     ],
 )
 def test_a_restarted_prefix_is_shown_once(prefix: str, output: str, rest: str, cut: int) -> None:
-    pieces = [output[at : at + cut] for at in range(0, len(output), cut)]
     target = "ja" if prefix[0] > "z" else "de"
     follower = watch("en", target, "good morning everybody", prefix=prefix)
-    assert read(follower, pieces) == rest
+    assert read(follower, pieces(output, cut)) == rest
     assert (Guard.RESTART in follower.hits) == (len(rest) < len(output.strip()))
 
 
@@ -74,7 +73,7 @@ def test_quotes_and_preambles_are_not_stripped_from_a_continuation(
     source = "hello and good morning to all of you who are here with us today"
     follower = watch("en", target, source, prefix=prefix)
     said = rest.replace("\n", "")
-    assert read(follower, [said[at : at + cut] for at in range(0, len(said), cut)]) == said
+    assert read(follower, pieces(said, cut)) == said
     assert follower.hits == []
 
 
@@ -88,8 +87,7 @@ def test_a_good_translation_passes_unchanged_after_any_forced_prefix_of_it(
         if rest.lstrip() != rest and prefix.rstrip() != prefix:
             continue
         follower = watch(source, target, text, prefix=prefix)
-        pieces = [rest[at : at + cut] for at in range(0, len(rest), cut)]
-        assert read(follower, pieces) == rest
+        assert read(follower, pieces(rest, cut)) == rest
         assert follower.hits == []
 
 

@@ -12,6 +12,7 @@ from gateway.engines.guards.final import Guard
 from gateway.engines.guards.output import OutputGuard
 from gateway.errors import Rejected
 from gateway.job import Job
+from tests.engines.guards.outputs import watch
 
 PIECES = (
     *(" der", " Tag", " war", "schön", " gut", "en", " sehr", " a", "b", "s", " 12", ",", ".", " "),
@@ -96,13 +97,20 @@ def test_the_fast_path_gives_the_same_result_as_the_full_check(
     assert fate(OutputGuard(job), pieces) == fate(Plodder(job), pieces)
 
 
-def test_whole_sentences_take_the_fast_path_at_every_word() -> None:
+def test_whole_sentences_take_the_fast_path_at_every_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     good = "Wir sehen uns die Zahlen noch einmal an, und legen dann, gemeinsam: alles fest.".split()
     text = "We will look at the figures again and then, together, decide it all."
-    follower = OutputGuard(Job(id="1", text=text, source="en", target="de"))
+    follower = watch("en", "de", text)
     looks = []
     look = follower._feed_any
-    follower._feed_any = lambda text: looks.append(text) or look(text)  # type: ignore[method-assign,func-returns-value]
+
+    def counted(text: str) -> str:
+        looks.append(text)
+        return look(text)
+
+    monkeypatch.setattr(follower, "_feed_any", counted)
     shown, _ = fate(follower, [good[0], *(f" {word}" for word in good[1:])])
     assert "".join(shown) == " ".join(good)
     assert looks == [good[0]]
@@ -110,7 +118,7 @@ def test_whole_sentences_take_the_fast_path_at_every_word() -> None:
 
 @pytest.mark.parametrize("last", [" beisammen", " beisammen."])
 def test_the_fast_path_rejects_an_output_that_is_far_too_long(last: str) -> None:
-    follower = OutputGuard(Job(id="1", text="Hi.", source="en", target="de"))
+    follower = watch("en", "de", "Hi.")
     for piece in ("Guten", " Morgen", " liebe", " Freunde"):
         assert follower.feed(piece) == piece
     with pytest.raises(Rejected) as caught:
