@@ -118,7 +118,7 @@ class Server:
             Route("/chat/completions", self._text, methods=["POST"]),
         ]
         app = Starlette(routes=[Route("/health", self._health), Mount("/v1", routes=routes)])
-        config = uvicorn.Config(app, log_level="critical")
+        config = uvicorn.Config(app, log_config=None, log_level="critical")
         self._server = Prompt(config)
         self._thread = threading.Thread(target=self._run, daemon=True)
 

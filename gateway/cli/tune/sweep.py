@@ -156,7 +156,8 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
 
 def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return the factory of the event loop that a gateway of these settings runs on."""
-    return uvicorn.Config(create_app, loop=settings.loop).get_loop_factory()
+    # Without `log_config=None` uvicorn would print its own log on stderr from now on.
+    return uvicorn.Config(create_app, loop=settings.loop, log_config=None).get_loop_factory()
 
 
 async def measure(

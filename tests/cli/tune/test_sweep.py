@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -13,7 +14,7 @@ from gateway.cli.report.text import lines
 from gateway.cli.tune import sweep
 from gateway.cli.tune.model.load import Load, described, imagined
 from gateway.cli.tune.model.steps import Figures
-from gateway.cli.tune.sweep import LimitedEngine, Sweep, Tunable, measure, tunable
+from gateway.cli.tune.sweep import LimitedEngine, Sweep, Tunable, loop, measure, tunable
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
@@ -202,6 +203,13 @@ async def measured(
             await held.aclose()
 
     return await main()
+
+
+def test_the_choice_of_an_event_loop_does_not_make_uvicorn_print_its_log() -> None:
+    log = logging.getLogger("uvicorn")
+    before = list(log.handlers)
+    loop(Settings())
+    assert log.handlers == before
 
 
 async def test_a_step_loads_a_gateway_around_the_engine_and_counts_what_comes() -> None:
