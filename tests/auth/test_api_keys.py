@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,11 @@ NOW = 1_000.0
 SECRET = "ab" * 32
 
 
-def key(**fields: object) -> ApiKey:
-    return ApiKey(id="4f1d0c2a", name="board", hash="0" * 64, **fields)  # type: ignore[arg-type]
+def key(**fields: Any) -> ApiKey:
+    return ApiKey(id="4f1d0c2a", name="board", hash="0" * 64, **fields)
 
 
-def ring(**fields: object) -> tuple[Keyring, str]:
+def ring(**fields: Any) -> tuple[Keyring, str]:
     """Return a keyring with one key, and that key."""
     token, entry = create_key(key(**fields), SECRET)
     return Keyring.read(entry), token
@@ -152,6 +153,7 @@ def test_a_key_with_an_invalid_language_tag_is_refused() -> None:
     ],
 )
 def test_two_keys_with_the_same_name_or_id_are_refused(other: dict[str, str], says: str) -> None:
-    more = ApiKey(**({"id": "00000001", "name": "b", "hash": "0" * 64} | other))  # type: ignore[arg-type]
+    fields: dict[str, Any] = {"id": "00000001", "name": "b", "hash": "0" * 64}
+    more = ApiKey(**fields | other)
     with pytest.raises(KeyFault, match=says):
         Keyring([key(), more])

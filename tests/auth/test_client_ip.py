@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,8 +89,8 @@ def test_arbitrary_forwarded_headers_raise_nothing(peer: str, forwarded: list[st
 # --- limits of one address ------------------------------------------------------------------------
 
 
-def limited(**limits: float) -> AddressLimits:
-    return AddressLimits(Limits(**limits))  # type: ignore[arg-type]
+def limited(**limits: Any) -> AddressLimits:
+    return AddressLimits(Limits(**limits))
 
 
 def busy(addresses: AddressLimits, now: float = NOW, address: str = HERE) -> tuple[str, int | None]:

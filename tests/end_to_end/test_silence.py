@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from websockets.asyncio.client import connect
+from websockets.typing import Subprotocol
 
 from tests.server.access.credentials import FILE, MODERATOR, SPEAKER, bearer
 from tests.server.started import SCRIPTED, Process, gateway
@@ -40,9 +41,9 @@ async def meet(process: Process) -> list[str]:
             await Talk(socket).next()
         async with connect(f"{ws}/v1/ws?ticket={ticket}") as socket:
             await Talk(socket).closed()
-        protocols = ["gw.v1.json", f"gw.bearer.{MODERATOR}"]
+        protocols = [Subprotocol("gw.v1.json"), Subprotocol(f"gw.bearer.{MODERATOR}")]
         url = f"{ws}/v1/ws?room=demo&role=moderate&from=en&to=de"
-        async with connect(url, subprotocols=protocols) as socket:  # type: ignore[arg-type]
+        async with connect(url, subprotocols=protocols) as socket:
             talk = Talk(socket)
             terms = {CANARY: CANARY}
             await talk.send({"type": "set", "context": CANARY, "glossary": terms})
@@ -59,7 +60,7 @@ async def meet(process: Process) -> list[str]:
             await talk.until("error")
             await socket.send(b"\xff" + CANARY.encode(), text=True)  # is not UTF-8: closes 1007
             await talk.closed()
-        async with connect(url, subprotocols=protocols) as socket:  # type: ignore[arg-type]
+        async with connect(url, subprotocols=protocols) as socket:
             await socket.send(f"{CANARY} " * 20_000)  # too big: closes 1009
             await Talk(socket).closed()
         await client.get("/v1/rooms/demo/transcript.json", params={"lang": "de"})

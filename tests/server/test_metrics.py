@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import Metric
@@ -45,13 +46,11 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
-    common = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}
-    metrics.observe(Source(**common, ord=1, text="morning"))  # type: ignore[arg-type]
-    metrics.observe(
-        Final(**common, ord=1, text="Morgen", by="mt", ms=times, flags=("numbers",))  # type: ignore[arg-type]
-    )
-    metrics.observe(Failed(**common, ord=1, code="rejected", retry=True))  # type: ignore[arg-type]
-    metrics.observe(Cancelled(**common, was="running"))  # type: ignore[arg-type]
+    common: dict[str, Any] = {"seq": 1, "id": "u1", "rev": 1, "lang": "de"}
+    metrics.observe(Source(**common, ord=1, text="morning"))
+    metrics.observe(Final(**common, ord=1, text="Morgen", by="mt", ms=times, flags=("numbers",)))
+    metrics.observe(Failed(**common, ord=1, code="rejected", retry=True))
+    metrics.observe(Cancelled(**common, was="running"))
     return UP + 'gateway_up{worker="0"} 1\n' + metrics.expose().decode()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -43,7 +45,8 @@ def test_a_gateway_for_the_local_network_needs_no_configured_keys() -> None:
 
 @pytest.mark.parametrize("given", ["keys", "jwt_key", "jwks_url", "jwks_file"])
 def test_other_addresses_are_allowed_with_keys(given: str) -> None:
-    refuse_exposure(Settings(**{"host": "0.0.0.0", given: "x"}))  # type: ignore[arg-type]
+    values: dict[str, Any] = {"host": "0.0.0.0", given: "x"}
+    refuse_exposure(Settings(**values))
 
 
 def test_every_setting_is_documented_and_bounded() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import websockets
 from websockets.asyncio.server import ServerConnection
+from websockets.typing import Subprotocol
 
 from gateway.protocol.messages import LimitsInfo, Resumed, ServerMessage, Welcome
 
@@ -50,5 +51,6 @@ async def ask(socket: ServerConnection) -> dict[str, str]:
 @asynccontextmanager
 async def fake(handler: Handler) -> AsyncIterator[str]:
     """Run a WebSocket server of one handler; yield its address."""
-    async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=["gw.v1.json"]) as server:  # type: ignore[list-item]
+    protocols = [Subprotocol("gw.v1.json")]
+    async with websockets.serve(handler, "127.0.0.1", 0, subprotocols=protocols) as server:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"

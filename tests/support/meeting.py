@@ -307,10 +307,10 @@ class Meeting:
 
 
 def meeting(
-    *langs: str, options: StreamingOptions | None = EAGER, **limits: float
+    *langs: str, options: StreamingOptions | None = EAGER, **limits: Any
 ) -> tuple[Meeting, Peer]:
     """Return a meeting and its first member, who speaks English and reads ``langs``."""
-    made = Meeting(options=options, limits=Limits(**limits))  # type: ignore[arg-type]
+    made = Meeting(options=options, limits=Limits(**limits))
     return made, made.enter(*langs)
 
 
@@ -447,6 +447,6 @@ def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
     return error
 
 
-def client(*langs: str, **limits: float) -> Peer:
+def client(*langs: str, **limits: Any) -> Peer:
     """Return a client that speaks English and reads ``langs``."""
-    return Meeting(limits=Limits(**limits)).enter(*langs)  # type: ignore[arg-type]
+    return Meeting(limits=Limits(**limits)).enter(*langs)

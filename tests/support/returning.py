@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -39,10 +40,10 @@ async def gather(client: Client, events: list[ServerMessage]) -> None:
 
 
 @asynccontextmanager
-async def reader(url: str, **options: object) -> AsyncIterator[list[ServerMessage]]:
+async def reader(url: str, **options: Any) -> AsyncIterator[list[ServerMessage]]:
     """Collect the events that a reader of a room gets during the block."""
     events: list[ServerMessage] = []
-    async with connect(url, role="view", **options) as client:  # type: ignore[arg-type]
+    async with connect(url, role="view", **options) as client:
         task = asyncio.create_task(gather(client, events))
         yield events
     await task

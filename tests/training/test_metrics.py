@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,8 +73,8 @@ def test_another_figure_is_not_the_same(source: str, made: str, languages: str) 
 
 
 @given(st.sampled_from(["n", "big", "money", "year", "date", "phone"]), st.randoms())
-def test_what_slots_become_is_kept_in_every_direction(slot: str, draw: object) -> None:
-    values = dict(zip(LANGUAGES, SLOTS[slot](draw), strict=True))  # type: ignore[arg-type]
+def test_what_slots_become_is_kept_in_every_direction(slot: str, draw: Random) -> None:
+    values = dict(zip(LANGUAGES, SLOTS[slot](draw), strict=True))
     for language in LANGUAGES[1:]:
         assert metrics.kept(values["en"], values[language], "en", language)
         assert metrics.kept(values[language], values["en"], language, "en")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,7 +26,7 @@ SAID: dict[Load, list[str]] = {
 }
 
 
-def course(*letters: str, **more: object) -> Timeline:
+def course(*letters: str, **more: Any) -> Timeline:
     plan = Plan(architecture="a", backend="embedded", model=str(EMBEDDED), cpus=1)
     return Timeline(
         plan,
@@ -35,7 +36,7 @@ def course(*letters: str, **more: object) -> Timeline:
         (1.0,),
         seconds=0.2,
         patience=20.0,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 

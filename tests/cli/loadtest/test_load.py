@@ -12,6 +12,7 @@ import time
 from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -39,17 +40,17 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GATEWAY_KEY", raising=False)
 
 
-def plan(url: str, **change: object) -> Plan:
-    given: dict[str, object] = {
+def plan(url: str, **change: Any) -> Plan:
+    given: dict[str, Any] = {
         **{"url": url, "run": "t", "langs": ("de", "fr"), "rate": 30.0, "seconds": 1.5},
         **{"warm": 0.0, "drain": 10.0, "partials": 0.3, "pace": 600.0, "words": (2, 12)},
         **{"late": 60.0, "ramp": 1000.0, "rooms": 2, "readers": 2},
     }
-    return Plan(**given | change)  # type: ignore[arg-type]
+    return Plan(**given | change)
 
 
-async def loaded(made: Plan, key: str | None = None, **options: object) -> LoadReport:
-    return await LoadRun(made, lines(), key=key, every=0.3, **options).run()  # type: ignore[arg-type]
+async def loaded(made: Plan, key: str | None = None, **options: Any) -> LoadReport:
+    return await LoadRun(made, lines(), key=key, every=0.3, **options).run()
 
 
 async def test_every_caption_of_an_open_load_is_timed_by_several_processes() -> None:

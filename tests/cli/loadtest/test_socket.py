@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from websockets.asyncio.server import ServerConnection
+from websockets.typing import Subprotocol
 
 from gateway.cli.loadtest.socket import Socket, SocketAddress, tls
 from tests.support.live import until
@@ -48,7 +49,7 @@ async def library(handler: Handler, context: ssl.SSLContext | None = None) -> As
         handler,
         "127.0.0.1",
         0,
-        subprotocols=["gw.v1.json"],  # type: ignore[list-item]
+        subprotocols=[Subprotocol("gw.v1.json")],
         ssl=context,
         compression=None,
     ) as server:
@@ -128,7 +129,7 @@ async def test_a_handshake_that_is_answered_after_the_timeout_closes_the_socket(
         lambda server: server.wait_closed(),
         "127.0.0.1",
         0,
-        subprotocols=["gw.v1.json"],  # type: ignore[list-item]
+        subprotocols=[Subprotocol("gw.v1.json")],
         process_request=hold,
     ) as server:
         client = Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -52,8 +53,8 @@ def meeting(*texts: str, speaker: str | None = None, lang: str = "en") -> list[S
 
 
 def player(live: Live, said: list[ScriptUtterance], **options: object) -> Player:
-    given = {"to": ("de", "fr"), "views": ("live", "stable"), **options}
-    return Player(live.ws, said, **given)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"to": ("de", "fr"), "views": ("live", "stable"), **options}
+    return Player(live.ws, said, **given)
 
 
 def finals(readings: list[ReaderRecord]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.auth.permissions import EVERYTHING
@@ -13,9 +15,9 @@ from gateway.protocol.messages import Set
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr"))
 
 
-def refused(work: object, *given: object) -> ErrorCode:
+def refused(work: Callable[..., object], *given: object) -> ErrorCode:
     with pytest.raises(ClientFault) as caught:
-        work(*given)  # type: ignore[operator]
+        work(*given)
     return caught.value.code
 
 

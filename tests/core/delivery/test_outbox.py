@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sys import getsizeof
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ from gateway.protocol.messages import (
 from tests.support.meeting import NOW, names, read
 
 
-def outbox(codec: Codec = Codec.JSON, **limits: float) -> Outbox:
-    return Outbox(codec, Limits(**limits))  # type: ignore[arg-type]
+def outbox(codec: Codec = Codec.JSON, **limits: Any) -> Outbox:
+    return Outbox(codec, Limits(**limits))
 
 
 def delta(

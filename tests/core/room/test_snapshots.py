@@ -6,7 +6,7 @@ import pytest
 
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import ServerMessage, Snapshot
+from gateway.protocol.messages import ServerMessage, Snapshot, View
 from tests.support.meeting import Meeting, names
 
 
@@ -66,8 +66,9 @@ def test_captions_that_are_being_made_are_shown_as_the_view_has_them() -> None:
     peer.say("good", id="x", final=False)
     room.finish(room.job("de"), "gut")
     snapshots = room.room.snapshots
-    for view, draft in (("live", "gut"), ("stable", None)):
-        (envelope,) = snapshots.in_flight(("de",), view)  # type: ignore[arg-type]
+    views: dict[View, str | None] = {"live": "gut", "stable": None}
+    for view, draft in views.items():
+        (envelope,) = snapshots.in_flight(("de",), view)
         assert isinstance(envelope.message, Snapshot)
         assert [line.draft for line in envelope.message.lines] == [draft]
     assert snapshots.in_flight(("de",), "final") == snapshots.in_flight(("fr",), "live") == []

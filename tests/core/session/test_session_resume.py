@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.core.history.event_log import StreamPosition
@@ -235,9 +237,9 @@ def test_a_private_room_has_no_transcript() -> None:
 # --- more than can wait -------------------------------------------------------------------------
 
 
-def behind(texts: int = 60, **limits: float) -> tuple[Meeting, Peer, Peer]:
+def behind(texts: int = 60, **limits: Any) -> tuple[Meeting, Peer, Peer]:
     """Return a meeting, its speaker, and a reader that missed more than one page."""
-    room = Meeting(limits=Limits(**{"outbox_bytes": 20_000, **limits}))  # type: ignore[arg-type]
+    room = Meeting(limits=Limits(**{"outbox_bytes": 20_000, **limits}))
     peer, reader = room.enter(), room.enter("de")
     reader.cut()
     said(room, peer, *(f"{n} " + "word " * 20 for n in range(texts)))

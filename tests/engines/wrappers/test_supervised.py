@@ -153,10 +153,10 @@ async def test_a_new_engine_must_translate_a_word_before_it_counts_as_ready() ->
 async def test_a_new_engine_that_does_not_translate_within_the_hang_limit_is_abandoned(
     start: Start, time: Time
 ) -> None:
-    silent = ScriptedEngine()
+    first, silent = ScriptedEngine(), ScriptedEngine()
     silent.hold()
-    engine = await start(ScriptedEngine(), silent)
-    engine._engine.die()  # type: ignore[attr-defined]
+    engine = await start(first, silent)
+    first.die()
     await time.pass_(POLL)
     await time.pass_(BACKOFF)
     await time.pass_(HANG - 1)

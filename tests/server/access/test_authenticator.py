@@ -258,9 +258,9 @@ async def test_an_unknown_host_name_is_refused_unless_keys_are_required() -> Non
 # --- addresses ------------------------------------------------------------------------------------
 
 
-def behind_proxy(**limits: float) -> Authenticator:
+def behind_proxy(**limits: Any) -> Authenticator:
     """Return an authenticator that trusts this machine as a proxy."""
-    return requiring_keys(Limits(**limits), proxies=TrustedProxies(["127.0.0.1"]))  # type: ignore[arg-type]
+    return requiring_keys(Limits(**limits), proxies=TrustedProxies(["127.0.0.1"]))
 
 
 def forwarded_for(address: str, token: str = SPEAKER) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,9 @@ def test_a_setting_that_cannot_be_used_is_refused_with_a_sentence(
     bad.write_text("bad")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
-    values = {name: value.format(bad=bad, binary=binary) for name, value in given.items()}
+    values: dict[str, Any] = {
+        name: value.format(bad=bad, binary=binary) for name, value in given.items()
+    }
     with pytest.raises(SettingsError) as caught:
-        build(Settings(**values))  # type: ignore[arg-type]
+        build(Settings(**values))
     assert says in str(caught.value)

@@ -175,11 +175,12 @@ async def test_a_request_is_served_or_refused_by_the_permissions_of_its_key() ->
 
 async def test_a_key_in_the_body_of_a_libretranslate_request_is_accepted() -> None:
     async with running_with_keys() as (_, client):
-        for body in (
+        bodies: tuple[dict[str, Any], ...] = (
             {"json": LIBRE | {"api_key": SPEAKER}},
             {"data": LIBRE | {"api_key": SPEAKER}},
-        ):
-            answer = await client.post("/translate", **body)  # type: ignore[arg-type]
+        )
+        for body in bodies:
+            answer = await client.post("/translate", **body)
             assert answer.json() == {"translatedText": "[de] good morning"}
         answer = await client.post("/translate", json=LIBRE | {"api_key": ""})
         assert answer.status_code == 401

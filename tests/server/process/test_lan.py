@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2 as httpx
@@ -351,8 +352,8 @@ def test_a_machine_without_a_default_route_is_reported(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def invited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., lan.Invitation]:
-    def invite(host: str, **given: object) -> lan.Invitation:
-        settings = Settings(lan=True, host=host, **given)  # type: ignore[arg-type]
+    def invite(host: str, **given: Any) -> lan.Invitation:
+        settings = Settings(lan=True, host=host, **given)
         with listen(host, 0) as listener:
             return lan.invite(listener, settings)
 

@@ -7,6 +7,7 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 import websockets
 from starlette.websockets import WebSocket
@@ -348,7 +349,7 @@ async def test_the_list_of_languages_is_made_once_and_not_for_each_request(
     async with browse() as (client, _):
         page = await client.get(path)
         assert page.headers["content-type"] == "application/json"
-        monkeypatch.setattr(api.msgspec.json, "encode", None)  # type: ignore[attr-defined]
+        monkeypatch.setattr(msgspec.json, "encode", None)
         assert (await client.get(path)).content == page.content
 
 

@@ -233,7 +233,8 @@ async def test_a_cancelled_send_ends_its_own_socket_only(
             serving = asyncio.create_task(
                 websocket.Connection(receiving, send, hub, session, None, None).serve()
             )
-            await until(lambda session=session: session.outbox.post is not None)  # type: ignore[misc]
+            outbox = session.outbox
+            await until(lambda: outbox.post is not None)  # noqa: B023  # awaited in this turn
             broken.append(True)
             session.outbox.send(Tick(seq=1), hub.now())
             await serving

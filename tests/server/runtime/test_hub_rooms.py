@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from gateway.core.history.event_log import cost
 from gateway.core.session.connect_request import ConnectRequest
@@ -16,8 +17,8 @@ from gateway.server.runtime.hub import Hub
 from tests.support.live import until
 
 
-def hub(**limits: float) -> Hub:
-    return Hub(ScriptedEngine(), Limits(**limits))  # type: ignore[arg-type]
+def hub(**limits: Any) -> Hub:
+    return Hub(ScriptedEngine(), Limits(**limits))
 
 
 def come(made: Hub, room: str | None, *texts: str) -> Session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,15 +22,15 @@ def load(text: str = "9 streams, 5-60 words", seconds: float = 60.0) -> Load:
     return imagined(described(text), seconds, lines(), "en", Random(0))
 
 
-def tried(**changes: object) -> Tried:
-    fields: dict[str, object] = {
+def tried(**changes: Any) -> Tried:
+    fields: dict[str, Any] = {
         "setting": "max_num_seqs",
         "usual": 16,
         "best": 8,
         "steps": {4: figures(final=2000), 8: figures(cache=0.25, running=7)},
         "verdicts": {4: "first step", 8: "better: 95 of 100 captions take 1000 ms, not 2000 ms"},
     }
-    return Tried(**(fields | changes))  # type: ignore[arg-type]
+    return Tried(**(fields | changes))
 
 
 LOAD = load()
