@@ -1,18 +1,76 @@
 """Write the generated pages of docs/: settings, codes, schemas. `make docs-pages` runs it."""
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout, whichever one is installed
 
-from gateway.protocol import schema  # noqa: E402
-from gateway.server.routes import openapi  # noqa: E402
+from gateway.errors import CloseCode, ErrorCode  # noqa: E402
+from gateway.protocol.schema import asyncapi, json_schema  # noqa: E402
 from gateway.settings import listing  # noqa: E402
+from scripts.openapi import openapi  # noqa: E402
 
-DOCS = ROOT / "docs"
+
+def _render(document: Callable[[], dict[str, Any]]) -> Callable[[], str]:
+    return lambda: json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+
+
+def codes() -> str:
+    """Return the catalogue of error and close codes as a page of Markdown."""
+    lines = [
+        "# Codes",
+        "",
+        "<!-- Generated from gateway/errors.py. Change it there. -->",
+        "",
+        "## Error codes",
+        "",
+        "The `code` of an `error` or `failed`. Programs switch on it; `msg` is for people.",
+        "*Retry* is the `retry` of the message: the same request may succeed a little later.",
+        "Treat a code you do not know like `internal`.",
+        "",
+        "| code | retry | meaning |",
+        "|---|---|---|",
+        *(f"| `{c.value}` | {_yes(c.retry)} | {c.doc} |" for c in ErrorCode),
+        "",
+        "## Close codes",
+        "",
+        "The reason for which a socket is closed. The range tells clients what to do: open a new",
+        "socket after 1001 and 4000 to 4399, but not after 4400 to 4499. Also open a new socket",
+        "if the connection broke without a close frame (1006 in browsers).",
+        "",
+        "| code | reconnect | meaning |",
+        "|---|---|---|",
+        *(f"| {c.value} | {_yes(c.reconnect)} | {c.doc} |" for c in CloseCode),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "schema/gateway.v1.schema.json": _render(json_schema),
+    "schema/asyncapi.v1.json": _render(asyncapi),
+    "schema/openapi.json": _render(openapi),
+    "reference/codes.md": codes,
+    "reference/settings.md": listing.markdown,
+}
+"""Generated files: paths below ``docs/``, and the functions that return their contents."""
+
+
+def write(docs: Path) -> None:
+    """Write the generated `FILES` below ``docs``."""
+    for name, content in FILES.items():
+        path = docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content(), encoding="utf-8")
+
 
 if __name__ == "__main__":
-    schema.write(DOCS)
-    (DOCS / "reference" / "settings.md").write_text(listing.markdown(), encoding="utf-8")
-    (DOCS / openapi.PATH).write_text(openapi.render(), encoding="utf-8")
+    write(ROOT / "docs")

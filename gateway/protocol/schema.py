@@ -1,7 +1,7 @@
-"""Machine-readable documents of the protocol: JSON Schema, AsyncAPI and the list of codes.
+"""Machine-readable documents of the protocol: JSON Schema and AsyncAPI.
 
-Owns: the files generated from the structs (`FILES`, below ``docs/``), an example of every message,
-and the query parameters of the socket. Must not know: sockets, settings, engines.
+Owns: what is derived from the structs, an example of every message, and the query parameters of the
+socket. Must not know: sockets, settings, engines.
 
 The pages about the protocol in ``docs/`` are the same contract for people.
 ``tests/docs/test_protocol.py`` checks that both agree.
@@ -10,14 +10,10 @@ The pages about the protocol in ``docs/`` are the same contract for people.
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gateway.errors import CloseCode, ErrorCode
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import (
@@ -376,57 +372,6 @@ def asyncapi() -> Json:
     }
 
 
-def codes() -> str:
-    """Return the catalogue of error and close codes as a page of Markdown."""
-    lines = [
-        "# Codes",
-        "",
-        "<!-- Generated from gateway/errors.py. Change it there. -->",
-        "",
-        "## Error codes",
-        "",
-        "The `code` of an `error` or `failed`. Programs switch on it; `msg` is for people.",
-        "*Retry* is the `retry` of the message: the same request may succeed a little later.",
-        "Treat a code you do not know like `internal`.",
-        "",
-        "| code | retry | meaning |",
-        "|---|---|---|",
-        *(f"| `{c.value}` | {_yes(c.retry)} | {c.doc} |" for c in ErrorCode),
-        "",
-        "## Close codes",
-        "",
-        "The reason for which a socket is closed. The range tells clients what to do: open a new",
-        "socket after 1001 and 4000 to 4399, but not after 4400 to 4499. Also open a new socket",
-        "if the connection broke without a close frame (1006 in browsers).",
-        "",
-        "| code | reconnect | meaning |",
-        "|---|---|---|",
-        *(f"| {c.value} | {_yes(c.reconnect)} | {c.doc} |" for c in CloseCode),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _render(document: Callable[[], Json]) -> Callable[[], str]:
-    return lambda: json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
-
-
-FILES: dict[str, Callable[[], str]] = {
-    "schema/gateway.v1.schema.json": _render(json_schema),
-    "schema/asyncapi.v1.json": _render(asyncapi),
-    "reference/codes.md": codes,
-}
-"""Generated files: paths below ``docs/``, and the functions that return their contents."""
-
-
-def write(docs: Path) -> None:
-    """Write the generated `FILES` below ``docs``."""
-    for name, content in FILES.items():
-        path = docs / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content(), encoding="utf-8")
-
-
 def tag(message: type[ClientMessage] | type[ServerMessage]) -> str:
     """Return the value of ``type`` in frames of a message."""
     return str(message.__struct_config__.tag)
@@ -494,7 +439,3 @@ def _component(kind: str, message: type[ClientMessage] | type[ServerMessage]) ->
 
 def _in_channel(messages: tuple[type[ClientMessage] | type[ServerMessage], ...]) -> list[Json]:
     return [{"$ref": f"#/channels/socket/messages/{message.__name__}"} for message in messages]
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

@@ -11,20 +11,17 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.errors import ClientFault
 from gateway.protocol import messages
 from gateway.protocol.codec import Codec, decode
 from gateway.protocol.messages import DURABLE, EVENTS, REQUESTS, ServerMessage
 from gateway.protocol.schema import (
     ANSWERS,
     EXAMPLES,
-    FILES,
     QUERY,
     asyncapi,
-    codes,
     json_schema,
     tag,
-    write,
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -196,35 +193,6 @@ def test_the_socket_binding_names_both_sub_protocols_and_the_query() -> None:
     assert header["enum"] == [Codec.JSON.value, Codec.MSGPACK.value]
     assert binding["query"]["properties"] == QUERY
     Draft202012Validator.check_schema(binding["query"])
-
-
-# --- files ------------------------------------------------------------------------------------
-
-
-def test_the_page_of_codes_has_every_code() -> None:
-    page = codes()
-    for code in (*ErrorCode, *CloseCode):
-        assert code.doc in page
-    assert "| `busy` | yes |" in page
-    assert "| 4008 | yes |" in page
-    assert "| 4400 | no |" in page
-
-
-def test_write_creates_every_generated_file(tmp_path: Path) -> None:
-    write(tmp_path)
-    written = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
-    assert written == set(FILES)
-    assert json.loads((tmp_path / "schema/asyncapi.v1.json").read_bytes()) == asyncapi()
-    assert json.loads((tmp_path / "schema/gateway.v1.schema.json").read_bytes()) == json_schema()
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_generated_files_in_docs_are_up_to_date(name: str) -> None:
-    path = DOCS / name
-    on_disk = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert on_disk == FILES[name](), (
-        f"docs/{name} is out of date: run `make docs`, and check the pages about the protocol too."
-    )
 
 
 def test_every_message_struct_is_in_the_union_of_its_direction() -> None:

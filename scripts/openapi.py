@@ -1,14 +1,13 @@
 """The OpenAPI document of the HTTP interface: ``docs/schema/openapi.json``.
 
 Owns: the OpenAPI 3.1 description of every route except the demo page. Must not know: how a request
-is answered. ``tests/server/routes/test_openapi.py`` compares the document with the routes, and
+is answered. ``tests/scripts/test_openapi.py`` compares the document with the routes, and
 `make fuzz` compares the server's answers with the document.
 """
 
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import get_args
@@ -23,9 +22,6 @@ from gateway.server.routes.api import STATUS, TranslateRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
-
-PATH = "schema/openapi.json"
-"""Path of the document below ``docs/``."""
 
 TEXT: Json = {"type": "string"}
 EVENTS: Json = {}
@@ -69,11 +65,6 @@ def openapi() -> Json:
             },
         },
     }
-
-
-def render() -> str:
-    """Return the document as text of the file, with a line break at its end."""
-    return json.dumps(openapi(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _paths() -> Json:
