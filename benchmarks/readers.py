@@ -45,7 +45,7 @@ SETTLE_S = 2.0
 class Stamping(PullEngine, ScriptedEngine):
     """An engine whose words are the times at which it says them."""
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         for _ in range(WORDS):
             await asyncio.sleep(PACE)
             yield Chunk(f" t{time.monotonic_ns()};")

@@ -64,7 +64,7 @@ class Stamping(PullEngine, ScriptedEngine):
 
     pace = LIVELY
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         for _ in range(WORDS):
             await asyncio.sleep(self.pace)
             yield Chunk(f" t{time.monotonic_ns()};")

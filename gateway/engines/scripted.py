@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
+from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job
@@ -75,7 +75,7 @@ class SharedTimers:
                 self._callback(running)
 
 
-class ScriptedEngine(PushEngine):
+class ScriptedEngine(ModelEngine):
     """An `Engine` whose output follows from the job.
 
     ``good morning`` into ``de`` gives ``[de] good morning`` in three chunks. After a forced prefix
@@ -103,6 +103,8 @@ class ScriptedEngine(PushEngine):
         fault: Callable[[Job, int], None] | None = None,
         faults: float = 0.0,
     ) -> None:
+        profile = Profile(name="scripted", kind="raw", languages=languages)
+        super().__init__("scripted", profile, capacity)
         self.script = {} if script is None else script
         self.delay = delay
         self.pace = pace
@@ -111,9 +113,6 @@ class ScriptedEngine(PushEngine):
         """Ids of the jobs that were begun, oldest first; a second attempt counts again."""
         self.aborted: deque[str] = deque(maxlen=ID_HISTORY_LIMIT)
         """Ids of the jobs that `abort` stopped, oldest first."""
-        self._profile = Profile(name="scripted", kind="raw", languages=languages)
-        self._capacity = capacity
-        self._health = Health.STARTING
         self._running: dict[str, ScriptedJob] = {}
         self._holding = False
         self._held_jobs: deque[ScriptedJob] = deque()  # a part of the running jobs
@@ -121,27 +120,8 @@ class ScriptedEngine(PushEngine):
         self._timers = SharedTimers(self._on_timer)
 
     @property
-    def name(self) -> str:
-        return "scripted"
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def health(self) -> Health:
-        return self._health
-
-    @property
     def unfinished(self) -> int:
         return len(self._running)
-
-    def stats(self) -> Mapping[str, float]:
-        return {}
 
     async def start(self) -> None:
         self._health = Health.READY

@@ -221,7 +221,7 @@ class Raising(PullEngine):
     async def start(self) -> None:
         self.health = Health.READY
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         raise self.faults.pop()
         yield Chunk("")  # type: ignore[unreachable]
 

@@ -1,13 +1,13 @@
 """The contract between the gateway and its translation engines, and base classes for engines.
 
-Owns: the `Engine` and `Sink` protocols; `PushEngine` and `PullEngine`, each of which derives one
-way of reading output from the other; `EngineWrapper` and `SinkWrapper`, for engines that wrap an
-engine. Must not know: any particular engine, any client.
+Owns: the `Engine` and `Sink` protocols; the base classes of engines that have a model, of engines
+whose output is a generator, and of engines that wrap an engine. Must not know: any particular
+engine, any client.
 
 To write a new engine, choose a base class and read the contract below:
 
-* `PushEngine`, if the model calls back when it has output. Implement ``submit`` and ``abort``.
-* `PullEngine`, if the output is best written as an async generator. Implement ``translate``.
+* `ModelEngine`, if the model calls back when it has output. Implement ``submit`` and ``abort``.
+* `PullEngine` as well, if the output is best written as an async generator. Implement ``generate``.
 * `EngineWrapper`, if the engine changes what another engine does.
 
 Then add a constructor to `gateway.engines.registry` and the engine to
@@ -208,6 +208,49 @@ class PushEngine:
                 self.abort(job.id)
 
 
+class ModelEngine(PushEngine):
+    """A base of engines that have a model, in this process or behind a connection.
+
+    :param name: value of `Engine.name`
+    :param profile: value of `Engine.profile`
+    :param capacity: value of `Engine.capacity`
+    """
+
+    def __init__(self, name: str, profile: Profile, capacity: int) -> None:
+        self._name = name
+        self._profile = profile
+        self._capacity = capacity
+        self._health = Health.STARTING
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def profile(self) -> Profile:
+        return self._profile
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def health(self) -> Health:
+        return self._health
+
+    def stats(self) -> Mapping[str, float]:
+        return {}
+
+    def _require_health(self, health: Health) -> None:
+        """Raise `EngineGone` unless the engine is in the state ``health``."""
+        if self.health is not health:
+            raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
+
+    def _set_health(self, health: Health) -> None:
+        logger.debug("%s is %s", self.name, health.value)
+        self._health = health
+
+
 class PullJob:
     """One job of a `PullEngine`, and the task that reads its generator."""
 
@@ -217,10 +260,11 @@ class PullJob:
         self.task: asyncio.Task[None] | None = None
 
 
-class PullEngine:
-    """A base of engines that implement `translate`; it adds `submit`, `abort` and `aclose`.
+class PullEngine(PushEngine):
+    """A base of engines that implement `generate`; it adds `submit`, `abort` and `aclose`.
 
-    A subclass that overrides `abort` or `aclose` calls the method of this class at its end.
+    A task is cancelled at most once, because a second cancel would interrupt the closing of its
+    generator. A subclass that overrides `aclose` calls the method of this class in it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -228,7 +272,8 @@ class PullEngine:
         self._pull_jobs: dict[str, PullJob] = {}
         self._pull_tasks: set[asyncio.Task[None]] = set()  # includes tasks that are being cancelled
 
-    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+        """Stream the translation of ``job``. Raises `EngineFault` if it fails."""
         raise NotImplementedError
 
     def submit(self, job: Job, sink: Sink) -> None:
@@ -236,42 +281,46 @@ class PullEngine:
         pull.task = asyncio.create_task(self._pull(job, pull), name=f"pull {job.id}")
         self._pull_tasks.add(pull.task)
         pull.task.add_done_callback(self._pull_tasks.discard)
-        pull.task.add_done_callback(lambda _: self._finish_cancelled(job.id, pull))
 
     def abort(self, job_id: str) -> None:
-        pull = self._pull_jobs.get(job_id)
-        if pull is not None:
-            if pull.task is not None:
-                pull.task.cancel()
-            self._finish(job_id, pull, Aborted(job_id))
+        self._stop(job_id, Aborted(job_id))
 
     async def aclose(self) -> None:
-        for task in self._pull_tasks:
-            task.cancel()
+        for job_id in list(self._pull_jobs):
+            self._stop(job_id, EngineGone("The engine was closed while the job ran."))
         if self._pull_tasks:
-            await asyncio.wait(self._pull_tasks)
+            await asyncio.wait(set(self._pull_tasks))
+
+    def _stop(self, job_id: str, fault: EngineFault) -> None:
+        """End a job with ``fault``, and have its task close the generator."""
+        pull = self._pull_jobs.get(job_id)
+        if pull is not None:
+            # In a call from within the sink the task goes on, and ends by itself.
+            if pull.task is not None and pull.task is not asyncio.current_task():
+                pull.task.cancel()
+            self._finish(job_id, pull, fault)
 
     async def _pull(self, job: Job, pull: PullJob) -> None:
         """Read the generator of ``job`` to its end, and pass every chunk to the sink."""
         fault: EngineFault | None = None
         try:
-            async with aclosing(self.translate(job)) as chunks:
+            async with aclosing(self.generate(job)) as chunks:
                 async for chunk in chunks:
+                    pull.sink.chunk(chunk)
                     if pull.ended:
                         break
-                    pull.sink.chunk(chunk)
         except EngineFault as exc:
             fault = exc
+        except asyncio.CancelledError:
+            # Without `_stop` only the end of the event loop cancels the task.
+            fault = EngineGone("The engine was closed while the job ran.")
+            raise
         except Exception as exc:
             bare = redacted(exc)  # the message may quote the text, which is private
             logger.error("job %s failed by a fault of the engine's own code", job.id, exc_info=bare)
             fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
-        self._finish(job.id, pull, fault)
-
-    def _finish_cancelled(self, job_id: str, pull: PullJob) -> None:
-        """End a job whose task was cancelled without an `abort`, as `aclose` does."""
-        if not pull.ended:
-            self._finish(job_id, pull, EngineGone("The engine was closed while the job ran."))
+        finally:
+            self._finish(job.id, pull, fault)
 
     def _finish(self, job_id: str, pull: PullJob, fault: EngineFault | None) -> None:
         if pull.ended:

@@ -19,7 +19,7 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import ceil
 from pathlib import Path
@@ -28,7 +28,7 @@ from weakref import WeakMethod
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
+from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
 from gateway.job import Chunk, Job
@@ -148,7 +148,7 @@ class DecodeStream:
         return chunk
 
 
-class CTranslate2Engine(PushEngine):
+class CTranslate2Engine(ModelEngine):
     """An `Engine` around one CTranslate2 model.
 
     :param model: a directory; `gateway.engines.ctranslate2.model` lists the known layouts
@@ -174,10 +174,13 @@ class CTranslate2Engine(PushEngine):
         cache_dir: Path | None = None,
         name: str | None = None,
     ) -> None:
-        self._path = model
-        self._name = f"ctranslate2:{name or model.resolve().name}"  # `resolve` reads the disk
-        self._profile = profile or _find_profile(model)
         self._thread_count = inter_threads or _available_cpus()
+        super().__init__(
+            f"ctranslate2:{name or model.resolve().name}",
+            profile or _find_profile(model),
+            capacity=self._thread_count * batch,
+        )
+        self._path = model
         self._batch = batch
         self._options = {
             "compute_type": compute_type,
@@ -185,25 +188,12 @@ class CTranslate2Engine(PushEngine):
             "intra_threads": intra_threads,
         }
         self._cache = cache_dir or model_files.user_cache()
-        self._health = Health.STARTING
         self._broken = False  # set by a decode thread after a fault that needs a new engine
         self._model: TranslationModel | None = None
         self._threads = ThreadPoolExecutor(self._thread_count, "ctranslate2")
         self._sinks: dict[DecodeStream, Sink] = {}  # of jobs that have not ended
         self._waiting: list[DecodeStream] = []  # jobs without a thread, in the order of arrival
         self._batches: dict[Future[None], list[DecodeStream]] = {}  # jobs in a thread
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
-
-    @property
-    def capacity(self) -> int:
-        return self._thread_count * self._batch
 
     @property
     def health(self) -> Health:
@@ -213,9 +203,6 @@ class CTranslate2Engine(PushEngine):
     def unfinished(self) -> int:
         batches = self._batches.values()
         return len(self._waiting) + sum(not stream.ended for batch in batches for stream in batch)
-
-    def stats(self) -> Mapping[str, float]:
-        return {}
 
     async def start(self) -> None:
         self._require_health(Health.STARTING)
@@ -334,15 +321,6 @@ class CTranslate2Engine(PushEngine):
     def _batch_ended(self, decode: Future[None]) -> None:
         self._batches.pop(decode, None)
         self._assign()
-
-    def _require_health(self, health: Health) -> None:
-        """Raise `EngineGone` unless the engine is in the state ``health``."""
-        if self.health is not health:
-            raise EngineGone(f"{self.name} is {self.health.value}, not {health.value}.")
-
-    def _set_health(self, health: Health) -> None:
-        logger.debug("%s is %s", self.name, health.value)
-        self._health = health
 
     # The methods below run in threads.
 

@@ -1,14 +1,13 @@
 """The engine for OpenAI-compatible servers: streaming HTTP, one connection for each job.
 
-Owns: connections, the task of each job, and what each way in which a response ends means. Must not
-know: the form of requests and events (`gateway.engines.openai.completions`), whether the server
-works (the supervisor decides that from the ends of jobs), clients, rooms, or which server it is
-(``vllm serve``, vllm-router, Ray Serve LLM, llm-d, llama.cpp, Ollama), except whether the server
-accepts the fields that only vLLM has.
+Owns: connections, and what each way in which a response ends means. Must not know: the form of
+requests and events (`gateway.engines.openai.completions`), whether the server works (the supervisor
+decides that from the ends of jobs), clients, rooms, or which server it is (``vllm serve``,
+vllm-router, Ray Serve LLM, llm-d, llama.cpp, Ollama), except whether the server accepts the fields
+that only vLLM has.
 
-Each job has one task that reads its response. Only that task uses the response, and it is cancelled
-at most once. The server aborts a job when its response is closed, and a second cancel would
-interrupt the closing. See ``docs/design/openai.md``.
+Each job has one task that reads its response. The server aborts a job when its response is closed.
+See ``docs/design/openai.md``.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Literal
 
 import httpx2
 import msgspec
 
-from gateway.engines.base.engine import Aborted, Health, PullEngine
+from gateway.engines.base.engine import Health, ModelEngine, PullEngine, Sink, refuse
 from gateway.engines.openai.completions import (
     CompletionEvent,
-    CompletionUsage,
     EventStreamDecoder,
     ForcedPrefixFilter,
     ListedModel,
@@ -75,49 +73,43 @@ NAMES_LIMIT = 200
 """Characters of a list of model names in a message."""
 
 
-class RunningRequest:
-    """The response to one running job, as far as it has arrived."""
+class CompletionReply:
+    """The response to one job, as far as it has arrived.
 
-    def __init__(self) -> None:
-        self.pieces: list[str] = []  # not yet read by the caller
-        self.size = 0  # characters in all
+    :param repeated: the forced prefix that the output repeats, see `request_body`
+    """
+
+    def __init__(self, repeated: str) -> None:
+        self.stream = EventStreamDecoder()
+        self.pieces: list[str] = []  # not in a chunk yet
         self.tokens = 0  # in all
-        self.reported_tokens = 0  # already in a chunk
-        self.updated = asyncio.Event()
-        self.fault: EngineFault | None = None  # of `stop`
-        self.task: asyncio.Task[None] | None = None
-        self.stopped = False
+        self.finished = False
+        self._prefix_filter = ForcedPrefixFilter(repeated)
+        self._size = 0  # characters in all
+        self._reported_tokens = 0  # in a chunk already
 
     def add(self, text: str) -> None:
-        """Keep ``text`` for the caller. Raises `JobFault` if the output exceeds `OUTPUT_LIMIT`."""
-        self.size += len(text)
-        if self.size > OUTPUT_LIMIT:
-            raise JobFault("The model server sent far more text than it was asked for.")
-        self.pieces.append(text)
-        self.updated.set()
+        """Add new text. Raises `JobFault` if the output exceeds `OUTPUT_LIMIT`."""
+        if text and (text := self._prefix_filter.feed(text)):
+            self._size += len(text)
+            if self._size > OUTPUT_LIMIT:
+                raise JobFault("The model server sent far more text than it was asked for.")
+            self.pieces.append(text)
 
-    def note_usage(self, usage: CompletionUsage | None) -> None:
-        """Keep the number of tokens so far, if the server sent it."""
-        if usage is not None and usage.completion_tokens is not None:
-            self.tokens = usage.completion_tokens
+    def finish(self) -> None:
+        """Note that the model ended the text. Raises `JobFault` if it ended in the prefix."""
+        self._prefix_filter.end()
+        self.finished = True
 
     def take_chunk(self) -> Chunk:
-        """Return all waiting text as one chunk, so that a slow caller gets longer chunks."""
-        chunk = Chunk("".join(self.pieces), max(0, self.tokens - self.reported_tokens))
-        self.reported_tokens = self.tokens
+        """Return the text of one read from the network as one chunk."""
+        chunk = Chunk("".join(self.pieces), max(0, self.tokens - self._reported_tokens))
+        self._reported_tokens = self.tokens
         self.pieces.clear()
         return chunk
 
-    def stop(self, fault: EngineFault | None = None) -> None:
-        """Close the response and end the job with ``fault``. Only the first call has an effect."""
-        if not self.stopped and self.task is not None:
-            self.stopped = True
-            self.fault = fault
-            self.task.cancel()
-            self.updated.set()
 
-
-class OpenAIEngine(PullEngine):
+class OpenAIEngine(PullEngine, ModelEngine):
     """An `Engine` that translates through an OpenAI-compatible server.
 
     :param url: address of the server, with or without ``/v1``. Proxies named in the environment are
@@ -147,22 +139,17 @@ class OpenAIEngine(PullEngine):
         vllm_extras: bool | None = None,
         read_timeout: float = READ_TIMEOUT,
     ) -> None:
-        super().__init__()
         base = api_url(url)
+        super().__init__("openai", profile or match(model or ""), capacity)
         # For messages and logs, so without the user name and password that a url may contain.
         self._address = f"{base.scheme}://{base.netloc.decode()}{base.path}"
         self._api_key = clean_key(api_key)
-        self._model = model
+        self._set_model(model)
         self._given_profile = profile
-        self._profile = profile or match(model or "")
         self._api = api
-        self._capacity = capacity
         self._vllm_extras = vllm_extras
         self._vllm_fields = bool(vllm_extras)
         self._read_timeout = read_timeout
-        self._health = Health.STARTING
-        self._replies: dict[str, RunningRequest] = {}
-        self._open_tasks: set[asyncio.Task[None]] = set()
         headers = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
@@ -179,25 +166,9 @@ class OpenAIEngine(PullEngine):
         )
 
     @property
-    def name(self) -> str:
-        return f"openai:{self._model}" if self._model else "openai"
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def health(self) -> Health:
-        return self._health
-
-    @property
     def unfinished(self) -> int:
         """Number of open responses. A response stays open after `abort` until it is closed."""
-        return len(self._open_tasks)
+        return len(self._pull_tasks)
 
     @property
     def _chat(self) -> bool:
@@ -206,9 +177,6 @@ class OpenAIEngine(PullEngine):
     @property
     def _path(self) -> str:
         return "chat/completions" if self._chat else "completions"
-
-    def stats(self) -> Mapping[str, float]:
-        return {}
 
     async def start(self) -> None:
         await self._discover()
@@ -227,158 +195,114 @@ class OpenAIEngine(PullEngine):
             "on" if self._vllm_fields else "off",
         )
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-        reply = self._start_request(job)
-        task = reply.task
-        assert task is not None, "_start_request starts it"
-        try:
-            while True:
-                if reply.fault is not None:
-                    raise reply.fault
-                if reply.pieces:
-                    yield reply.take_chunk()
-                elif task.done():
-                    break
-                else:
-                    reply.updated.clear()
-                    await reply.updated.wait()
-            task.result()
-        finally:
-            if self._replies.get(job.id) is reply:
-                del self._replies[job.id]
-            reply.stop()
-            # The task itself is not awaited: a cancel of this wait must not interrupt the closing.
-            await asyncio.wait({task})
-
-    def abort(self, job_id: str) -> None:
-        reply = self._replies.pop(job_id, None)
-        if reply is not None:
-            reply.stop(Aborted(job_id))
-        super().abort(job_id)
+    def submit(self, job: Job, sink: Sink) -> None:
+        if self._health is not Health.READY:
+            message = f"The model server at {self._address} is {self._health.value}."
+            refuse(sink, EngineGone(message))
+        elif self.unfinished >= OPEN_FACTOR * self._capacity:
+            message = f"{self.unfinished} jobs are open at {self._address} already."
+            refuse(sink, Overloaded(message))
+        else:
+            super().submit(job, sink)
 
     async def aclose(self) -> None:
         self._health = Health.CLOSED
-        for reply in self._replies.values():
-            reply.stop(EngineGone("The engine was closed while the job ran."))
         try:
-            if self._open_tasks:
-                await asyncio.wait(set(self._open_tasks))
+            await super().aclose()
         finally:
             await self._client.aclose()
-        await super().aclose()
 
     # A job
 
-    def _start_request(self, job: Job) -> RunningRequest:
-        """Start the task that reads the response to ``job``.
-
-        Raises `EngineGone` or `Overloaded` if the engine takes no jobs now.
-        """
-        if self._health is not Health.READY:
-            raise EngineGone(f"The model server at {self._address} is {self._health.value}.")
-        if len(self._open_tasks) >= OPEN_FACTOR * self._capacity:
-            raise Overloaded(f"{len(self._open_tasks)} jobs are open at {self._address} already.")
-        assert job.id not in self._replies, f"job {job.id} runs already"
-        reply = self._replies[job.id] = RunningRequest()
-        task = reply.task = asyncio.create_task(self._read(job, reply))
-        self._open_tasks.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._open_tasks.discard(task)
-            reply.updated.set()
-            if not task.cancelled():
-                # Retrieve the exception, or asyncio logs it if the caller has gone.
-                task.exception()
-
-        task.add_done_callback(ended)
-        return reply
-
-    async def _read(self, job: Job, reply: RunningRequest) -> None:
-        """Send ``job`` and read its response. Raises `EngineFault` unless the model ended it."""
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         body, repeated = request_body(job, self._profile, chat=self._chat, vllm=self._vllm_fields)
-        try:
-            async with self._client.stream(
-                "POST",
-                self._path,
-                content=msgspec.json.encode({"model": self._model, **body}),
-                headers={"Content-Type": "application/json"},
-            ) as response:
-                if response.status_code != 200:
-                    raise self._status_fault(response.status_code)
-                kind = response.headers.get("Content-Type", "")
-                if not kind.startswith("text/event-stream"):
-                    raise EngineFault(
-                        f"{self._address} did not answer with a stream of events."
-                        " Check that the url belongs to an OpenAI-compatible API."
-                    )
-                await self._collect(response, reply, ForcedPrefixFilter(repeated))
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise EngineGone(f"The model server at {self._address} cannot be reached.") from error
-        except httpx2.ReadTimeout as error:
-            raise EngineGone(
-                f"The model server sent nothing for {self._read_timeout:g} s. It hangs or is"
-                " overloaded."
-            ) from error
-        except httpx2.HTTPError as error:
-            raise EngineGone("The connection to the model server broke.") from error
-
-    async def _collect(
-        self, response: httpx2.Response, reply: RunningRequest, prefix_filter: ForcedPrefixFilter
-    ) -> None:
-        stream = EventStreamDecoder()
-        finished = False
-        try:
+        reply = CompletionReply(repeated)
+        with self._connection_faults(reply):
             async with (
+                self._client.stream(
+                    "POST",
+                    self._path,
+                    content=msgspec.json.encode({"model": self._model, **body}),
+                    headers={"Content-Type": "application/json"},
+                ) as response,
                 asyncio.timeout(None) as drain,
-                aclosing(response.aiter_bytes()) as chunks,
+                aclosing(response.aiter_bytes()) as reads,
             ):
-                async for chunk in chunks:
-                    for data in stream.feed(chunk):
-                        if finished or data == b"[DONE]":
-                            continue
-                        if self._read_event(data, reply, prefix_filter):
-                            prefix_filter.end()
-                            finished = True
-                            loop = asyncio.get_running_loop()
-                            drain.reschedule(loop.time() + DRAIN_TIMEOUT)
-        except ValueError as error:  # also msgspec.DecodeError and UnicodeDecodeError
-            raise EngineFault("The model server sent an event that could not be read.") from error
-        except (TimeoutError, httpx2.HTTPError):
-            # After the end of the text only the connection is lost, which does no harm.
-            if not finished:
-                raise
-        if not finished:
+                self._check_response(response)
+                async for data in reads:
+                    fault = self._read_events(data, reply)
+                    if reply.pieces:
+                        yield reply.take_chunk()
+                    if fault is not None:
+                        raise fault
+                    if reply.finished and drain.when() is None:
+                        drain.reschedule(asyncio.get_running_loop().time() + DRAIN_TIMEOUT)
+        if not reply.finished:
             raise EngineGone("The model server ended the stream before the end of the text.")
 
-    def _read_event(
-        self, data: bytes, reply: RunningRequest, prefix_filter: ForcedPrefixFilter
-    ) -> bool:
-        """Read one event, and return True if the model ended the text with it.
+    @contextmanager
+    def _connection_faults(self, reply: CompletionReply) -> Iterator[None]:
+        """Raise an `EngineGone` for what breaks a connection, unless the text is complete."""
+        try:
+            yield
+        except (TimeoutError, httpx2.HTTPError) as error:
+            # After the end of the text only the connection is lost, which does no harm.
+            if reply.finished:
+                return
+            why = "The connection to the model server broke."
+            if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                why = f"The model server at {self._address} cannot be reached."
+            elif isinstance(error, httpx2.ReadTimeout):
+                why = f"The model server sent nothing for {self._read_timeout:g} s."
+                why += " It hangs or is overloaded."
+            raise EngineGone(why) from error
 
-        Raises `EngineFault` if the server reports an error, or ended the text otherwise.
+    def _check_response(self, response: httpx2.Response) -> None:
+        """Raise `EngineFault` unless the server answers with a stream of events."""
+        if response.status_code != 200:
+            raise self._status_fault(response.status_code)
+        if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            raise EngineFault(
+                f"{self._address} did not answer with a stream of events."
+                " Check that the url belongs to an OpenAI-compatible API."
+            )
+
+    def _read_events(self, data: bytes, reply: CompletionReply) -> EngineFault | None:
+        """Add the events that ``data`` completes to ``reply``, and return the fault of one."""
+        try:
+            for event in reply.stream.feed(data):
+                if not reply.finished and event != b"[DONE]":
+                    self._read_event(event, reply)
+        except EngineFault as fault:
+            return fault
+        except ValueError as error:  # also msgspec.DecodeError and UnicodeDecodeError
+            unreadable = EngineFault("The model server sent an event that could not be read.")
+            unreadable.__cause__ = error
+            return unreadable
+        return None
+
+    def _read_event(self, data: bytes, reply: CompletionReply) -> None:
+        """Add one event to ``reply``.
+
+        Raises `EngineFault` if the server reports an error, or ended the text before the model did.
         """
         event = msgspec.json.decode(data, type=CompletionEvent)
         if event.error is not None:
             raise self._status_fault(error_status(event.error))
-        reply.note_usage(event.usage)
+        if event.usage is not None and event.usage.completion_tokens is not None:
+            reply.tokens = event.usage.completion_tokens
         for choice in event.choices[:1]:
-            piece = choice.text or (choice.delta and choice.delta.content)
-            if piece and (piece := prefix_filter.feed(piece)):
-                reply.add(piece)
-            if choice.finish_reason in ("stop", "length"):
-                return True
-            if choice.finish_reason == "content_filter":
-                raise JobFault("The content filter of the model server stopped the text.")
-            if choice.finish_reason:
-                why = (
-                    choice.finish_reason
-                    if choice.finish_reason in KNOWN_REASONS
-                    else "another reason"
-                )
-                raise EngineGone(
-                    f"The model server ended the text with {why}, which was not asked for."
-                )
-        return False
+            reply.add(choice.text or (choice.delta and choice.delta.content) or "")
+            match choice.finish_reason:
+                case "stop" | "length":
+                    reply.finish()
+                case "content_filter":
+                    raise JobFault("The content filter of the model server stopped the text.")
+                case str(reason) if reason:
+                    why = reason if reason in KNOWN_REASONS else "another reason"
+                    raise EngineGone(
+                        f"The model server ended the text with {why}, which was not asked for."
+                    )
 
     def _status_fault(self, status: int) -> EngineFault:
         """Return the fault for the HTTP status of a refusal.
@@ -438,22 +362,26 @@ class OpenAIEngine(PullEngine):
             )
         self._choose_model(models)
 
+    def _set_model(self, model: str | None) -> None:
+        self._model = model
+        self._name = f"openai:{model}" if model else "openai"
+
     def _choose_model(self, models: list[ListedModel]) -> None:
         """Choose model and profile from the server's list. Raises `EngineFault`."""
         names = ", ".join(" ".join(model.id.split()) for model in models)
         names = names if len(names) <= NAMES_LIMIT else f"{names[:NAMES_LIMIT]}…"
-        if self._model is None:
-            if len(models) > 1:
-                raise EngineFault(f"Name the model: the server at {self._address} has {names}.")
-            self._model = models[0].id
+        if self._model is None and len(models) > 1:
+            raise EngineFault(f"Name the model: the server at {self._address} has {names}.")
+        model = self._model or models[0].id
+        self._set_model(model)
         # Ollama lists "name:latest" and answers to "name".
-        found = [m for m in models if m.id in (self._model, f"{self._model}:latest")]
+        found = [m for m in models if m.id in (model, f"{model}:latest")]
         if not found:
-            raise EngineFault(f"The server at {self._address} has no {self._model}, but {names}.")
+            raise EngineFault(f"The server at {self._address} has no {model}, but {names}.")
         if self._vllm_extras is None:
             self._vllm_fields = found[0].owned_by == "vllm"
         if self._given_profile is None:
-            self._profile = match(self._model)
+            self._profile = match(model)
 
 
 def api_url(url: str) -> httpx2.URL:

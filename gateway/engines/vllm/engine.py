@@ -25,7 +25,7 @@ import msgspec
 
 from gateway.engines import profiles
 from gateway.engines.base import model_files
-from gateway.engines.base.engine import Aborted, Health, PushEngine, Sink, refuse
+from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
 from gateway.engines.profiles import Profile
 from gateway.engines.vllm.compat import EngineStats, VllmApi
 from gateway.engines.vllm.model import LoadedModel
@@ -155,7 +155,7 @@ class VllmSink:
             self._engine.fail(self, exc)
 
 
-class VllmEngine(PushEngine):
+class VllmEngine(ModelEngine):
     """An `Engine` around one `AsyncLLMEngine`.
 
     :param model: a directory or a hub id
@@ -181,33 +181,22 @@ class VllmEngine(PushEngine):
         feed: bool = True,
         name: str | None = None,
     ) -> None:
-        self._model = str(model)
-        self._name = f"vllm:{name or Path(model).name}"
-        self._cache = cache_dir or model_files.user_cache()
-        self._profile = profile or _find_profile(Path(model))
-        self._feed = feed
         options = options or VllmOptions()
-        self._max_model_len = options.max_model_len or self._profile.max_input
         self._engine_args = options.engine_args()
-        self._capacity = int(self._engine_args["max_num_seqs"])  # `extra` may override it
+        super().__init__(
+            f"vllm:{name or Path(model).name}",
+            profile or _find_profile(Path(model)),
+            capacity=int(self._engine_args["max_num_seqs"]),  # `extra` may override it
+        )
+        self._model = str(model)
+        self._cache = cache_dir or model_files.user_cache()
+        self._feed = feed
+        self._max_model_len = options.max_model_len or self._profile.max_input
         self._admission = admission or (1 + WAITING_PER_SLOT) * self._capacity
-        self._health = Health.STARTING
         self._stats = EngineStats()
         self._serial = count(1)
         self._requests: dict[str, VllmSink] = {}  # by request id; bounded by `admission`
         self._loaded: LoadedModel | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def profile(self) -> Profile:
-        return self._profile
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
 
     @property
     def health(self) -> Health:
@@ -295,15 +284,6 @@ class VllmEngine(PushEngine):
         if self._loaded is not None:
             self._loaded.abort(request.request_id)
         request.sink.end(fault)
-
-    def _require_health(self, health: Health) -> None:
-        """Raise `EngineGone` unless the engine is in the state ``health``."""
-        if self.health is not health:
-            raise EngineGone(f"{self.name} is {self._health.value}, not {health.value}.")
-
-    def _set_health(self, health: Health) -> None:
-        logger.debug("%s is %s", self.name, health.value)
-        self._health = health
 
     def _load(self) -> None:
         """Build the engine. Blocks for up to minutes, so it runs in a thread."""

@@ -1,4 +1,4 @@
-"""Tests of the base classes that derive `translate` from `submit` and `submit` from `translate`."""
+"""Tests of the base classes: `translate` by way of `submit`, and `submit` of a generator."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Generated(PullEngine):
         super().__init__()
         self.make = make
 
-    def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         return self.make(job)
 
 

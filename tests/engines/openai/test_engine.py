@@ -22,7 +22,7 @@ from gateway.job import Chunk, Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT, RAW, serving
 from tests.engines.openai_server import Script, event
-from tests.engines.reading import idle, read
+from tests.engines.reading import read
 
 SECRET = "sk-very-secret"
 URL = os.environ.get("GATEWAY_TEST_OPENAI_URL")
@@ -70,14 +70,22 @@ async def test_tokens_are_counted_if_the_server_reports_them() -> None:
             assert sum([chunk.tokens async for chunk in chunks]) == 0
 
 
-async def test_a_slow_caller_gets_one_longer_chunk() -> None:
+async def test_the_events_of_one_read_from_the_network_become_one_chunk() -> None:
     async with serving() as (server, engine):
-        server.script(Script(pieces=["a", "b", "c"], hold=1))
+        events = [event({"choices": [{"delta": {"content": text}}]}) for text in "bc"]
+        server.script(Script(pieces=["a", b"".join(events)]))
+        async with aclosing(engine.translate(job())) as chunks:
+            assert [chunk async for chunk in chunks] == [Chunk("a", 0), Chunk("bc", 0)]
+
+
+async def test_the_text_before_a_fault_in_the_same_read_is_delivered() -> None:
+    async with serving() as (server, engine):
+        text = event({"choices": [{"delta": {"content": "a"}}]})
+        server.script(Script(pieces=[text + event({"error": {"code": 500}})]))
         async with aclosing(engine.translate(job())) as chunks:
             assert await anext(chunks) == Chunk("a", 0)
-            server.release()
-            await idle(engine)
-            assert await anext(chunks) == Chunk("bc", 0)
+            with pytest.raises(EngineFault, match="500"):
+                await anext(chunks)
 
 
 async def test_the_length_limit_is_a_normal_end() -> None:

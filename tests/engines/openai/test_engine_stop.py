@@ -10,8 +10,8 @@ import pytest
 
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.openai.engine import OPEN_FACTOR, OpenAIEngine
-from gateway.errors import EngineGone, Overloaded
-from gateway.job import Job
+from gateway.errors import EngineFault, EngineGone, Overloaded
+from gateway.job import Chunk, Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT, serving
 from tests.engines.openai_server import Script
@@ -31,7 +31,7 @@ async def test_closing_the_stream_ends_the_request_at_the_server() -> None:
         async with aclosing(engine.translate(job())) as chunks:
             await anext(chunks)
             assert (engine.unfinished, server.unfinished) == (1, 1)
-        assert engine.unfinished == 0
+        await idle(engine)
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
@@ -44,7 +44,7 @@ async def test_cancelling_the_reading_task_ends_the_request_at_the_server() -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert engine.unfinished == 0
+        await idle(engine)
         await server.wait(lambda server: server.unfinished == 0)
         assert server.received[-1].gone
 
@@ -63,15 +63,27 @@ async def test_abort_ends_the_request_at_the_server_and_the_stream_in_aborted() 
 
 
 async def test_no_chunk_follows_an_abort_even_if_it_has_arrived() -> None:
+    class Aborting:
+        """A sink that aborts its job at the first chunk, and keeps what it receives."""
+
+        def __init__(self, engine: OpenAIEngine) -> None:
+            self.engine = engine
+            self.received: list[object] = []
+
+        def chunk(self, chunk: Chunk) -> None:
+            self.received.append(chunk.text)
+            self.engine.abort("j1")
+
+        def end(self, fault: EngineFault | None) -> None:
+            self.received.append(type(fault))
+
     async with serving() as (server, engine):
-        server.script(Script(pieces=["a", "b"], hold=1))
-        async with aclosing(engine.translate(job())) as chunks:
-            await anext(chunks)
-            server.release()
-            await idle(engine)
-            engine.abort("j1")
-            with pytest.raises(Aborted):
-                await anext(chunks)
+        server.script(Script(pieces=["a", "b"]))
+        sink = Aborting(engine)
+        engine.submit(job(), sink)
+        await idle(engine)
+        await server.wait(lambda server: server.unfinished == 0)
+        assert sink.received == ["a", Aborted]
 
 
 async def test_abort_of_one_job_leaves_the_others_alone() -> None:

@@ -48,7 +48,7 @@ class SentenceModel(PullEngine, ScriptedEngine):
         self.bad = bad
         self.flags = deque(flags)
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         self.jobs.append(job)
         if len(job.text) > self.room:
             raise EngineFault("No room.", ErrorCode.TOO_LONG)
@@ -85,8 +85,8 @@ def texts(model: SentenceModel) -> list[str]:
 
 async def test_token_ids_are_passed_on_for_the_first_piece_only() -> None:
     class Numbered(SentenceModel):
-        async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
-            async with aclosing(super().translate(job)) as chunks:
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+            async with aclosing(super().generate(job)) as chunks:
                 async for chunk in chunks:
                     yield msgspec.structs.replace(chunk, ids=(len(self.jobs),))
 
@@ -191,13 +191,13 @@ async def test_a_rejected_short_piece_ends_the_job() -> None:
 
 async def test_a_second_attempt_at_a_piece_keeps_the_pieces_before_it() -> None:
     class Twice(SentenceModel):
-        async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
             if job.text.endswith("part four."):
                 yield Chunk("nonsense")
                 yield Chunk(job.text[:1].upper(), reset=True)
                 yield Chunk(job.text[1:].upper())
                 return
-            async with aclosing(super().translate(job)) as chunks:
+            async with aclosing(super().generate(job)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
