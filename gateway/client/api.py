@@ -25,10 +25,10 @@ from typing import Any, Literal, Self
 import msgspec
 from websockets.asyncio.client import ClientConnection
 
-from gateway.client.reconnect import Disconnected, Notice
+from gateway.client.reconnect import Notice
 from gateway.client.requests import RequestTracker
-from gateway.client.state.captions import KEPT, Captions, ReaderCaption
-from gateway.client.transport import ConnectionLost, Refused, Route
+from gateway.client.state.captions import KEPT
+from gateway.client.transport import Route
 from gateway.protocol.messages import (
     Ack,
     AskStats,
@@ -54,17 +54,6 @@ from gateway.protocol.messages import (
     Want,
     Welcome,
 )
-
-__all__ = [
-    "Disconnected",
-    "ReaderCaption",
-    "Captions",
-    "Client",
-    "ConnectionLost",
-    "NotTranslated",
-    "Refused",
-    "connect",
-]
 
 ANSWER_S = 30.0
 """Default seconds to wait for an answer. Only ``bye`` can take as long as a translation."""

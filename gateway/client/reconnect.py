@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import websockets
@@ -30,6 +30,9 @@ from gateway.protocol.messages import (
     ServerMessage,
     Welcome,
 )
+
+if TYPE_CHECKING:
+    from gateway.client.requests import RequestTracker
 
 log = logging.getLogger("gateway.link")
 
@@ -51,34 +54,10 @@ class Disconnected(msgspec.Struct, frozen=True):
 Notice = Callable[[Disconnected | Welcome], None]
 
 
-class Conversation(Protocol):
-    """The listener of a connection."""
-
-    async def receive(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
-        """Process an event of the newest socket. The next event waits until this returns.
-
-        :param fresh: the event was not received before
-        :param replayed: the event happened before this socket was opened
-        """
-
-    def receive_late(self, event: ServerMessage) -> None:
-        """Process an event of an earlier socket. Answers arrive only there, other events also on
-        the newest socket.
-        """
-
-    def reconnected(self, whole: bool) -> None:
-        """Note that another socket is in use. ``whole``: no event is missing in between."""
-
-    def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
-        """Return the requests that may be lost, which are sent again on another socket."""
-
-    def closed(self) -> None:
-        """Note that there will be no further socket."""
-
-
 class ReconnectingConnection:
     """A connection over one socket after the other, the first of which is open already.
 
+    :param listener: is told of events, and knows the requests that may be lost
     :param resume: open another socket when one breaks
     :param patience_s: seconds without a connection before it is given up; None for no limit
     :param notice: called with `Disconnected` before every attempt to reconnect, and with the
@@ -89,7 +68,7 @@ class ReconnectingConnection:
         self,
         route: Route,
         transport: Transport,
-        conversation: Conversation,
+        listener: RequestTracker,
         *,
         resume: bool,
         patience_s: float | None,
@@ -103,7 +82,7 @@ class ReconnectingConnection:
         """True while the gateway is about to stop and refuses new utterances."""
         self._route = route
         self._transport = transport
-        self._conversation = conversation
+        self._listener = listener
         self._resume = resume
         self._patience_s = patience_s
         self._notice = notice
@@ -190,7 +169,7 @@ class ReconnectingConnection:
         """Pass an event to the listener."""
         async with self._turn:
             if transport is not self._transport:
-                self._conversation.receive_late(event)
+                self._listener.receive_late(event)
                 return
             # The gateway sends missed events first, and only durable events can be missed.
             replayed = transport.replay > 0 and isinstance(event, DURABLE)
@@ -198,7 +177,7 @@ class ReconnectingConnection:
                 self.draining = True
                 self._redial()
             fresh = self._position.fresh(event)
-            await self._conversation.receive(event, fresh=fresh, replayed=replayed)
+            await self._listener.receive(event, fresh=fresh, replayed=replayed)
         # Requests are repeated after the missed events, which may contain the lost answers.
         if replayed:
             transport.replay -= 1
@@ -208,7 +187,7 @@ class ReconnectingConnection:
     async def _repeat(self, transport: Transport) -> None:
         """Send requests again that may have been lost with the socket before."""
         try:
-            for frames in self._conversation.unanswered():
+            for frames in self._listener.unanswered():
                 await transport.send(*frames)
         except websockets.ConnectionClosed:
             return  # the next socket repeats them
@@ -319,7 +298,7 @@ class ReconnectingConnection:
         self._token = transport.welcome.resume or self._token
         self.ready = self.draining = False
         self._since = None
-        self._conversation.reconnected(self._position.reconnected(transport.welcome))
+        self._listener.reconnected(self._position.reconnected(transport.welcome))
         self._notice(transport.welcome)
         # A gateway that accepts sockets and closes them at once must not be asked without pause.
         self._stable = asyncio.get_running_loop().call_later(STABLE_S, self._backoff.reset)
@@ -343,7 +322,7 @@ class ReconnectingConnection:
     def _end(self, lost: ConnectionLost) -> None:
         """End the connection for good."""
         self.lost = lost
-        self._conversation.closed()
+        self._listener.closed()
         self._changed.set()
 
     def _done(self, task: asyncio.Task[None]) -> None:

@@ -169,10 +169,14 @@ class RequestTracker:
         self._taken.set()
         await self.connection.close()
 
-    # --- listener (see `Conversation`) ------------------------------------------------------------
+    # --- called by the connection ----------------------------------------------------------------
 
     async def receive(self, event: ServerMessage, *, fresh: bool, replayed: bool) -> None:
-        """Store the outcome of captions, resolve a request, and queue the event."""
+        """Process an event of the newest socket. The next event waits until this returns.
+
+        :param fresh: the event was not received before
+        :param replayed: the event happened before this socket was opened
+        """
         if fresh:
             self._note(event)
         # The answer to a request may have been lost with the old socket, but not the durable event
@@ -188,11 +192,13 @@ class RequestTracker:
             self._queue(event)
 
     def receive_late(self, event: ServerMessage) -> None:
-        """Resolve a request that was sent on an earlier socket."""
+        """Process an event of an earlier socket. Answers arrive only there, other events also on
+        the newest socket.
+        """
         self._answer(event)
 
     def reconnected(self, whole: bool) -> None:
-        """Queue the ``welcome`` of the new socket, and check waiting captions again."""
+        """Note that another socket is in use. ``whole``: no event is missing in between."""
         # After missed events a waiting `ending` may wait for an event that never comes.
         if not whole:
             self._era += 1
@@ -200,11 +206,11 @@ class RequestTracker:
         self._ended.set()
 
     def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
-        """Return the requests to send again."""
+        """Return the requests that may be lost, which are sent again on another socket."""
         return self._pending.all_frames()
 
     def closed(self) -> None:
-        """Let everything that waits find out that the connection has ended."""
+        """Note that there will be no further socket, and wake everything that waits."""
         for ref in list(self._answers):
             self._resolve(ref, None)
         self._arrived.set()
