@@ -41,7 +41,7 @@ from gateway.server.process.listener import descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
-from gateway.server.uvicorn.http import BEST, BoundedProtocol
+from gateway.server.uvicorn.http import BoundedProtocol
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
@@ -220,7 +220,7 @@ def serve(
         if role is not None:
             role.on_signal()
 
-    base = BEST if role is None else role.protocol(app)
+    base = BoundedProtocol if role is None else role.protocol(app)
     server = GatewayServer(
         configure(app, settings, descriptors(settings.limits), base),
         app.state.hub,

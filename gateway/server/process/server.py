@@ -21,14 +21,7 @@ from starlette.applications import Starlette
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.process.certificate import expanded
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.http import (
-    BEST,
-    HEAD_BYTES,
-    SPARE,
-    BoundedProtocol,
-    http_protocol,
-    not_counted,
-)
+from gateway.server.uvicorn.http import SPARE, BoundedProtocol, http_protocol, not_counted
 from gateway.server.uvicorn.websocket import WebSocketProtocol, websocket_protocol
 from gateway.settings.catalogue import Settings
 
@@ -138,7 +131,10 @@ class GatewayServer(uvicorn.Server):
 
 
 def configure(
-    app: Starlette, settings: Settings, most: int | None = None, base: type[BoundedProtocol] = BEST
+    app: Starlette,
+    settings: Settings,
+    most: int | None = None,
+    base: type[BoundedProtocol] = BoundedProtocol,
 ) -> uvicorn.Config:
     """Return uvicorn's options, each for a reason given in ``docs/design/server.md``.
 
@@ -156,7 +152,6 @@ def configure(
             base,
             counted_as=not_counted if authenticator is None else authenticator.peer_address,
         ),
-        h11_max_incomplete_event_size=HEAD_BYTES,
         ws_max_size=settings.limits.frame,
         ws_ping_interval=settings.ping_s or None,
         ws_ping_timeout=settings.ping_timeout_s,

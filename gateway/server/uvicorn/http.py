@@ -14,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import sys
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.limits import Limits
 
@@ -28,8 +27,6 @@ HEAD_BYTES = 32_768
 thousand; websockets accepts 8 KiB a line."""
 HEADERS = 128
 """Most headers of one request, trailers included; more is answered by 431."""
-SLICE = 4_096
-"""Bytes that h11 is given at once, so that it sees a head that is too large before its end."""
 PIPELINED = 16
 """Most requests of one connection that wait for the one before them; more reset it. Each costs two
 kilobytes, and a read of 16 KiB can hold a thousand. No browser sends requests ahead."""
@@ -57,19 +54,13 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
-if TYPE_CHECKING:
-    _Base = H11Protocol
-else:
-    _Base = object
-
-
 def not_counted(peer: str | None) -> str | None:
     """Return None: no connection is counted under an address."""
     return None
 
 
-class BoundedProtocol(_Base):
-    """A mixin with the bounds that both of uvicorn's HTTP protocols lack."""
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol on httptools, neither of which bounds anything."""
 
     max_connections: ClassVar[int] = Limits().sessions + SPARE
     """Most connections of the server, WebSockets included."""
@@ -90,6 +81,9 @@ class BoundedProtocol(_Base):
     _unread_bytes = 0  # bytes of the answer in the transport when the timer was started
     _refused = False
     _upgraded = False
+    _head_bytes = 0  # of the fields that are parsed
+    _raw: int | None = None  # bytes received of an incomplete head; None: it is complete
+    _status = 400
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -124,13 +118,39 @@ class BoundedProtocol(_Base):
             # The first byte after an answer starts the time for the next head.
             if self._head_timer is None and not self.transport.is_closing():
                 self._wait_for_head()
+        if self._raw is not None:
+            self._raw += len(data)  # httptools reports a header only when it is complete
+            if self._raw > HEAD_BYTES:
+                self._refuse(431, TOO_LARGE)
 
-    def handle_websocket_upgrade(self, *event: Any) -> None:
+    def handle_websocket_upgrade(self) -> None:
         # The authenticator counts sockets: it knows the client's address behind a proxy.
         self._uncount_address()
         self._stop_waiting()
         self._upgraded = True
-        super().handle_websocket_upgrade(*event)
+        super().handle_websocket_upgrade()
+        # The parser refers to this protocol: the cycle would keep both, and the transport.
+        self.parser = None  # type: ignore[assignment]
+
+    def on_message_begin(self) -> None:
+        self._head_bytes = self._raw = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+        if len(self.headers) > HEADERS:
+            self._count(HEAD_BYTES)  # refuses it, as a head that is too large
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= PIPELINED:
+            raise OverflowError  # httptools stops, and `send_400_response` is called
+        self._raw = None
+        super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -146,8 +166,14 @@ class BoundedProtocol(_Base):
         self._stop_unread_timer()
 
     def send_400_response(self, msg: str) -> None:
-        status = getattr(sys.exc_info()[1], "error_status_hint", 400)  # h11 suggests one
-        self._refuse(status, msg)
+        self._refuse(self._status, TOO_LARGE if self._status == 431 else msg)
+
+    def _count(self, size: int) -> None:
+        """Count bytes of the head. Raises `OverflowError`, after which httptools stops."""
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES:
+            self._status = 431
+            raise OverflowError
 
     def _count_address(self) -> bool:
         """Count the connection under its address, and return whether it is within the limit."""
@@ -218,79 +244,15 @@ class BoundedProtocol(_Base):
             self._unread_timer = None
 
 
-class BoundedH11Protocol(BoundedProtocol, H11Protocol):
-    """The protocol without httptools.
-
-    h11 parses one request at a time, and bounds a head that is incomplete.
-    """
-
-    def data_received(self, data: bytes) -> None:
-        for at in range(0, len(data), SLICE):
-            if not self._upgraded:
-                super().data_received(data[at : at + SLICE])
-
-
-try:
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-except ImportError:  # httptools has no wheels for other interpreters than CPython
-    BEST: type[BoundedProtocol] = BoundedH11Protocol
-else:
-
-    class BoundedHttptoolsProtocol(BoundedProtocol, HttpToolsProtocol):  # type: ignore[misc]  # its cycle is another class
-        """The protocol with httptools, which bounds nothing."""
-
-        _head_bytes = 0  # of the fields that are parsed
-        _raw: int | None = None  # bytes received of an incomplete head; None: it is complete
-        _status = 400
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self._raw is not None and not self._refused:
-                self._raw += len(data)  # httptools reports a header only when it is complete
-                if self._raw > HEAD_BYTES:
-                    self._refuse(431, TOO_LARGE)
-
-        def handle_websocket_upgrade(self, *event: Any) -> None:
-            super().handle_websocket_upgrade(*event)
-            # The parser refers to this protocol: the cycle would keep both, and the transport.
-            self.parser = None  # type: ignore[assignment]
-
-        def on_message_begin(self) -> None:
-            self._head_bytes = self._raw = 0
-            super().on_message_begin()
-
-        def on_url(self, url: bytes) -> None:
-            self._count(len(url))
-            super().on_url(url)
-
-        def on_header(self, name: bytes, value: bytes) -> None:
-            self._count(len(name) + len(value) + 4)
-            super().on_header(name, value)
-            if len(self.headers) > HEADERS:
-                self._count(HEAD_BYTES)  # refuses it, as a head that is too large
-
-        def on_headers_complete(self) -> None:
-            if len(self.pipeline) >= PIPELINED:
-                raise OverflowError  # httptools stops, and `send_400_response` is called
-            self._raw = None
-            super().on_headers_complete()
-
-        def send_400_response(self, msg: str) -> None:
-            self._refuse(self._status, TOO_LARGE if self._status == 431 else msg)
-
-        def _count(self, size: int) -> None:
-            self._head_bytes += size
-            if self._head_bytes > HEAD_BYTES:
-                self._status = 431
-                raise OverflowError
-
-    BEST = BoundedHttptoolsProtocol
+# `gateway.server.cluster.routing` asks for these two names.
+BEST: type[BoundedProtocol] = BoundedProtocol
+BoundedH11Protocol: type[BoundedProtocol] | None = None
 
 
 def http_protocol(
     limits: Limits,
     max_connections: int,
-    base: type[BoundedProtocol] = BEST,
+    base: type[BoundedProtocol] = BoundedProtocol,
     counted_as: Callable[[str | None], str | None] = not_counted,
 ) -> type[BoundedProtocol]:
     """Return the protocol class of one server; the attributes of the class are its own.

@@ -17,20 +17,12 @@ from gateway.limits import Limits
 from gateway.server.process.listener import listen
 from gateway.server.process.server import configure
 from gateway.server.uvicorn import http as module
-from gateway.server.uvicorn.http import (
-    BEST,
-    HEADERS,
-    PIPELINED,
-    BoundedH11Protocol,
-    BoundedProtocol,
-    http_protocol,
-)
+from gateway.server.uvicorn.http import HEADERS, PIPELINED, BoundedProtocol, http_protocol
 from gateway.settings.catalogue import Settings
 from tests.server.wire import dial
 from tests.support.live import until
 
 HUGE = b"x" * 2**23
-BASES = pytest.mark.parametrize("base", [BEST, BoundedH11Protocol], ids=["httptools", "h11"])
 
 
 class Site:
@@ -66,7 +58,6 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def site(
-    base: type[BoundedProtocol] = BEST,
     *,
     handshake_s: float = 60.0,
     max_connections: int = 100,
@@ -75,7 +66,7 @@ async def site(
     served = Site()
     settings = Settings(limits=Limits(handshake_s=handshake_s, address_sockets=max_per_address))
     config = configure(served.app, settings)
-    served.kind = http_protocol(settings.limits, max_connections, base, lambda peer: peer)
+    served.kind = http_protocol(settings.limits, max_connections, counted_as=lambda peer: peer)
     config.http = served.kind
     config.lifespan = "off"
     served.server = uvicorn.Server(config)
@@ -94,35 +85,26 @@ async def site(
 # --- time ---------------------------------------------------------------------------------------
 
 
-@BASES
 @pytest.mark.parametrize("head", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GE"])
-async def test_a_connection_without_a_complete_head_is_closed(
-    base: type[BoundedProtocol], head: bytes
-) -> None:
-    async with site(base, handshake_s=0.2) as served, dial(served.port) as client:
+async def test_a_connection_without_a_complete_head_is_closed(head: bytes) -> None:
+    async with site(handshake_s=0.2) as served, dial(served.port) as client:
         await client.send(head)
         assert (await client.read()).endswith(b"[end]")
         await until(lambda: not served.open)
         assert not served.kind.waiting
 
 
-@BASES
 @pytest.mark.parametrize("more", [b"\r\n", b"GET / HT"])
-async def test_a_second_head_has_the_same_time_limit_as_the_first(
-    base: type[BoundedProtocol], more: bytes
-) -> None:
-    async with site(base, handshake_s=0.2) as served, dial(served.port) as client:
+async def test_a_second_head_has_the_same_time_limit_as_the_first(more: bytes) -> None:
+    async with site(handshake_s=0.2) as served, dial(served.port) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"hello" in await client.read(b"hello ")
         await client.send(more)
         assert (await client.read()).endswith(b"[end]")
 
 
-@BASES
-async def test_the_time_limit_of_a_head_does_not_end_a_long_request(
-    base: type[BoundedProtocol],
-) -> None:
-    async with site(base, handshake_s=0.05) as served, dial(served.port) as client:
+async def test_the_time_limit_of_a_head_does_not_end_a_long_request() -> None:
+    async with site(handshake_s=0.05) as served, dial(served.port) as client:
         await client.send(b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
         await until(lambda: served.asked == 1)
         assert not served.kind.waiting
@@ -142,12 +124,9 @@ LARGE_HEADS = {
 }
 
 
-@BASES
 @pytest.mark.parametrize("name", LARGE_HEADS)
-async def test_a_head_that_is_too_large_is_answered_by_431(
-    base: type[BoundedProtocol], name: str
-) -> None:
-    async with site(base) as served, dial(served.port) as client:
+async def test_a_head_that_is_too_large_is_answered_by_431(name: str) -> None:
+    async with site() as served, dial(served.port) as client:
         await client.send(LARGE_HEADS[name])
         answer = await client.read()
         assert answer.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
@@ -174,11 +153,8 @@ async def test_trailers_count_as_headers() -> None:
         assert await client.read() == b"[reset]"
 
 
-@BASES
-async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
-    base: type[BoundedProtocol],
-) -> None:
-    async with site(base) as served, dial(served.port) as client:
+async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served() -> None:
+    async with site() as served, dial(served.port) as client:
         body = b"x" * 100_000
         head = b"POST /?n=1 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nCookie: %b\r\n\r\n"
         await client.send(head % (len(body), b"c" * 14_000) + body)
@@ -187,22 +163,20 @@ async def test_a_head_of_many_kilobytes_with_a_large_body_behind_it_is_served(
         assert b"hello 2" in await client.read(b"hello 2")
 
 
-@BASES
 async def test_bytes_that_are_not_http_are_answered_by_400(
-    base: type[BoundedProtocol], caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with site(base) as served, dial(served.port) as client:
+    async with site() as served, dial(served.port) as client:
         await client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
         assert (await client.read()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
-@BASES
 async def test_a_refused_client_that_keeps_sending_reads_the_reason_and_is_then_reset(
-    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "REFUSE_S", 0.2)
 
-    async with site(base) as served, dial(served.port) as client:
+    async with site() as served, dial(served.port) as client:
         await client.send(b"no http\r\n\r\n")
         await client.send(b"and more " * 10_000)
         assert b" 400 " in await client.read(b"\r\n\r\n")
@@ -212,9 +186,8 @@ async def test_a_refused_client_that_keeps_sending_reads_the_reason_and_is_then_
 # --- many ---------------------------------------------------------------------------------------
 
 
-@BASES
-async def test_requests_sent_ahead_are_answered_in_order(base: type[BoundedProtocol]) -> None:
-    async with site(base) as served, dial(served.port) as client:
+async def test_requests_sent_ahead_are_answered_in_order() -> None:
+    async with site() as served, dial(served.port) as client:
         ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(10))
         await client.send(ask)
         answer = await client.read(b"hello 9")
@@ -230,12 +203,9 @@ async def test_too_many_requests_sent_ahead_reset_the_connection() -> None:
         assert served.asked <= 1
 
 
-@BASES
-async def test_the_connection_that_waits_longest_for_a_head_is_reset_for_a_new_one(
-    base: type[BoundedProtocol],
-) -> None:
+async def test_the_connection_that_waits_longest_for_a_head_is_reset_for_a_new_one() -> None:
     async with (
-        site(base, max_connections=2) as served,
+        site(max_connections=2) as served,
         dial(served.port) as busy,
         dial(served.port) as silent,
     ):
@@ -253,13 +223,10 @@ async def test_the_connection_that_waits_longest_for_a_head_is_reset_for_a_new_o
             assert b"open" in await third.read(b"open")
 
 
-@BASES
-async def test_an_address_at_its_limit_of_connections_is_refused_and_others_are_not(
-    base: type[BoundedProtocol],
-) -> None:
+async def test_an_address_at_its_limit_of_connections_is_refused_and_others_are_not() -> None:
     slow = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 
-    async with site(base, max_per_address=2) as served:
+    async with site(max_per_address=2) as served:
         async with dial(served.port) as first, dial(served.port) as second:
             for client in (first, second):
                 await client.send(slow)
@@ -276,27 +243,25 @@ async def test_an_address_at_its_limit_of_connections_is_refused_and_others_are_
 # --- answers ------------------------------------------------------------------------------------
 
 
-@BASES
 async def test_a_client_that_does_not_read_its_answer_is_reset(
-    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.2)
 
-    async with site(base) as served, dial(served.port, receive=4096) as client:
+    async with site() as served, dial(served.port, receive=4096) as client:
         await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\n\r\n")
         await client.read(b"\r\n\r\n")
         await until(lambda: not served.open)
         assert (await client.read()).endswith(b"[reset]")
 
 
-@BASES
 async def test_a_client_that_reads_its_answer_slowly_gets_all_of_it(
-    base: type[BoundedProtocol], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "UNREAD_S", 0.05)
     monkeypatch.setattr(module, "UNREAD_BYTES", 1)
 
-    async with site(base) as served, dial(served.port, receive=65_536) as client:
+    async with site() as served, dial(served.port, receive=65_536) as client:
         await client.send(b"GET /huge HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = await client.read()
         assert len(answer.partition(b"\r\n\r\n")[2]) == len(HUGE + b"[end]")

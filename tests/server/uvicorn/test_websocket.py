@@ -9,21 +9,18 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
 import uvloop
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
 
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Final, Timing
-from gateway.server.process import listener, server
+from gateway.server.process import listener
 from gateway.server.process.listener import listen
 from gateway.server.uvicorn import websocket as module
-from gateway.server.uvicorn.http import SPARE, BoundedH11Protocol, http_protocol
+from gateway.server.uvicorn.http import SPARE
 from gateway.server.uvicorn.websocket import (
     FLOOD,
     FRAGMENTS,
@@ -310,22 +307,6 @@ def test_the_limit_of_connections_is_at_most_the_limit_of_open_files(
     assert files[0] == 5_000 + SPARE + listener.FILES and not caplog.records
     assert listener.descriptors(Limits(sessions=50_000)) == 10_000 - listener.FILES
     assert "10000 files" in caplog.text
-
-
-async def test_sockets_are_served_without_httptools_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def plain(limits: Limits, most: int, _: object, **options: Any) -> object:
-        return http_protocol(limits, most, BoundedH11Protocol, **options)
-
-    monkeypatch.setattr(server, "http_protocol", plain)
-
-    async with running() as live, talk(live, "?to=de") as client:
-        await client.send("hello")
-        assert (await client.until("final"))[-1]["text"] == "[de] hello"
-        with pytest.raises(InvalidStatus) as refused:
-            await connect(live.socket, additional_headers={"Cookie": "x" * 20_000})
-        assert refused.value.response.status_code == 431
 
 
 @pytest.mark.parametrize("text", ["Invalid HTTP request received.", "Unsupported upgrade request."])
