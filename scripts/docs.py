@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout, whichever one is installed
 
 from gateway.errors import CloseCode, ErrorCode  # noqa: E402
-from gateway.protocol.schema import asyncapi, json_schema  # noqa: E402
 from gateway.settings import listing  # noqa: E402
 from scripts.openapi import openapi  # noqa: E402
+from scripts.schema import asyncapi, json_schema  # noqa: E402
 
 
 def _render(document: Callable[[], dict[str, Any]]) -> Callable[[], str]:

@@ -17,11 +17,11 @@ import msgspec
 from gateway import __version__
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import View
-from gateway.protocol.schema import Json
 from gateway.server.routes.api import STATUS, TranslateRequest
 from gateway.server.routes.libretranslate import DetectRequest, TranslateQuery
 from gateway.server.routes.tickets import TicketRequest
 from gateway.transcripts.formats import Format
+from scripts.schema import Json
 
 TEXT: Json = {"type": "string"}
 EVENTS: Json = {}

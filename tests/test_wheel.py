@@ -15,3 +15,8 @@ def test_the_wheel_tells_type_checkers_that_the_package_is_typed() -> None:
     assert "gateway/py.typed" in {
         file.distribution_path for file in builder.recurse_included_files()
     }
+
+
+def test_the_wheel_has_the_schemas_that_a_command_prints() -> None:
+    files = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert {"gateway/schema/asyncapi.v1.json", "gateway/schema/gateway.v1.schema.json"} <= files

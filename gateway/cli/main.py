@@ -20,6 +20,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -35,7 +36,6 @@ from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import GatewayError
-from gateway.protocol import schema
 from gateway.settings import catalogue, listing, loading
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.settings.loading import LoadedSettings
@@ -43,6 +43,10 @@ from gateway.text import languages
 
 URL = "ws://127.0.0.1:8000"
 """Address of a gateway with its usual settings on this machine."""
+
+PACKAGE = Path(__file__).resolve().parents[1]
+SCHEMAS = (PACKAGE.parent / "docs" / "schema", PACKAGE / "schema")
+"""Folders that may hold the generated schemas: in a checkout, or in an installed wheel."""
 
 NEEDS_KEY = f"If the gateway requires an API key, set the variable {catalogue.KEY}."
 
@@ -179,8 +183,9 @@ def _settings(args: argparse.Namespace) -> int:
 
 
 def _schema(args: argparse.Namespace) -> int:
-    document = schema.asyncapi() if args.asyncapi else schema.json_schema()
-    print(json.dumps(document, ensure_ascii=False, indent=2))
+    name = "asyncapi.v1.json" if args.asyncapi else "gateway.v1.schema.json"
+    files = (folder / name for folder in SCHEMAS)
+    print(next(file for file in files if file.is_file()).read_text(encoding="utf-8"), end="")
     return 0
 
 

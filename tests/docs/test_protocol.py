@@ -20,8 +20,8 @@ from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import decode
 from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
-from gateway.protocol.schema import EXAMPLES, QUERY, json_schema, tag
 from gateway.server.routes import api, libretranslate, qr, sse, tickets, transcripts
+from scripts.schema import EXAMPLES, QUERY, json_schema, tag
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "protocol"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}

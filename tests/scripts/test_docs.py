@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import CloseCode, ErrorCode
-from gateway.protocol.schema import asyncapi, json_schema
 from scripts.docs import FILES, codes, write
+from scripts.schema import asyncapi, json_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -15,7 +15,7 @@ from gateway.errors import ClientFault
 from gateway.protocol import messages
 from gateway.protocol.codec import Codec, decode
 from gateway.protocol.messages import DURABLE, EVENTS, REQUESTS, ServerMessage
-from gateway.protocol.schema import (
+from scripts.schema import (
     ANSWERS,
     EXAMPLES,
     QUERY,
