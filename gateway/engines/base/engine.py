@@ -149,21 +149,21 @@ class SinkReader:
         self.ended = False
         self._fault: EngineFault | None = None
         self._chunks: deque[Chunk] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self._changed = asyncio.Event()
 
     def chunk(self, chunk: Chunk) -> None:
         # A task that reads slowly gets longer chunks, so that the queue stays bounded.
         if len(self._chunks) >= READER_LIMIT:
             chunk = merged(self._chunks.pop(), chunk)
         self._chunks.append(chunk)
-        self._notify()
+        self._changed.set()
 
     def end(self, fault: EngineFault | None) -> None:
         self.ended = True
         self._fault = fault
         if isinstance(fault, Aborted):  # the rest of an aborted job is not wanted
             self._chunks.clear()
-        self._notify()
+        self._changed.set()
 
     async def next(self) -> Chunk | None:
         """Wait for the next chunk; return None at the end.
@@ -175,16 +175,9 @@ class SinkReader:
                 if self._fault is not None:
                     raise self._fault
                 return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            self._changed.clear()
+            await self._changed.wait()
         return self._chunks.popleft()
-
-    def _notify(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 class PushEngine:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import types
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from tokenizers import Tokenizer
 
+from gateway.eager import run_eagerly
 from gateway.engines.base.tokenizer import FILE, Vocabulary
 from gateway.engines.profiles import Profile, Prompt
 from gateway.engines.vllm.compat import VllmApi
@@ -129,9 +129,7 @@ class LoadedModel:
         `EngineGone` if `aclose` is called meanwhile, because nothing would end the wait for vLLM's
         answer then.
         """
-        task = asyncio.create_task(self._warm_up(), name="vllm warm-up")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._start_task(self._warm_up(), "vllm warm-up")
         try:
             await asyncio.wait([task])
         finally:
@@ -195,11 +193,13 @@ class LoadedModel:
             asyncio.get_running_loop().call_soon(request.on_failure, exc)
 
     def abort(self, request_id: str) -> None:
-        """Abort a request inside vLLM before this returns. Do nothing if it does not exist."""
+        """Abort a request inside vLLM before this returns. Do nothing if it does not exist.
+
+        vLLM has no synchronous abort, but it waits only while the pipe to EngineCore is full.
+        """
         rest = run_eagerly(self.engine.abort(request_id))
         if rest is not None:
-            self._tasks.add(rest)
-            rest.add_done_callback(self._log_abort)
+            self._start_task(self._finish_abort(rest), "vllm abort")
 
     async def aclose(self) -> None:
         """End EngineCore and free the device."""
@@ -255,7 +255,7 @@ class LoadedModel:
             raise EngineFault(LOST_REQUEST, ErrorCode.INTERNAL)
 
     async def _finish_adding(
-        self, rest: asyncio.Task[None], request: VllmRequest, adopted: bool
+        self, rest: Awaitable[None], request: VllmRequest, adopted: bool
     ) -> None:
         """Wait until a request is added that could not be added at once, and adopt its output."""
         await rest
@@ -295,16 +295,20 @@ class LoadedModel:
                 logger.debug("vLLM failed the request %s", request.request_id, exc_info=bare)
                 request.on_failure(exc)
 
-        task = asyncio.create_task(run(), name=f"vllm {request.request_id}")
+        self._start_task(run(), f"vllm {request.request_id}")
+
+    async def _finish_abort(self, rest: Awaitable[None]) -> None:
+        """Wait for an abort that could not be sent at once. Raises nothing: a fault is logged."""
+        try:
+            await rest
+        except Exception as exc:
+            logger.warning("vLLM failed to abort a request", exc_info=redacted(exc))
+
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _log_abort(self, rest: asyncio.Task[None]) -> None:
-        """Log the exception of an abort that had to wait."""
-        self._tasks.discard(rest)
-        if not rest.cancelled() and (exc := rest.exception()) is not None:
-            bare = redacted(exc)
-            logger.warning("vLLM failed to abort a request", exc_info=bare)
+        return task
 
     # Prompts
 
@@ -346,28 +350,6 @@ class LoadedModel:
         tokenizer = Tokenizer.from_str(self.vocabulary.tokenizer.to_str())
         tokenizer.encode_special_tokens = False
         return tokenizer
-
-
-def run_eagerly(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    """Run ``coroutine`` at once until it first waits, and the rest in the returned task.
-
-    Return None if it never waits. vLLM has no synchronous abort, but its abort waits only while the
-    pipe to EngineCore is full. From Python 3.12 on this is ``Task(eager_start=True)``.
-    """
-    try:
-        waiting = coroutine.send(None)
-    except StopIteration:
-        return None
-
-    @types.coroutine
-    def resume() -> Generator[Any, Any, None]:
-        yield waiting
-        yield from coroutine
-
-    async def rest() -> None:
-        await resume()
-
-    return asyncio.get_running_loop().create_task(rest())
 
 
 def _vocabulary(model: str, engine: Any) -> Vocabulary:

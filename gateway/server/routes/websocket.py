@@ -25,12 +25,12 @@ from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope, Send
 
 from gateway.core.session.session import Session
+from gateway.eager import run_eagerly
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
 from gateway.protocol.messages import Error
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
-from gateway.server.routes.eager import run_eagerly
 from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, HubPhase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from gateway.engines.base.engine import Health
 from gateway.engines.vllm import parent_watch
 from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.vllm.engine import VllmEngine, VllmOptions
-from gateway.engines.vllm.model import run_eagerly
 from gateway.errors import EngineFault, EngineGone
 from tests.engines.reading import job, read
 from tests.support.models import store_as_int8, tiny_llama
@@ -122,34 +120,6 @@ def test_gauges_show_the_last_step_and_counters_add_up() -> None:
         "prefill_seconds": 0.5,
         "decode_seconds": 4.0,
     }
-
-
-async def test_a_coroutine_runs_at_once_until_it_waits_and_then_in_a_task() -> None:
-    steps: list[str] = []
-
-    async def abort(pipe: asyncio.Event) -> None:
-        steps.append("told")
-        await pipe.wait()
-        await asyncio.sleep(0)
-        steps.append("sent")
-
-    async def work() -> None:
-        pipe = asyncio.Event()
-        rest = run_eagerly(abort(pipe))
-        assert steps == ["told"]
-        assert rest is not None
-        pipe.set()
-        await rest
-        assert steps == ["told", "sent"]
-        assert run_eagerly(asyncio.sleep(0, None)) is not None
-
-        async def immediate() -> None:
-            steps.append("done")
-
-        assert run_eagerly(immediate()) is None
-        assert steps[-1] == "done"
-
-    await work()
 
 
 def test_a_process_without_a_parent_is_not_watched() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.state import SessionState
+from gateway.eager import run_eagerly
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.routes.eager import run_eagerly
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
