@@ -49,25 +49,15 @@ GAVE_UP_REASONS = ("abort", "error")
 
 
 class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Arguments of vLLM that the gateway sets.
+    """Arguments of vLLM that the gateway sets: the settings of the same names, see `Settings`.
 
     The defaults suit a few busy meetings, not the highest throughput of a GPU. Jobs that are
-    decoded together wait for each other, so each slot above the real load slows every stream.
+    decoded together wait for each other, so each slot above the real load slows every stream. A
+    step of ``max_num_batched_tokens`` is the longest time for which new prompts can delay the
+    streams. Sixteen sentences need little of the memory. The rest of it is left for other
+    processes, and for a restart while the memory of an engine that died is still being freed.
 
-    ``dtype``                   of the weights; ``auto`` is the checkpoint's own
-    ``max_num_seqs``            jobs decoded together, and `Engine.capacity`
-    ``max_num_batched_tokens``  most tokens of one step of the model. A step of this size is the
-                                longest time for which new prompts can delay the streams
-    ``gpu_memory_utilization``  share of the device's memory for weights, activations and KV cache.
-                                Sixteen sentences need little cache. The rest is left for other
-                                processes, and for a restart while the memory of an engine that
-                                died is still being freed
-    ``max_model_len``           most tokens of prompt and output, at most the model's own limit.
-                                None: as many as the profile uses, since a cache for the 128k tokens
-                                that many models allow may not fit
-    ``enforce_eager``           no compilation and no CUDA graphs: starts sooner, translates slower
-    ``load_format``             ``dummy`` makes up weights, to measure without a model
-    ``extra``                   more arguments of vLLM's ``AsyncEngineArgs``; they win
+    ``extra``  more arguments of vLLM's ``AsyncEngineArgs``; they win
     """
 
     dtype: str = "auto"
@@ -81,13 +71,9 @@ class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def engine_args(self) -> dict[str, Any]:
         """Return arguments of vLLM's ``AsyncEngineArgs``, except the model and its length."""
-        return {
-            "dtype": self.dtype,
-            "max_num_seqs": self.max_num_seqs,
-            "max_num_batched_tokens": self.max_num_batched_tokens,
-            "gpu_memory_utilization": self.gpu_memory_utilization,
-            "enforce_eager": self.enforce_eager,
-            "load_format": self.load_format,
+        args = msgspec.structs.asdict(self)
+        del args["max_model_len"], args["extra"]
+        return args | {
             "scheduling_policy": "priority",  # a final that has to wait overtakes partials
             "shutdown_timeout": DRAIN_S,
             "disable_log_stats": True,  # no lines in the log; the statistics are kept all the same

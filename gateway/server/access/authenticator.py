@@ -177,16 +177,6 @@ class Authenticator:
         nonce = secrets.token_bytes(12)
         return self.tickets.issue(self.signer, granted, nonce, self.wall_clock())
 
-    async def wait_for_issuer_keys(self) -> None:
-        """Wait until the issuer's public keys are fetched, or until the fetch has failed."""
-        if self._issuer is not None:
-            await self._issuer.wait_for_keys()
-
-    def fetch_issuer_keys(self) -> None:
-        """Start to fetch the issuer's public keys, and do not wait for them."""
-        if self._issuer is not None:
-            self._issuer.fetch()
-
     async def watch_keys(self, changed: Callable[[], None]) -> None:
         """Watch the key file until cancelled, and call ``changed`` after each change.
 
@@ -307,9 +297,9 @@ class Caller:
             )
         try:
             return self.verify(token, ticket=ticket)
-        except KeysNotFetched:
+        except KeysNotFetched as unknown:
             # A new key of the issuer: the client should not have to try again.
-            await authenticator.wait_for_issuer_keys()
+            await unknown.issuer.wait_for_keys()
             return self.verify(token, ticket=ticket)
 
     @property
@@ -327,8 +317,8 @@ class Caller:
         authenticator.addresses.check(self.address, authenticator.now())
         try:
             return authenticator.verify(token, ticket=ticket)
-        except KeysNotFetched:
-            authenticator.fetch_issuer_keys()
+        except KeysNotFetched as unknown:
+            unknown.issuer.fetch()
             raise
         except ClientFault as fault:
             authenticator.refused[fault.code.value] += 1

@@ -46,9 +46,13 @@ class JwtIssuerFault(ValueError):
 
 
 class KeysNotFetched(ClientFault):
-    """A refusal of a token whose public key is not known yet and may come with a fetch."""
+    """A refusal of a token whose public key is not known yet and may come with a fetch.
 
-    def __init__(self) -> None:
+    :param issuer: has the fetch
+    """
+
+    def __init__(self, issuer: JwtIssuer) -> None:
+        self.issuer = issuer
         super().__init__(
             ErrorCode.BUSY, "The keys of the token's issuer are being fetched.", "Try again soon."
         )
@@ -146,7 +150,7 @@ class JwtIssuer:
                 return known
             # An unknown key may be new at the issuer. A known one of another type is no reason.
             if known is None and self._url is not None and self._fetch_may_help():
-                raise KeysNotFetched
+                raise KeysNotFetched(self)
             raise _refused("it is signed with a key that is not known here")
         raise _refused(f"it is signed with {algorithm[:16]!r}, which is not used here")
 
