@@ -5,12 +5,10 @@ To add a model, write a TOML file in this folder and golden prompts (``tests/gol
 Must not know: anything else.
 """
 
-from gateway.engines.profiles.find import LAST_RESORT, UnknownProfile, load, match, names
+from gateway.engines.profiles.find import UnknownProfile, load, match, names
 from gateway.engines.profiles.profile import (
     MIN_CONTINUATION,
-    ChatTurns,
     Control,
-    ModelPatterns,
     Output,
     Profile,
     Prompt,
@@ -19,16 +17,13 @@ from gateway.engines.profiles.profile import (
 )
 
 __all__ = [
-    "LAST_RESORT",
     "MIN_CONTINUATION",
     "TemplateBlock",
     "Control",
-    "ModelPatterns",
     "Output",
     "Profile",
     "Prompt",
     "Sampling",
-    "ChatTurns",
     "UnknownProfile",
     "load",
     "match",

@@ -12,7 +12,6 @@ import asyncio
 import gzip
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +43,7 @@ class FileBody(NamedTuple):
 
 
 class StaticFile:
-    """A file of the page, as a route's endpoint."""
+    """A file of the page."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +51,8 @@ class StaticFile:
         self._media_type, _ = mimetypes.guess_type(path)
         self._body: FileBody | None = None
 
-    async def __call__(self, request: Request) -> Response:
+    async def serve(self, request: Request) -> Response:
+        """Answer with the file, compressed if the client accepts that."""
         body = self._body = await asyncio.to_thread(self._read, self._body)
         headers = {"cache-control": "no-cache", "etag": body.etag, "vary": "accept-encoding"}
         # The header may list several tags, and a weak one ends in the same quotes.
@@ -89,19 +89,10 @@ def routes(folders: tuple[Path, ...] = FOLDERS) -> list[Route]:
     """
     for folder in folders:
         if (folder / "index.html").is_file():
-            files = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-            return [Route(_path(path.relative_to(folder)), _endpoint(path)) for path in files]
+            paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
+            return [Route(_path(one.relative_to(folder)), StaticFile(one).serve) for one in paths]
     return [Route("/", index)]
 
 
 def _path(file: Path) -> str:
     return "/" if file.as_posix() == "index.html" else f"/{file.as_posix()}"
-
-
-def _endpoint(path: Path) -> Callable[[Request], Awaitable[Response]]:
-    file = StaticFile(path)
-
-    async def serve(request: Request) -> Response:
-        return await file(request)
-
-    return serve
