@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.cli.console.args import count, positive, tags
 from gateway.cli.console.files import check_outputs, read_text, write_json
@@ -23,7 +23,6 @@ from gateway.settings.catalogue import Settings, SettingsError
 from gateway.text import languages
 
 if TYPE_CHECKING:
-    from gateway.cli.loadtest.scrape import Scraper
     from gateway.cli.tune.model.load import Load
     from gateway.engines.profiles import Profile
 
@@ -42,88 +41,43 @@ USUAL = ("de", "fr", "es", "ja", "zh")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command, except those of settings."""
-    load = parser.add_argument_group("load", "Exactly one source of the load.")
-    load.add_argument(
-        "--metrics",
-        metavar="FILE",
-        help="scrapes of /metrics, each after a line "
-        "`# at SECONDS`, or Prometheus' answer to query_range",
+    add = parser.add_argument_group("load", "Exactly one source of the load.").add_argument
+    scrapes = "scrapes of /metrics, each after a line `# at SECONDS`, or Prometheus' answer to"
+    add("--metrics", metavar="FILE", help=f"{scrapes} query_range")
+    watch = "scrape the gateway at --url for this long"
+    add("--watch", type=positive, metavar="SECONDS", help=watch)
+    add("--replay", metavar="FILE", help="a meeting recorded by gateway record")
+    described = "'16 streams, 5-40 words, 3 languages, partials', or '4 a second, ...'"
+    add("--describe", metavar="TEXT", help=described)
+    add = parser.add_argument_group("details of the load").add_argument
+    url = "address for --watch; default: %(default)s"
+    add("--url", default="ws://127.0.0.1:8000", help=url)
+    add("--keep", metavar="FILE", help="write the scrapes to a file for --metrics")
+    times = "parallel copies of the replayed meeting; default: 1"
+    add("--times", type=count, default=1, metavar="N", help=times)
+    langs: dict[str, Any] = {"type": tags, "default": (), "metavar": "LANG[,LANG]"}
+    add("--columns", help="languages of the columns of the --replay file", **langs)
+    whole = "texts of --replay do not grow while they are spoken"
+    add("--whole", action="store_true", help=whole)
+    spoken = "spoken language; default: en, or that of the recording"
+    add("--from", dest="source", metavar="LANG", help=spoken)
+    add("--to", help="languages read; default: as many as the load has", **langs)
+    text = "file of sentences to say, one a line; default: a meeting"
+    add("--text", metavar="FILE", help=text)
+    uniform = "accept a load whose texts are all of one length"
+    add("--force-uniform", action="store_true", help=uniform)
+    add = parser.add_argument_group("steps").add_argument
+    add("--seconds", type=_seconds, default=20.0, help="seconds of each step; default: 20")
+    values = (
+        "try only these settings and values; default: max_num_seqs=1,2,4,8,16,32,64 and"
+        " max_num_batched_tokens=512,2048,8192,16384; for the embedded engine batch and"
+        " inter_threads"
     )
-    load.add_argument(
-        "--watch",
-        type=positive,
-        metavar="SECONDS",
-        help="scrape the gateway at --url for this long",
-    )
-    load.add_argument("--replay", metavar="FILE", help="a meeting recorded by gateway record")
-    load.add_argument(
-        "--describe",
-        metavar="TEXT",
-        help="'16 streams, 5-40 words, 3 languages, partials', or '4 a second, ...'",
-    )
-    more = parser.add_argument_group("details of the load")
-    more.add_argument(
-        "--url", default="ws://127.0.0.1:8000", help="address for --watch; default: %(default)s"
-    )
-    more.add_argument("--keep", metavar="FILE", help="write the scrapes to a file for --metrics")
-    more.add_argument(
-        "--times",
-        type=count,
-        default=1,
-        metavar="N",
-        help="parallel copies of the replayed meeting; default: 1",
-    )
-    more.add_argument(
-        "--columns",
-        type=tags,
-        default=(),
-        metavar="LANG[,LANG]",
-        help="languages of the columns of the --replay file",
-    )
-    more.add_argument(
-        "--whole", action="store_true", help="texts of --replay do not grow while they are spoken"
-    )
-    more.add_argument(
-        "--from",
-        dest="source",
-        metavar="LANG",
-        help="spoken language; default: en, or that of the recording",
-    )
-    more.add_argument(
-        "--to",
-        type=tags,
-        default=(),
-        metavar="LANG[,LANG]",
-        help="languages read; default: as many as the load has",
-    )
-    more.add_argument(
-        "--text", metavar="FILE", help="file of sentences to say, one a line; default: a meeting"
-    )
-    more.add_argument(
-        "--force-uniform",
-        action="store_true",
-        help="accept a load whose texts are all of one length",
-    )
-    steps = parser.add_argument_group("steps")
-    steps.add_argument(
-        "--seconds", type=_seconds, default=20.0, help="seconds of each step; default: 20"
-    )
-    steps.add_argument(
-        "--try",
-        dest="values",
-        type=_values,
-        action="append",
-        default=[],
-        metavar="SETTING=N[,N]",
-        help="try only these settings and values; "
-        "default: max_num_seqs=1,2,4,8,16,32,64 and "
-        "max_num_batched_tokens=512,2048,8192,16384; for the embedded engine "
-        "batch and inter_threads",
-    )
-    steps.add_argument("--json", metavar="FILE", help="write all results as JSON")
-    steps.add_argument(
-        "--toml", metavar="FILE", help="write the settings found, for gateway serve --config"
-    )
+    some: dict[str, Any] = {"dest": "values", "metavar": "SETTING=N[,N]", "help": values}
+    add("--try", type=_values, action="append", default=[], **some)
+    add("--json", metavar="FILE", help="write all results as JSON")
+    toml = "write the settings found, for gateway serve --config"
+    add("--toml", metavar="FILE", help=toml)
 
 
 def run(
@@ -141,12 +95,14 @@ def run(
 
     Raises `EngineFault`, `OSError`, and `ValueError` with a sentence.
     """
+    import uvicorn
+
     from gateway.cli.tune.model import load as loads
-    from gateway.cli.tune.model import report
-    from gateway.cli.tune.sweep import Sweep, loop, tunable
+    from gateway.cli.tune.model import steps
+    from gateway.cli.tune.sweep import Sweep, tunable
 
     check_outputs((args.json, args.toml, args.keep))
-    chosen = tunable(settings, dict(args.values))
+    wanted = tunable(settings, dict(args.values))
     engine, profile = asyncio.run(_known(settings))
     load = _load(args, profile, key=key, note=note)
     forced = False
@@ -163,9 +119,10 @@ def run(
         note(load.few)
     sweep = Sweep(settings, load, to, say=note)
     status = 0
+    factory = uvicorn.Config(_known, loop=settings.loop, log_config=None).get_loop_factory()
     try:
-        with asyncio.Runner(loop_factory=loop(settings)) as runner:
-            runner.run(sweep.run(chosen))
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(sweep.run(wanted))
     except KeyboardInterrupt:
         status = 130
     except (EngineFault, OSError) as fault:
@@ -174,14 +131,13 @@ def run(
             raise
         note(f"The search ends early: {fault}")
         status = 1
-    if not sweep.tried:
-        return status
-    found = report.made(engine, load, sweep.tried, forced=forced)
-    out(report.text(found, columns(sys.stdout)))
-    if args.json:
-        write_json(args.json, found)
-    if args.toml:
-        Path(args.toml).write_text(found.toml, encoding="utf-8")
+    if sweep.tried:
+        found = steps.made(engine, load, sweep.tried, forced=forced)
+        out(steps.text(found, columns(sys.stdout)))
+        if args.json:
+            write_json(args.json, found)
+        if args.toml:
+            Path(args.toml).write_text(found.toml, encoding="utf-8")
     return status
 
 
@@ -197,43 +153,33 @@ async def _known(settings: Settings) -> tuple[str, Profile]:
 
 
 def _load(
-    args: argparse.Namespace,
-    profile: Profile,
-    *,
-    key: str | None,
-    note: Callable[[str], None],
+    args: argparse.Namespace, profile: Profile, *, key: str | None, note: Callable[[str], None]
 ) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
     from gateway.cli.replay import play
-    from gateway.cli.tune import scrapes
-    from gateway.cli.tune.model import history
+    from gateway.cli.tune import history
     from gateway.cli.tune.model import load as loads
 
-    given = [name for name in ("metrics", "watch", "replay", "describe") if getattr(args, name)]
     # argparse's exclusive groups cannot say what the four sources are.
-    if len(given) != 1:
+    if sum(map(bool, (args.metrics, args.watch, args.replay, args.describe))) != 1:
         raise SettingsError(
             "Name one load: --metrics FILE, --watch SECONDS, --replay FILE or --describe"
             " '16 streams, 5-40 words, 3 languages, partials'."
         )
     if args.replay:
         meeting = play.load(Path(args.replay), langs=args.columns, source=args.source)
-        langs = {lang for one in meeting for lang in one.references}
+        number = max(1, len({lang for one in meeting for lang in one.references}))
         return loads.replayed(
-            meeting,
-            args.seconds,
-            times=args.times,
-            languages=max(1, len(langs)),
-            partials=not args.whole,
+            meeting, args.seconds, times=args.times, languages=number, grow=not args.whole
         )
     lang = languages.normalise(args.source or "en")
     if not any(profile.supports(lang, target) for target in profile.targets):
         raise ValueError(
             f"This model does not translate from {lang}. Name the spoken language with --from LANG."
         )
-    lines = _lines(args.text, lang)
+    of_text = args.seconds, _lines(args.text, lang), lang, Random(0)
     if args.describe:
-        return loads.imagined(loads.described(args.describe), args.seconds, lines, lang, Random(0))
+        return loads.described(args.describe, *of_text)
     if args.metrics:
         text = read_text(Path(args.metrics), BYTES)
     else:
@@ -241,10 +187,9 @@ def _load(
     if args.keep:
         Path(args.keep).write_text(text, encoding="utf-8")
     try:
-        recorded = history.recorded(scrapes.parse(text))
+        return loads.remembered(history.recorded(text), *of_text)
     except ValueError as exc:
         raise ValueError(f"{args.metrics or args.url}: {exc}") from exc
-    return loads.remembered(recorded, args.seconds, lines, lang, Random(0))
 
 
 def _lines(name: str | None, lang: str) -> list[str]:
@@ -289,39 +234,35 @@ def _watched(url: str, seconds: float, key: str | None, note: Callable[[str], No
 
     found: list[str] = []
     scraper = Scraper(url, key)
+
+    async def watch() -> None:
+        until, gone = time.monotonic() + seconds, False
+        while True:
+            try:
+                text = await scraper.fetch()
+            except OSError as exc:
+                if not found:
+                    raise OSError(f"{url}: {exc}") from exc
+                if not gone:  # it may be restarting, so that is told once
+                    note(f"{exc} Trying again.")
+                gone = True
+            else:
+                gone = False
+                # Comments and metrics of libraries would be most of a kept file.
+                kept = [line for line in text.splitlines() if line.startswith("gateway_")]
+                if not kept:
+                    raise ValueError(f"{url} is not a gateway: its /metrics has no gateway_...")
+                found.extend((f"# at {time.time():.3f}", *kept))
+            if time.monotonic() >= until:
+                return
+            await asyncio.sleep(EVERY_S)
+
     note(f"Watching {url} for {seconds:g} s; Ctrl-C ends it early")
     try:
-        asyncio.run(_watch(scraper, url, seconds, note, found))
+        asyncio.run(watch())
     except KeyboardInterrupt:
         note("Ended early.")
     return "\n".join(found) + "\n"
-
-
-async def _watch(
-    scraper: Scraper, url: str, seconds: float, note: Callable[[str], None], found: list[str]
-) -> None:
-    """Add scrapes to ``found`` until the time is over."""
-    until = time.monotonic() + seconds
-    gone = False
-    while True:
-        try:
-            text = await scraper.fetch()
-        except OSError as exc:
-            if not found:
-                raise OSError(f"{url}: {exc}") from exc
-            if not gone:  # it may be restarting, so that is told once
-                note(f"{exc} Trying again.")
-            gone = True
-        else:
-            gone = False
-            # Comments and metrics of libraries would be most of a kept file.
-            kept = [line for line in text.splitlines() if line.startswith("gateway_")]
-            if not kept:
-                raise ValueError(f"{url} is not a gateway: its /metrics has no metric gateway_...")
-            found += (f"# at {time.time():.3f}", *kept)
-        if time.monotonic() >= until:
-            return
-        await asyncio.sleep(EVERY_S)
 
 
 def _seconds(text: str) -> float:

@@ -11,22 +11,19 @@ pairs are tried, since the second setting only matters if the first is right.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from statistics import median
 
-import msgspec
-import uvicorn
 from msgspec.structs import replace
 
 from gateway.cli.loadtest import run as bench
 from gateway.cli.loadtest.model import report
 from gateway.cli.report.stats import Histogram
 from gateway.cli.tune.model.load import Load
-from gateway.cli.tune.model.steps import Figures, Tried, Verdict, best, compare, rises
+from gateway.cli.tune.model.steps import Figures, Tried, best, compare, rises
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink
 from gateway.engines.registry import build
 from gateway.errors import EngineFault
@@ -35,6 +32,9 @@ from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings, SettingsError
+
+HELD = "max_num_seqs"
+"""Setting of jobs at once to which the gateway can hold a running engine: one start is enough."""
 
 PLACES = (1, 2, 4, 8, 16, 32, 64)
 """Values of jobs at once."""
@@ -49,62 +49,36 @@ FAILED = 0.5
 """Share of captions that may fail. If more do, the waits mean nothing."""
 
 UNLIMITED = {
-    "stretch": 1e6,
-    "queue": 100_000,
-    "inflight": 4_096,
-    "job_s": 3_600.0,
-    "rate": 1e4,
-    "burst": 10_000,
-    "address_rate": 1e4,
+    **{"stretch": 1e6, "queue": 100_000, "inflight": 4_096, "job_s": 3_600.0},
+    **{"rate": 1e4, "burst": 10_000, "address_rate": 1e4},
 }
 """Limits of the gateway that is measured. It drops and refuses nothing, else a setting that is too
 slow would look quick.
 """
 
 
-class Tunable(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting to try.
-
-    :param held: its values are jobs at once; the dispatcher can hold an engine to any smaller
-        value, so one start is enough
-    """
-
-    setting: str
-    values: tuple[int, ...]
-    held: bool = False
-
-
-def tunable(settings: Settings, given: Mapping[str, Sequence[int]] | None = None) -> list[Tunable]:
-    """Return the settings that this engine can be tuned by.
+def tunable(
+    settings: Settings, given: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, tuple[int, ...]]:
+    """Return the settings that this engine can be tuned by, with rising values.
 
     :param given: only these settings, with these values
 
     Raises `SettingsError` for a setting that the engine cannot be tuned by.
     """
+    found: dict[str, tuple[int, ...]] = {HELD: PLACES}
     if settings.engine == "ctranslate2":
         cpus = _cpus()
         threads = tuple(1 << n for n in range(cpus.bit_length()) if 1 << n < cpus)
-        found = [
-            Tunable(setting="batch", values=PLACES[:6]),
-            Tunable(setting="inter_threads", values=(*threads, cpus)),
-        ]
-    else:
-        found = [Tunable(setting="max_num_seqs", values=PLACES, held=True)]
-        if settings.engine == "vllm":
-            found.append(Tunable(setting="max_num_batched_tokens", values=TOKENS))
-    if not given:
-        return found
-    names = [tuned.setting for tuned in found]
-    if unknown := [name for name in given if name not in names]:
+        found = {"batch": PLACES[:6], "inter_threads": (*threads, cpus)}
+    elif settings.engine == "vllm":
+        found["max_num_batched_tokens"] = TOKENS
+    if unknown := [name for name in given or () if name not in found]:
         raise SettingsError(
             f"The {settings.engine} engine is not tuned by {unknown[0]}, but by"
-            f" {' and '.join(names)}."
+            f" {' and '.join(found)}."
         )
-    return [
-        replace(tuned, values=tuple(sorted(given[tuned.setting])))
-        for tuned in found
-        if tuned.setting in given
-    ]
+    return {name: tuple(sorted(given[name])) for name in found if name in given} if given else found
 
 
 class LimitedEngine(EngineWrapper):
@@ -154,12 +128,6 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
         await task
 
 
-def loop(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the factory of the event loop that a gateway of these settings runs on."""
-    # Without `log_config=None` uvicorn would print its own log on stderr from now on.
-    return uvicorn.Config(create_app, loop=settings.loop, log_config=None).get_loop_factory()
-
-
 async def measure(
     engine: LimitedEngine, settings: Settings, load: Load, to: Sequence[str]
 ) -> Figures:
@@ -172,12 +140,8 @@ async def measure(
     async with serving(engine, settings) as url:
         plan = replace(load.plan, url=url, langs=tuple(to), run=secrets.token_hex(4)).checked()
         run = bench.LoadRun(plan, load.lines, every=SCRAPE_S)
-        return figures(await run.run(), run, engine.peak)
-
-
-def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
-    """Return the figures of a step. Raises `EngineFault` and `ValueError` as `measure`."""
-    plan, tally = found.plan, run.tally
+        found = await run.run()
+    tally = run.tally
     wanted = (tally.counts["whole"] + tally.counts["unsent"]) * len(plan.langs)
     if not wanted:
         raise ValueError(
@@ -194,7 +158,7 @@ def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
     def metric(name: str) -> list[float]:
         return [value for _, value in found.metrics.get(name, ())]
 
-    thrown = "gateway_engine_preemptions"
+    evicted = metric("gateway_engine_preemptions")
     return Figures(
         final=found.times["final"],
         first=first.summary(),
@@ -204,10 +168,10 @@ def figures(found: report.LoadReport, run: bench.LoadRun, peak: int) -> Figures:
         growing=rises([ms for _, ms in found.courses.get("final", {}).get("p50", ())]),
         token=1000 * median(metric(report.STEP) or [0.0]),
         tokens=median(metric("gateway_tokens_total a second") or [0.0]),
-        running=peak,
+        running=engine.peak,
         waiting=round(max(metric("gateway_jobs_queued"), default=0.0)),
         cache=max(metric("gateway_engine_kv_cache_usage"), default=0.0),
-        preemptions=round(found.after.get(thrown, 0.0) - found.before.get(thrown, 0.0)),
+        evicted=round(evicted[-1] - evicted[0]) if evicted else 0,
         doubts=tuple(found.invalid),
     )
 
@@ -243,103 +207,67 @@ class Sweep:
         self._say = say
         self._build = build
         self._measure = measure
-        self._held: LimitedEngine | None = None  # an engine that is held to each value
 
-    async def run(self, tunable: Sequence[Tunable]) -> None:
+    async def run(self, wanted: Mapping[str, Sequence[int]]) -> None:
         """Try one setting after the other, each with the best values of those before.
 
         Raises `EngineFault` and `OSError` if no step can be measured.
         """
         known: Figures | None = None
-        for tuned in tunable:
-            known = await self._try(tuned, known)
+        for name, values in wanted.items():
+            usual = getattr(self.settings, name) or values[-1]
+            one = Tried(setting=name, usual=usual, steps={} if known is None else {usual: known})
+            await self._climb(one, values)
+            if not one.steps:
+                why = "; ".join(one.unusable.values())
+                raise EngineFault(f"No {name} could be used: {why}")
+            known = one.steps[one.best]
+            self.settings = replace(self.settings, **{name: one.best})
 
-    async def _try(self, tuned: Tunable, known: Figures | None) -> Figures:
-        """Find the best value of a setting, adopt it and return its figures.
-
-        :param known: figures with the value before, if it was measured already
-        """
-        usual = getattr(self.settings, tuned.setting) or tuned.values[-1]
-        sides = [sorted(tuned.values)]
-        steps: dict[int, Figures] = {}
-        if known is not None:
-            steps[usual] = known
-            sides = [
-                [value for value in reversed(sides[0]) if value < usual],
-                [value for value in sides[0] if value > usual],
-            ]
-        told: dict[int, str] = {}
-        kept = None if known is None else usual
-        try:
-            async with contextlib.AsyncExitStack() as stack:
-                if tuned.held:
-                    most = {tuned.setting: max(tuned.values)}
-                    self._held = await stack.enter_async_context(self._started(most))
-                for side in sides:
-                    await self._climb(tuned, side, steps, told)
-        finally:
-            self._held = None
-            if steps and told:
-                value = best(steps, kept)
-                steps = dict(sorted(steps.items()))
-                self.tried.append(
-                    Tried(
-                        setting=tuned.setting, usual=usual, best=value, steps=steps, verdicts=told
-                    )
-                )
-                self.settings = replace(self.settings, **{tuned.setting: value})
-        if not steps:
-            raise EngineFault(f"No {tuned.setting} could be used: {'; '.join(told.values())}")
-        return steps[best(steps, kept)]
-
-    async def _climb(
-        self,
-        tuned: Tunable,
-        values: Sequence[int],
-        steps: dict[int, Figures],
-        told: dict[int, str],
-    ) -> None:
-        """Measure values until one is worse than the best so far, twice.
+    async def _climb(self, one: Tried, values: Sequence[int]) -> None:
+        """Measure rising values until one is worse, twice, than the best of the smaller ones.
 
         It also ends if a larger value would not be used.
         """
-        for value in values:
-            try:
-                found = await self._step(tuned, value)
-                # One bad measurement may be chance; it must not end the search.
-                if steps and compare(found, steps[best(steps)])[0] is Verdict.WORSE:
-                    again = await self._step(tuned, value, ", again")
-                    found = again if compare(again, found)[0] is Verdict.BETTER else found
-            except EngineFault as fault:
-                # The one engine of all values failed, so no other value can be measured.
-                if tuned.held:
-                    raise
-                told[value] = f"cannot be used: {fault}"
-                self._say(f"{tuned.setting} = {value} {told[value]}")
-                continue
-            verdict, why = compare(found, steps[best(steps)]) if steps else (None, "first step")
-            told[value] = why if verdict is None else f"{verdict.value}: {why}"
-            steps[value] = found
-            if verdict is Verdict.WORSE:
-                return
-            # More places than jobs change nothing.
-            if tuned.held and found.kept and found.running < value:
-                told[value] += f"; there were never more than {found.running} jobs at once"
-                return
+        async with AsyncExitStack() as stack:
+            held: LimitedEngine | None = None
+            if one.setting == HELD:
+                held = await stack.enter_async_context(self._started({HELD: values[-1]}))
+            for value in values:
+                if value in one.steps:
+                    continue
+                smaller = {other: step for other, step in one.steps.items() if other < value}
+                known = smaller[best(smaller)] if smaller else None
+                try:
+                    found = await self._step(one.setting, value, held)
+                    # One bad measurement may be chance; it must not end the search.
+                    if known is not None and compare(found, known)[0] < 0:
+                        again = await self._step(one.setting, value, held)
+                        found = again if compare(again, found)[0] > 0 else found
+                except EngineFault as fault:
+                    # The one engine of all values failed, so no other value can be measured.
+                    if held is not None:
+                        raise
+                    one.unusable[value] = str(fault)
+                    self._say(f"{one.setting} = {value} cannot be used: {fault}")
+                    continue
+                one.steps[value] = found
+                if one not in self.tried:
+                    self.tried.append(one)
+                # More places than jobs change nothing.
+                unused = held is not None and found.kept and found.running < value
+                if unused or (known is not None and compare(found, known)[0] < 0):
+                    return
 
-    async def _step(self, tuned: Tunable, value: int, again: str = "") -> Figures:
+    async def _step(self, name: str, value: int, held: LimitedEngine | None) -> Figures:
         """Measure a value on an engine that is held to it, or on a new engine."""
-        if self._held is None:
-            async with self._started({tuned.setting: value}) as engine:
-                return await self._timed(tuned, value, again, engine)
-        self._held.most = value
-        return await self._timed(tuned, value, again, self._held)
-
-    async def _timed(
-        self, tuned: Tunable, value: int, again: str, engine: LimitedEngine
-    ) -> Figures:
-        self._say(f"{tuned.setting} = {value}{again}: {self._load.plan.seconds:g} s ...")
-        return await self._measure(engine, self.settings, self._load, self._to)
+        async with AsyncExitStack() as stack:
+            if held is None:
+                engine = await stack.enter_async_context(self._started({name: value}))
+            else:
+                engine, held.most = held, value
+            self._say(f"{name} = {value}: {self._load.plan.seconds:g} s ...")
+            return await self._measure(engine, self.settings, self._load, self._to)
 
     @asynccontextmanager
     async def _started(self, changes: dict[str, int]) -> AsyncIterator[LimitedEngine]:

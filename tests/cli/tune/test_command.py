@@ -84,8 +84,8 @@ def test_results_until_ctrl_c_are_printed(
 ) -> None:
     run = sweep.Sweep.run
 
-    async def interrupted(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
-        await run(self, tunable)
+    async def interrupted(self: sweep.Sweep, wanted: dict[str, tuple[int, ...]]) -> None:
+        await run(self, wanted)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep.Sweep, "run", interrupted)
@@ -96,7 +96,7 @@ def test_results_until_ctrl_c_are_printed(
 def test_ctrl_c_before_anything_was_found_prints_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def interrupted(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
+    async def interrupted(self: sweep.Sweep, wanted: dict[str, tuple[int, ...]]) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sweep.Sweep, "run", interrupted)
@@ -146,7 +146,10 @@ def test_a_recorded_meeting_is_replayed(capsys: pytest.CaptureFixture[str], tmp_
             file.write(msgspec.json.encode(line) + b"\n")
     assert tune("--replay", path, "--times", 2, "--whole", *QUICK) == 0
     out, err = capsys.readouterr()
-    assert "2 of a recorded meeting of 20 s, 4 utterances a second when busy, texts whole" in out
+    assert (
+        "2 of a recorded meeting of 20 s, 4 utterances a second when busy, 2 languages, texts whole"
+        in out
+    )
     assert "into de, fr" in err
     assert tune("--replay", path, "--to", "ja", *QUICK) == 0
     assert "into ja" in capsys.readouterr().err
@@ -288,8 +291,8 @@ def test_results_before_an_engine_failed_are_printed(
 ) -> None:
     run = sweep.Sweep.run
 
-    async def failing(self: sweep.Sweep, tunable: list[sweep.Tunable]) -> None:
-        await run(self, tunable)
+    async def failing(self: sweep.Sweep, wanted: dict[str, tuple[int, ...]]) -> None:
+        await run(self, wanted)
         raise EngineFault("no memory")
 
     monkeypatch.setattr(sweep.Sweep, "run", failing)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gateway.cli.report.text import lines
-from gateway.cli.tune.model.load import described, imagined
+from gateway.cli.tune.model.load import described
 from gateway.settings.catalogue import Settings
 from tests.cli.tune.test_sweep import measured
 from tests.engines.vllm_factory import make_vllm
@@ -21,7 +21,7 @@ async def test_the_figures_have_vllms_own_cache_and_it_is_held_to_fewer_jobs(
     tmp_path: Path,
 ) -> None:
     engine = make_vllm(tiny_llama(tmp_path / "llama", head=32), max_num_seqs=4)
-    load = imagined(described("2 a second, 1-8 words"), 3.0, lines(), "en", Random(0))
+    load = described("2 a second, 1-8 words", 3.0, lines(), "en", Random(0))
     settings = Settings(engine="vllm", guards=False)
     found = await measured(engine, most=2, load=load, settings=settings)
     assert found.final.count and found.running <= 2

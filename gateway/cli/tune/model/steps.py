@@ -1,16 +1,14 @@
-"""The comparison of steps, and the choice of the best value of a setting.
+"""The figures of the steps of a search, the best value of a setting, and the report.
 
-Owns: the figures of a step, when a step is better or worse than another, the reason in words. Must
-not know: engines, clocks, how anything is measured.
+Owns: when a step is better or worse than another, the recommendation and its reasons, the output.
+Must not know: engines, clocks, how anything is measured.
 
 A load comes at its own pace, so a setting can only change how long captions take. Of all steps
 those are kept that are as good as the best of them, first by one figure, then by the next:
 
 1. whether it keeps up with the load; if none does, how many captions it makes a second;
 2. the 95th percentile of the time from said to finished;
-3. the 95th percentile of the time to the first text of an utterance;
-4. that no requests were evicted from the KV cache, and that it is not nearly full;
-5. the time of each token.
+3. the 95th percentile of the time to the first text of an utterance.
 
 Figures differ if they are apart by more than `MARGIN` and `LEAST_MS`, because two measurements of
 one setting differ by less. Of the steps that are left the smallest value is best: more jobs at once
@@ -19,13 +17,14 @@ take memory, and slow every stream down when they are used.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 import msgspec
 
+from gateway.cli.report import table
 from gateway.cli.report.stats import Summary
+from gateway.cli.tune.model.load import Load
 
 MARGIN = 0.10
 """Share by which two figures must differ."""
@@ -33,20 +32,20 @@ MARGIN = 0.10
 LEAST_MS = 10.0
 """Milliseconds by which two waits must differ as well, since nobody notices less."""
 
-LEAST_TOKEN_MS = 0.5
-"""Milliseconds by which the times of a token must differ."""
-
 LOST = 0.01
 """Share of captions that may be missing in a setting that keeps up."""
 
 FULL = 0.95
 """Use of the KV cache from which the next long text evicts another request."""
 
-THROWN = 0.01
-"""Evicted requests for each caption above which the KV cache is too small."""
-
 RISEN_MS = 250.0
 """Milliseconds below which no wait counts as growing."""
+
+TAIL = 100
+"""Captions of a step below which the report says that its percentiles rest on few."""
+
+PLACES = ("max_num_seqs", "batch")
+"""Settings that limit jobs at once."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +62,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     :param running: most jobs that the engine had at once
     :param waiting: most jobs that waited at once
     :param cache: largest share of the KV cache in use; 0 if there is none
-    :param preemptions: requests evicted from the KV cache
+    :param evicted: requests evicted from the KV cache
     :param doubts: reasons why the figures may not be those of the gateway
     """
 
@@ -78,7 +77,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     waiting: int = 0
     cache: float = 0.0
-    preemptions: int = 0
+    evicted: int = 0
     doubts: tuple[str, ...] = ()
 
     @property
@@ -86,121 +85,59 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         """True if it keeps up with the load."""
         return not self.growing and self.lost <= LOST
 
-    @property
-    def tight(self) -> bool:
-        """True if the KV cache is too small for it."""
-        return self.cache >= FULL or self.preemptions > THROWN * self.final.count
 
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one setting.
+class Tried(msgspec.Struct, kw_only=True):
+    """The results for one setting so far.
 
     :param usual: its value before
     :param steps: the figures by value
-    :param verdicts: the comparison of each step with the best before it
+    :param unusable: reasons why values could not be measured
     """
 
     setting: str
     usual: int
-    best: int
-    steps: dict[int, Figures]
-    verdicts: dict[int, str]
+    steps: dict[int, Figures] = {}
+    unusable: dict[int, str] = {}
+
+    @property
+    def best(self) -> int:
+        """Value to recommend."""
+        return best(self.steps)
 
 
-class Verdict(enum.Enum):
-    """The result of a comparison."""
-
-    BETTER = "better"
-    SAME = "as good"
-    WORSE = "worse"
-
-
-_TAILS: dict[str, Callable[[Figures], float]] = {
+_WAITS: dict[str, Callable[[Figures], float]] = {
     "captions": lambda one: one.final.p95,
     "first texts": lambda one: one.first.p95,
 }
 """The percentiles that decide, the first before the second."""
 
 
-def compare(new: Figures, old: Figures) -> tuple[Verdict, str]:
-    """Return whether ``new`` is better than ``old``, and why in a few words."""
+def compare(new: Figures, old: Figures) -> tuple[int, str]:
+    """Return 1 if ``new`` is better than ``old``, -1 if it is worse, else 0, and why."""
     if new.kept is not old.kept:
-        if new.kept:
-            return Verdict.BETTER, "it keeps up with the load"
-        return Verdict.WORSE, "it does not keep up with the load"
-    if not new.kept:
-        more = f"{new.made:.1f} captions a second, not {old.made:.1f}"
-        if _above(new.made, old.made):
-            return Verdict.BETTER, more
-        if _above(old.made, new.made):
-            return Verdict.WORSE, more
-    for what, of in _TAILS.items():
+        told = "it keeps up with the load" if new.kept else "it does not keep up with the load"
+        return (1 if new.kept else -1), told
+    if not new.kept and (_above(new.made, old.made) or _above(old.made, new.made)):
+        sign = 1 if new.made > old.made else -1
+        return sign, f"{new.made:.1f} captions a second, not {old.made:.1f}"
+    for what, of in _WAITS.items():
         one, other = of(new), of(old)
-        why = f"95 of 100 {what} take {_ms(one)}, not {_ms(other)}"
-        if _above(one, other, LEAST_MS):
-            return Verdict.WORSE, why
-        if _above(other, one, LEAST_MS):
-            return Verdict.BETTER, why
-    # Waits are equal here; a full cache would make them longer with the next long text.
-    if new.tight and not old.tight:
-        return Verdict.WORSE, (
-            f"it fills {new.cache:.0%} of the KV cache, and throws {new.preemptions} requests out"
-        )
-    if _above(new.token, old.token, LEAST_TOKEN_MS):
-        return Verdict.WORSE, (
-            f"a token takes {_ms(new.token)}, not {_ms(old.token)}, and nothing waits less"
-        )
-    return Verdict.SAME, "no difference"
+        if _above(one, other, LEAST_MS) or _above(other, one, LEAST_MS):
+            sign = 1 if one < other else -1
+            return sign, f"95 of 100 {what} take {one:.0f} ms, not {other:.0f} ms"
+    return 0, "no difference"
 
 
-def best(steps: Mapping[int, Figures], usual: int | None = None) -> int:
-    """Return the value to recommend; see the head of this module.
-
-    :param usual: value before; kept if it is as good as the best
-
-    Raises `ValueError` if there are no steps.
-    """
-    if not steps:
-        raise ValueError("No step could be measured.")
+def best(steps: Mapping[int, Figures]) -> int:
+    """Return the value to recommend, of at least one; see the head of this module."""
     left = {value: one for value, one in steps.items() if one.kept}
     if not left:
         most = max(one.made for one in steps.values())
         left = {value: one for value, one in steps.items() if not _above(most, one.made)}
-    for of in _TAILS.values():
-        left = _least(left, of, LEAST_MS)
-    left = {value: one for value, one in left.items() if not one.tight} or left
-    left = _least(left, lambda one: one.token, LEAST_TOKEN_MS)
-    return usual if usual in left else min(left)
-
-
-def _least(
-    steps: dict[int, Figures], of: Callable[[Figures], float], least: float
-) -> dict[int, Figures]:
-    """Return the steps in which a figure is as small as in any step."""
-    lowest = min(map(of, steps.values()))
-    return {value: one for value, one in steps.items() if not _above(of(one), lowest, least)}
-
-
-def reason(name: str, steps: Mapping[int, Figures], value: int) -> list[str]:
-    """Return sentences that justify a value of a setting."""
-    here = steps[value]
-    told = []
-    if not here.kept:
-        told.append(
-            f"No {name} keeps up with this load: {value} makes {here.made:.1f} captions a second of"
-            f" the {here.asked:.1f} that are asked for, the most there are."
-        )
-    told.append(
-        f"With {name} = {value} 95 of 100 captions are finished within {_ms(here.final.p95)} of"
-        f" being said, and 95 of 100 first texts come within {_ms(here.first.p95)}."
-    )
-    smaller = max((other for other in steps if other < value), default=None)
-    larger = min((other for other in steps if other > value), default=None)
-    for other in (smaller, larger):
-        if other is not None:
-            verdict, why = compare(steps[other], here)
-            told.append(f"{other} is {verdict.value}: {why}.")
-    return told
+    for of in _WAITS.values():
+        lowest = min(map(of, left.values()))
+        left = {value: one for value, one in left.items() if not _above(of(one), lowest, LEAST_MS)}
+    return min(left)
 
 
 def rises(waits: Sequence[float]) -> bool:
@@ -221,7 +158,113 @@ def _above(one: float, other: float, least: float = 0.0) -> bool:
     return one > other * (1 + MARGIN) + least
 
 
-def _ms(ms: float) -> str:
-    if ms >= 10_000:
-        return f"{ms / 1000:.1f} s"
-    return f"{ms:.0f} ms" if ms >= 20 else f"{ms:.1f} ms"
+# --- the report ----------------------------------------------------------------------------------
+
+
+class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a search. ``toml`` has the settings as a file for ``gateway serve``."""
+
+    engine: str
+    load: str
+    seconds: float
+    tried: tuple[Tried, ...]
+    recommended: dict[str, int]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    toml: str
+
+
+def made(engine: str, load: Load, tried: Sequence[Tried], *, forced: bool = False) -> TuneReport:
+    """Return the report of a search.
+
+    :param tried: at least one, each with at least one step
+    :param forced: whether the load was uniform and ``--force-uniform`` was given
+    """
+    warnings = [load.few] if load.few else []
+    if forced:
+        warnings.append("The load is uniform: its texts are of one length, unlike speech.")
+    recommended = {one.setting: one.best for one in tried}
+    lines = [f"# Found by gateway tune with {engine}.", f"# Load: {load.told}."]
+    lines += [f"{name} = {value}" for name, value in recommended.items()]
+    return TuneReport(
+        engine=engine,
+        load=load.told,
+        seconds=load.plan.seconds,
+        tried=tuple(tried),
+        recommended=recommended,
+        reasons=tuple(told for one in tried for told in _reasons(one)),
+        warnings=(*warnings, *(told for one in tried for told in _doubts(one))),
+        toml="\n".join(lines) + "\n",
+    )
+
+
+def _reasons(one: Tried) -> Iterator[str]:
+    """Yield sentences that justify the recommended value."""
+    here = one.steps[one.best]
+    if not here.kept:
+        yield (
+            f"No {one.setting} keeps up with this load: {one.best} makes {here.made:.1f} captions a"
+            f" second of the {here.asked:.1f} that are asked for."
+        )
+    yield (
+        f"With {one.setting} = {one.best} 95 of 100 captions are finished within"
+        f" {here.final.p95:.0f} ms of being said, and 95 of 100 first texts come within"
+        f" {here.first.p95:.0f} ms. It was {one.usual}."
+    )
+    for value, step in one.steps.items():
+        if value != one.best:
+            sign, why = compare(step, here)
+            yield f"{value} is {('as good', 'better', 'worse')[sign]}: {why}."
+    for value, why in one.unusable.items():
+        yield f"{value} cannot be used: {why}"
+
+
+def _doubts(one: Tried) -> Iterator[str]:
+    """Yield the weaknesses of a recommendation."""
+    value, here = one.best, one.steps[one.best]
+    if one.setting in PLACES and value == max(one.steps) <= here.running:
+        yield (
+            f"{one.setting} = {value} is the largest that was tried, and all of it was used:"
+            f" more may be better. See with --try {one.setting}={value},{2 * value}"
+        )
+    if here.cache >= FULL or here.evicted:
+        yield (
+            f"{one.setting} = {value} fills {here.cache:.0%} of the KV cache;"
+            f" {here.evicted} requests were evicted."
+        )
+    if (fewest := min(step.final.count for step in one.steps.values())) < TAIL:
+        yield f"A step had {fewest} captions, too few for a sure 95th percentile: more --seconds."
+    for value, step in one.steps.items():
+        for doubt in step.doubts:
+            yield f"{one.setting} = {value} is in doubt: {doubt}"
+
+
+_COLUMNS: dict[str, Callable[[Figures], table.Cell]] = {
+    "captions/s": lambda one: one.made,
+    "final p50": lambda one: one.final.p50,
+    "final p95": lambda one: one.final.p95,
+    "final p99": lambda one: one.final.p99,
+    "first p50": lambda one: one.first.p50,
+    "first p95": lambda one: one.first.p95,
+    "ms/token": lambda one: one.token or None,
+    "tokens/s": lambda one: one.tokens or None,
+    "jobs": lambda one: one.running,
+    "waiting": lambda one: one.waiting,
+    "lost %": lambda one: 100 * one.lost,
+    "KV %": lambda one: 100 * one.cache or None,
+}
+
+
+def text(found: TuneReport, width: int | None = None) -> str:
+    """Return the report for a terminal with lines of ``width`` letters; None: any length."""
+    head = f"{found.engine}; {found.load}; {found.seconds:g} s a step; times in ms"
+    parts = [table.prose(head, width)]
+    for one in found.tried:
+        rows: list[list[table.Cell]] = [
+            [f"{value}{' <-' * (value == one.best)}", *(of(step) for of in _COLUMNS.values())]
+            for value, step in sorted(one.steps.items())
+        ]
+        parts.append(table.text((one.setting, *_COLUMNS), rows, width=width))
+    said = (*found.reasons, *(f"Warning: {warning}" for warning in found.warnings))
+    parts += ["\n".join(table.prose(line, width) for line in said), found.toml.rstrip()]
+    return "\n\n".join(parts)

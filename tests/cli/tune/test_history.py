@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.cli.tune.model import history
-from gateway.cli.tune.model.history import recorded
-from gateway.cli.tune.scrapes import parse
+from gateway.cli.tune import history
+from gateway.cli.tune.history import recorded
 from gateway.protocol.messages import Final, Source, Timing
 from gateway.server.metrics import Metrics
 
@@ -45,11 +44,9 @@ def exposition(
 
 def test_a_history_tells_rates_lengths_languages_and_partials() -> None:
     found = recorded(
-        parse(
-            exposition(100, 0)
-            + exposition(110, 20, partial=60, jobs=(4, 0))
-            + exposition(120, 40, partial=120, jobs=(16, 8))
-        )
+        exposition(100, 0)
+        + exposition(110, 20, partial=60, jobs=(4, 0))
+        + exposition(120, 40, partial=120, jobs=(16, 8))
     )
     assert (found.seconds, found.rate, found.mean) == (20, 2.0, 2.0)
     assert found.lengths == ((0.0, 10.0, 20.0), (10.0, 100.0, 20.0))
@@ -60,20 +57,20 @@ def test_a_history_tells_rates_lengths_languages_and_partials() -> None:
 def test_the_rate_is_that_of_the_busy_times_and_not_of_the_night() -> None:
     day = [exposition(100 * n, 10 * min(n, 90)) for n in range(90)]
     night = [exposition(9000 + 100 * n, 900) for n in range(100)]
-    found = recorded(parse("".join(day + night)))
+    found = recorded("".join(day + night))
     assert found.rate == pytest.approx(0.1)
     assert found.mean == pytest.approx(0.047, abs=0.002)
 
 
 def test_a_rate_is_never_that_of_silence() -> None:
     silent = "".join(exposition(n, 0) for n in range(0, 1000, 10))
-    assert recorded(parse(silent + exposition(1030, 4))).rate == pytest.approx(4 / 40)
+    assert recorded(silent + exposition(1030, 4)).rate == pytest.approx(4 / 40)
 
 
 def test_the_rate_is_not_that_of_a_single_busy_second() -> None:
     said = [0, 0, 0, 2, 2, 3, 3, 3, 3, 5]  # half of one a second on average
     text = "".join(exposition(n, 5 * (n // 10) + said[n % 10]) for n in range(301))
-    assert recorded(parse(text)).rate == pytest.approx(0.5, abs=0.1)
+    assert recorded(text).rate == pytest.approx(0.5, abs=0.1)
 
 
 def marked(at: float, said: dict[str, float], label: str = "worker") -> str:
@@ -90,7 +87,7 @@ def marked(at: float, said: dict[str, float], label: str = "worker") -> str:
 @pytest.mark.parametrize("label", ["worker", "instance"])
 def test_the_restart_of_one_of_several_processes_is_noticed(label: str) -> None:
     text = marked(100, {"0": 1000, "1": 1000}, label) + marked(110, {"0": 1010, "1": 4}, label)
-    found = recorded(parse(text))
+    found = recorded(text)
     assert found.mean == pytest.approx(14 / 10)
     assert found.languages == 2.0
     assert sum(count for *_, count in found.lengths) == pytest.approx(14)
@@ -98,43 +95,43 @@ def test_the_restart_of_one_of_several_processes_is_noticed(label: str) -> None:
 
 def test_a_process_that_is_missing_once_was_not_restarted() -> None:
     text = marked(100, {"0": 1000, "1": 1000}) + marked(110, {"0": 1010})
-    assert recorded(parse(text + marked(120, {"0": 1020, "1": 1004}))).mean == pytest.approx(1.2)
+    assert recorded(text + marked(120, {"0": 1020, "1": 1004})).mean == pytest.approx(1.2)
 
 
 def test_counts_from_before_the_first_scrape_of_a_process_do_not_count() -> None:
     text = marked(100, {"0": 0}) + marked(110, {"0": 10, "1": 5000})
-    assert recorded(parse(text + marked(120, {"0": 20, "1": 5010}))).mean == pytest.approx(1.5)
+    assert recorded(text + marked(120, {"0": 20, "1": 5010})).mean == pytest.approx(1.5)
 
 
 def test_scrapes_are_sorted_by_their_times() -> None:
     text = exposition(120, 40) + exposition(100, 0)
-    assert recorded(parse(text)).mean == 2.0
-    assert recorded(parse(exposition(100, 0) * 2 + exposition(120, 40))).mean == 2.0
+    assert recorded(text).mean == 2.0
+    assert recorded(exposition(100, 0) * 2 + exposition(120, 40)).mean == 2.0
 
 
 def test_a_counter_that_falls_was_restarted() -> None:
     text = exposition(100, 1000) + exposition(110, 1020) + exposition(120, 4)
-    found = recorded(parse(text))
+    found = recorded(text)
     assert found.mean == pytest.approx(24 / 20)
     assert sum(count for *_, count in found.lengths) == pytest.approx(24)
 
 
 def test_a_counter_that_is_not_there_any_more_has_not_grown() -> None:
     text = exposition(100, 0) + exposition(110, 20) + "# at 120\ngateway_jobs_running 1\n"
-    assert recorded(parse(text)).mean == 1.0
+    assert recorded(text).mean == 1.0
 
 
 def test_a_history_without_captions_has_no_partials() -> None:
     text = exposition(100, 0) + exposition(110, 20, partial=5)
     text = "\n".join(line for line in text.splitlines() if "captions" not in line)
-    found = recorded(parse(text))
+    found = recorded(text)
     assert (found.languages, found.partials) == (0.0, 0.0)
 
 
 def test_lengths_beyond_the_last_bucket_are_twice_that_at_most() -> None:
     lengths = [("10.0", 5.0), ("2000.0", 5.0), ("+Inf", 9.0)]
     text = exposition(0, 0, lengths=[(le, 0.0) for le, _ in lengths])
-    found = recorded(parse(text + exposition(10, 9, lengths=lengths)))
+    found = recorded(text + exposition(10, 9, lengths=lengths))
     assert found.lengths == ((0.0, 10.0, 5.0), (2000.0, 4000.0, 4.0))
 
 
@@ -154,7 +151,7 @@ def test_an_answer_of_prometheus_to_query_range_is_a_history() -> None:
         row("up", 1, 1),
     ]
     text = msgspec.json.encode({"status": "success", "data": {"result": rows}}).decode()
-    found = recorded(parse(text))
+    found = recorded(text)
     assert found.mean == pytest.approx(40 / 20.5)
     assert found.lengths == ((0.0, 45.0, 20.0), (45.0, 90.0, 20.0))
 
@@ -179,7 +176,7 @@ def test_an_answer_of_prometheus_to_query_range_is_a_history() -> None:
 )  # fmt: skip
 def test_an_unusable_history_is_refused_with_a_sentence(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        recorded(parse(text))
+        recorded(text)
 
 
 def test_the_metrics_of_this_gateway_can_be_read() -> None:
@@ -193,7 +190,7 @@ def test_the_metrics_of_this_gateway_can_be_read() -> None:
         metrics.observe(Source(seq=n, id=str(n), rev=1, ord=n, lang="en", text="x" * 12 * n))
         ms = Timing(queue=1, first=2, total=3)
         metrics.observe(Final(seq=n, id=str(n), rev=1, ord=n, lang="de", text="y", by="mt", ms=ms))
-    found = recorded(parse(before + scrape(110)))
+    found = recorded(before + scrape(110))
     assert found.mean == 1.2
     assert found.languages == 1.0
     assert sum(count for *_, count in found.lengths) == 12
