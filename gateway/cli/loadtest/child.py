@@ -25,7 +25,7 @@ from gateway.cli.loadtest.model.plan import Plan, VirtualUser
 from gateway.cli.loadtest.model.script import Send
 from gateway.cli.loadtest.model.session import GatewayFrame, UserSession
 from gateway.cli.loadtest.model.tally import LoadTally
-from gateway.cli.loadtest.socket import Socket, SocketAddress, tls
+from gateway.cli.loadtest.socket import Socket, tls
 from gateway.cli.replay.meeting.recogniser import RecogniserRandom
 from gateway.cli.report import text
 from gateway.client.transport import address
@@ -70,7 +70,8 @@ class UserConnection:
             "from": None if user.speaker is None else made.source,
         }
         self.socket = Socket(
-            SocketAddress(address(made.url, query), client.tls),
+            address(made.url, query),
+            client.tls,
             Codec[made.wire.upper()].value,
             client.key,
             self._on_first,

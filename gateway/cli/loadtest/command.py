@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 from gateway.cli.console.args import count, number, positive, seconds, share, tags
+from gateway.cli.console.extra import need
 from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.terminal import Screen, columns
 from gateway.cli.loadtest.model.plan import KINDS, SHARES, Goal, Plan, Wire
@@ -147,6 +148,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     from gateway.cli.loadtest.run import LoadRun, perform
     from gateway.cli.report import text
 
+    need("picows", "gateway bench load")
     check_outputs((args.json, args.html))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)

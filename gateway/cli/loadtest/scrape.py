@@ -10,6 +10,7 @@ import ssl
 import time
 from urllib.parse import urlsplit
 
+import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.client.transport import address
@@ -55,7 +56,12 @@ class Scraper:
         self.samples: list[tuple[float, dict[str, float]]] = []
         self.why: str | None = None
         """Reason why there are no samples."""
-        self._url = urlsplit(address(url, {}))
+        # A proxy may serve the gateway below a path of its own.
+        socket = urlsplit(address(url, {}))
+        path = socket.path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
+        scheme = socket.scheme.replace("ws", "http")
+        self._tls = ssl.create_default_context() if scheme == "https" else False
+        self._url = socket._replace(scheme=scheme, path=path, query="").geturl()
         self._key = key
 
     async def scrape_once(self, zero: float) -> bool:
@@ -84,7 +90,7 @@ class Scraper:
         try:
             async with asyncio.timeout(ANSWER_S):
                 status, text = await self._get()
-        except (OSError, ValueError, asyncio.IncompleteReadError) as exc:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
             raise OSError(f"/metrics could not be read: {exc or type(exc).__name__}.") from exc
         if status in (401, 403):
             raise OSError(
@@ -96,29 +102,14 @@ class Scraper:
         return text
 
     async def _get(self) -> tuple[int, str]:
-        url = self._url
-        tls = ssl.create_default_context() if url.scheme == "wss" else None
-        reader, writer = await asyncio.open_connection(
-            url.hostname, url.port or (443 if tls else 80), ssl=tls, limit=MOST
-        )
-        try:
-            # A proxy may serve the gateway below a path of its own.
-            path = url.path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
-            bearer = "" if self._key is None else f"Authorization: Bearer {self._key}\r\n"
-            writer.write(
-                f"GET {path} HTTP/1.0\r\nHost: {url.netloc.rpartition('@')[2]}\r\n{bearer}"
-                "Connection: close\r\n\r\n".encode()
-            )
-            first = await reader.readline()
-            while (await reader.readline()).strip():
-                pass
-            body = await reader.read(MOST)
-            while more := await reader.read(MOST):
+        headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
+        body = b""
+        async with (
+            httpx2.AsyncClient(verify=self._tls, trust_env=False) as client,
+            client.stream("GET", self._url, headers=headers) as answer,
+        ):
+            async for more in answer.aiter_bytes():
                 body += more
                 if len(body) > MOST:
                     raise ValueError("it has no end")
-            return int(first.split()[1]), body.decode(errors="replace")
-        except IndexError:
-            raise ValueError("that is no HTTP") from None
-        finally:
-            writer.close()
+        return answer.status_code, body.decode(errors="replace")

@@ -1,25 +1,32 @@
-"""A WebSocket client with little overhead: an asyncio protocol without task or queue.
+"""A WebSocket client with little overhead, on picows: no task and no queue for a socket.
 
-Owns: the handshake, TLS, pings, slow reading, the close code. Must not know: what messages mean,
-when anything is sent.
+Owns: slow reading, joining fragments, the close code. Must not know: what messages mean, when
+anything is sent.
+
+picows parses and masks frames in C. A client in Python would do more work for each frame than the
+gateway does to make it, and the client would be measured instead.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
 import socket
 import ssl
 from collections.abc import Callable
-from typing import cast
-from urllib.parse import urlsplit
 
-from gateway.cli.loadtest.model import frames
-from gateway.cli.loadtest.model.frames import BINARY, CLOSE, PING, PONG, TEXT, Frames
+from picows import (
+    WSCloseCode,
+    WSError,
+    WSFrame,
+    WSListener,
+    WSMsgType,
+    WSParsedURL,
+    WSTransport,
+    ws_connect,
+)
 
-HEAD = 65_536
-"""Largest answer to a handshake, in bytes."""
+MOST = 16_777_216
+"""Largest message in bytes. No message of a gateway is near it."""
 RECEIVE = 8_192
 """SO_RCVBUF of a slow reader, in bytes. Data in a larger kernel buffer would not wait in the
 gateway.
@@ -33,94 +40,81 @@ LOST = 1006
 """Close code if no close frame came (RFC 6455, section 7.1.5)."""
 
 
-class SocketAddress:
-    """The address of a socket. ``url`` already has the query.
-
-    Raises `ValueError` for an invalid port.
-    """
-
-    def __init__(self, url: str, tls: ssl.SSLContext | None) -> None:
-        parts = urlsplit(url)
-        self.host = parts.hostname or ""
-        self.port = parts.port or (443 if tls else 80)
-        self.place = parts.netloc.rpartition("@")[2]
-        self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self.tls = tls
-
-
 def tls(url: str) -> ssl.SSLContext | None:
     """Return the TLS context for an address, or None. All sockets of a process share it."""
     return ssl.create_default_context() if url.startswith(("wss:", "https:")) else None
 
 
-class Socket(asyncio.Protocol):
-    """A WebSocket that is open once `opened` is done.
+class Socket(WSListener):
+    """A WebSocket.
 
+    :param url: address with its query
     :param heard: called with the payload of each message
-    :param gone: called once with close code and reason when the socket has ended, unless `close`
-        was called before
+    :param gone: called once with close code and reason when the open socket has ended, unless
+        `close` was called before
     :param slow: bytes to read a second after `read_slowly`; 0: no limit
     """
 
     def __init__(
         self,
-        address: SocketAddress,
+        url: str,
+        context: ssl.SSLContext | None,
         wire: str,
         bearer: str | None,
         heard: Callable[[bytes], None],
         gone: Callable[[int, str], None],
         slow: int = 0,
     ) -> None:
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.open = False
-        self._address = address
-        self._opcode = BINARY if wire == "gw.v1.msgpack" else TEXT
-        self._key = base64.b64encode(os.urandom(16)).decode()
-        self._request = frames.request(address.place, address.target, self._key, wire, bearer)
         self.heard = heard
+        self._url = url
+        self._tls = context
+        self._kind = WSMsgType.BINARY if wire == "gw.v1.msgpack" else WSMsgType.TEXT
+        self._headers = {"Sec-WebSocket-Protocol": wire}
+        if bearer is not None:
+            self._headers["Authorization"] = f"Bearer {bearer}"
         self._on_closed = gone
-        self._frames = Frames()
-        self._head = b""
-        self._ended: tuple[int, str] | None = None
+        self._begun = b""
+        self._ended = (LOST, "")
         self._closing = False
         self._pace = slow
         self._slow = 0
         self._credit = 0.0
         self._again: asyncio.TimerHandle | None = None
-        self._transport: asyncio.Transport
+        self._transport: WSTransport
 
     async def connect(self) -> None:
-        """Open the socket. Raises `OSError` (`ConnectionError`, `TimeoutError` among them)."""
-        loop = asyncio.get_running_loop()
-        address = self._address
+        """Open the socket. Raises `OSError`, `ConnectionError` among them."""
         try:
-            # A slow reader needs its small buffer before it connects: TCP fixes the window then.
-            if self._pace:
-                await loop.create_connection(
-                    lambda: self,
-                    sock=await _narrow(loop, address),
-                    ssl=address.tls,
-                    server_hostname=address.host if address.tls else None,
-                )
-            else:
-                await loop.create_connection(
-                    lambda: self, address.host, address.port, ssl=address.tls
-                )
-        except BaseException:
-            # Also when cancelled: nothing will complete the future any more.
-            self.opened.cancel()
+            await ws_connect(
+                lambda: self,
+                self._url,
+                ssl_context=self._tls,
+                websocket_handshake_timeout=None,
+                extra_headers=self._headers,
+                max_redirects=0,
+                max_frame_size=MOST,
+                # A slow reader needs its small buffer before it connects: TCP fixes the window.
+                socket_factory=_narrow if self._pace else None,
+                use_aiofastnet=False,
+            )
+        except WSError as exc:
+            raise ConnectionError(f"There is no gateway, or it is full: {exc}.") from exc
+        except asyncio.CancelledError:
+            self._closing = True
             raise
-        await self.opened
+        # picows reports a connection that ends before the handshake as success.
+        if not hasattr(self, "_transport"):
+            raise ConnectionError("The gateway hung up.")
 
     @property
     def full(self) -> bool:
         """True if the gateway has left so much unread that nothing more can be sent."""
-        return self._transport.get_write_buffer_size() > UNSENT
+        return self._transport.underlying_transport.get_write_buffer_size() > UNSENT
 
     def send(self, payload: bytes) -> None:
         """Send one message at once."""
-        self._transport.write(frames.frame(self._opcode, payload, os.urandom(4)))
+        self._transport.send(self._kind, payload)
 
     def read_slowly(self) -> None:
         """Read slowly from now on, if the socket was made with ``slow``."""
@@ -131,9 +125,7 @@ class Socket(asyncio.Protocol):
         self._slow = 0
         if self._again is not None:
             self._again.cancel()
-            self._again = None
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
+            self._resume()
 
     def close(self) -> None:
         """Send a close frame and close, without waiting for the answer."""
@@ -142,105 +134,72 @@ class Socket(asyncio.Protocol):
             self._again.cancel()
         if self.open:
             self.open = False
-            self._transport.write(frames.frame(CLOSE, (1000).to_bytes(2), os.urandom(4)))
-            self._transport.close()
+            self._transport.send_close(WSCloseCode.OK)
+            self._transport.disconnect()
 
-    # --- asyncio.Protocol -----------------------------------------------------------------------
+    # --- picows.WSListener ----------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no instances
-        self._transport.write(self._request)
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+        self.open = not self._closing
+        if self._closing:  # the wait for it has timed out
+            transport.disconnect()
 
-    def data_received(self, data: bytes) -> None:
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        kind = frame.msg_type
         # Bytes are counted before they are handled, as a slow network would delay them.
         if self._slow:
-            self._pause(len(data))
-        try:
-            if not self.open and self._ended is None:
-                data = self._shaken(data)
-            for opcode, payload in self._frames.feed(data):
-                if opcode < CLOSE:
-                    self.heard(payload)
-                elif opcode == PING:
-                    self._transport.write(frames.frame(PONG, payload, os.urandom(4)))
-                elif opcode == CLOSE:
-                    self._ended = frames.closed(payload)
-                    self.open = False
-                    self._transport.write(frames.frame(CLOSE, payload[:2], os.urandom(4)))
-                    self._transport.close()
-        except ValueError as exc:
-            self._fail(ConnectionError(f"This is no gateway: {exc}"))
-        except ConnectionError as exc:
-            self._fail(exc)
+            self._pause(frame.payload_size)
+        if kind == WSMsgType.CLOSE:
+            payload = frame.get_payload_as_bytes()
+            # A close frame without a code is 1005 (RFC 6455, section 7.1.5).
+            code = int.from_bytes(payload[:2]) if len(payload) > 1 else 1005
+            self._ended = code, payload[2:].decode(errors="replace")
+            self.open = False
+            transport.send_close(WSCloseCode.OK)
+            transport.disconnect()
+        elif kind != WSMsgType.PONG and kind != WSMsgType.PING:
+            payload = self._begun + frame.get_payload_as_bytes()
+            self._begun = b"" if frame.fin else payload
+            if frame.fin:
+                self.heard(payload)
 
-    def eof_received(self) -> None:
-        pass  # the transport closes
-
-    def connection_lost(self, exc: Exception | None) -> None:
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.open = False
         if self._again is not None:
             self._again.cancel()
-        if not self.opened.done():
-            why = self._ended or (LOST, "")
-            self.opened.set_exception(
-                ConnectionError(f"The gateway hung up ({why[0]}). {why[1]}".strip())
-            )
-        elif not self._closing and not self.opened.cancelled():
-            self._on_closed(*(self._ended or (LOST, str(exc or ""))))
+        if not self._closing:
+            self._on_closed(*self._ended)
 
     # --- parts ----------------------------------------------------------------------------------
-
-    def _shaken(self, data: bytes) -> bytes:
-        """Return the bytes behind the answer to the handshake, none while it is incomplete."""
-        self._head += data
-        head, found, rest = self._head.partition(b"\r\n\r\n")
-        if not found:
-            if len(self._head) > HEAD:
-                raise ConnectionError("This is no gateway: its answer to the handshake has no end.")
-            return b""
-        frames.answered(head, self._key)
-        if self.opened.done():  # the wait for it has timed out
-            self._transport.abort()
-            return b""
-        self.open = True
-        self.opened.set_result(None)
-        return rest
-
-    def _fail(self, exc: ConnectionError) -> None:
-        self.open = False
-        if not self.opened.done():
-            self.opened.set_exception(exc)
-            self._closing = True
-        self._transport.abort()
 
     def _pause(self, count: int) -> None:
         """Stop reading until the bytes read so far have taken their time."""
         self._credit -= count
         if self._credit <= 0 and self._again is None:
-            self._transport.pause_reading()
+            self._transport.underlying_transport.pause_reading()
             self._again = asyncio.get_running_loop().call_later(TICK_S, self._resume)
 
     def _resume(self) -> None:
         self._again = None
         self._credit = min(float(self._slow), self._credit + self._slow * TICK_S)
-        if self._transport.is_closing():
+        if self._transport.is_disconnected:
             return
-        if self._credit > 0:
-            self._transport.resume_reading()
+        if self._credit > 0 or not self._slow:
+            self._transport.underlying_transport.resume_reading()
         else:
             self._again = asyncio.get_running_loop().call_later(TICK_S, self._resume)
 
 
-async def _narrow(loop: asyncio.AbstractEventLoop, address: SocketAddress) -> socket.socket:
-    """Return a connected socket with a small receive window. Raises `OSError`."""
-    family, kind, protocol, _, place = (
-        await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    )[0]
-    made = socket.socket(family, kind, protocol)
+async def _narrow(url: WSParsedURL) -> socket.socket:
+    """Return a connected socket with a small receive buffer."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    made = socket.socket(*found[0][:3])
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)
-        await loop.sock_connect(made, place)
+        await loop.sock_connect(made, found[0][4])
     except BaseException:
         made.close()
         raise

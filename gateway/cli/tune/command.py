@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli.console.args import count, positive, tags
+from gateway.cli.console.extra import need
 from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
 from gateway.errors import EngineFault
@@ -101,6 +102,7 @@ def run(
     from gateway.cli.tune.model import steps
     from gateway.cli.tune.sweep import Sweep, tunable
 
+    need("picows", "gateway tune")
     check_outputs((args.json, args.toml, args.keep))
     wanted = tunable(settings, dict(args.values))
     engine, profile = asyncio.run(_known(settings))
