@@ -149,6 +149,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None], tell: Callable[[st
     from gateway.cli.report import text
 
     need("picows", "gateway bench load")
+    if args.html:
+        need("matplotlib", "--html")
     check_outputs((args.json, args.html))
     plan = planned(args)
     lines = text.lines(Path(args.text) if args.text else None)

@@ -22,6 +22,7 @@ STYLE = (
     "h1{overflow-wrap:anywhere;font-size:clamp(1.3rem,6vw,2rem)}"
     ".wide{overflow-x:auto}.note{opacity:.8}"
     "svg{min-width:36rem;max-width:100%;height:auto}"
+    "@media(prefers-color-scheme:dark){.chart{filter:invert(.9) hue-rotate(180deg)}}"
     ".bad{border-left:.3rem solid #c33;padding-left:.7rem}"
     "pre{overflow-x:auto;padding:.7rem;border:1px solid #8886}"
 )

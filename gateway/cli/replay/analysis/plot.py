@@ -1,7 +1,7 @@
 """A picture of a replay: when each utterance was heard, shown, erased and finished.
 
-Owns: one SVG. Must not know: how it was measured, where it is written. No plotting library draws it
-because it consists of lines, boxes and texts of any script that a browser shows on hover.
+Owns: one SVG. Must not know: how it was measured, where it is written. matplotlib would need
+hundreds of axes for it, and has no texts that a browser shows on hover.
 
 A row is an utterance, a column a language. The x axis is the time from the beginning of the
 utterance until its caption was finished; the corner says how long that took. Grey ticks are updates
