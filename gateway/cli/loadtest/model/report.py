@@ -342,6 +342,13 @@ def _too_slow(report: LoadReport) -> str:
 
 # --- as a page -----------------------------------------------------------------------------------
 
+FLOW_CHARTS = {
+    "Said, and captions finished": ("said", "captions"),
+    "Growing text": ("deltas",),
+    "Bytes": ("bytes",),
+    "Errors, readers told that they lag or that partials are off": ("errors", "lags", "degraded"),
+}
+
 
 def html(report: LoadReport) -> str:
     """Return the report as one HTML file."""
@@ -349,100 +356,65 @@ def html(report: LoadReport) -> str:
     warnings = [f"Goal missed: {line}" for line in report.missed] + report.invalid
     if not report.whole:
         warnings.append(f"Not whole: {_cut(report)}")
+    times = {kind: one for kind, one in report.times.items() if one.count}
+    shown = {NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99} for kind, s in times.items()}
     head = Section(
         head="In short",
         warnings=warnings,
         text=[f"{name}: {value}" for name, value in _facts(report)],
-        tables=[
-            Table(HEADS, [_row(k, s) for k, s in report.times.items() if s.count], "Milliseconds")
-        ],
-        charts=[
-            chart.bars(
-                "Percentiles",
-                {
-                    NAMES[kind]: {"p50": s.p50, "p95": s.p95, "p99": s.p99}
-                    for kind, s in report.times.items()
-                    if s.count
-                },
-                y="ms",
-                y_log=True,
-            )
-        ],
+        tables=[Table(HEADS, [_row(kind, one) for kind, one in times.items()], "Milliseconds")],
+        charts=[chart.bars("Percentiles", shown, y="ms", y_log=True)],
     )
-    reach = (0.0, _last(report))
+    reach = 0.0, _last(report)
+
+    def drawn(title: str, series: Mapping[str, Points], y: str) -> str:
+        return chart.lines(title, series, x="seconds", y=y, reach=reach)
+
     over = Section(
         head="Over time",
         text=["Latencies stand at the second in which their cause was due."],
-        charts=[
-            chart.lines(NAMES[kind], _drawn(course), x="seconds", y="ms", reach=reach)
-            for kind, course in report.courses.items()
-        ]
+        charts=[drawn(NAMES[kind], course, "ms") for kind, course in report.courses.items()]
         + [
-            chart.lines(
-                title,
-                {name: list(report.flows[name]) for name in names},
-                x="seconds",
-                y="a second",
-                reach=reach,
-            )
-            for title, names in (
-                ("Said, and captions finished", ("said", "captions")),
-                ("Growing text", ("deltas",)),
-                ("Bytes", ("bytes",)),
-                (
-                    "Errors, readers told that they lag or that partials are off",
-                    ("errors", "lags", "degraded"),
-                ),
-            )
+            drawn(title, {name: report.flows[name] for name in names}, "a second")
+            for title, names in FLOW_CHARTS.items()
             if any(count for name in names for _, count in report.flows[name])
         ],
     )
     wrong = {name: {"count": float(count)} for name, count in sorted(report.errors.items())}
     wrong |= {f"closed {n}": {"count": float(c)} for n, c in sorted(report.closes.items())}
+    slow = Table(("slow readers", "count"), sorted(report.slow.items()))
     bad = Section(
         head="What went wrong",
-        text=["Nothing."] if not wrong else [],
+        text=[] if wrong else ["Nothing."],
         charts=[chart.bars("Errors and closed sockets", wrong, y="count")] if wrong else [],
-        tables=[Table(("slow readers", "count"), sorted(report.slow.items()))]
-        if report.slow
-        else [],
+        tables=[slow] if report.slow else [],
     )
     own = Section(
         head="The gateway's own figures",
         text=[report.why] if report.why else [],
         charts=[
-            chart.lines(_title(name), {name: list(points)}, x="seconds", y=_unit(name), reach=reach)
+            drawn(name.removeprefix("gateway_").replace("_", " "), {name: points}, _unit(name))
             for name, points in report.metrics.items()
             if any(value for _, value in points)
         ],
         tables=[_changed(report)] if report.after else [],
     )
+    given = msgspec.structs.asdict(plan).items()
     setup = Section(
         head="How it was made",
         text=[
             "Open loop: every time counts from the moment at which its cause was due, whether or"
             " not earlier ones had been answered.",
         ],
-        tables=[
-            Table(
-                ("parameter", "value"),
-                [(name, _given(value)) for name, value in msgspec.structs.asdict(plan).items()],
-            )
-        ],
+        tables=[Table(("parameter", "value"), [(name, _given(value)) for name, value in given])],
     )
     return page.html(f"Load on {plan.url} ({report.engine})", [head, over, bad, own, setup])
 
 
 def _last(report: LoadReport) -> float:
     """Return the second that all charts over time reach."""
-    return max(
-        report.plan.seconds if report.whole else 0.0,
-        *(points[-1][0] for points in (*report.flows.values(), *report.metrics.values()) if points),
-    )
-
-
-def _drawn(course: Mapping[str, Points]) -> dict[str, list[chart.Point]]:
-    return {name: list(points) for name, points in course.items()}
+    every = (*report.flows.values(), *report.metrics.values())
+    return max(report.plan.seconds if report.whole else 0.0, *(one[-1][0] for one in every if one))
 
 
 def _given(value: object) -> str:
@@ -452,15 +424,9 @@ def _given(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _title(name: str) -> str:
-    return name.removeprefix("gateway_").replace("_", " ")
-
-
 def _unit(name: str) -> str:
-    for end, unit in (("_bytes", "bytes"), ("_usage", "share"), (STEP, "seconds")):
-        if name.endswith(end):
-            return unit
-    return "count"
+    units = {"_bytes": "bytes", "_usage": "share", STEP: "seconds"}
+    return next((unit for end, unit in units.items() if name.endswith(end)), "count")
 
 
 def _changed(report: LoadReport) -> Table:
