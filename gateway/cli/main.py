@@ -30,7 +30,7 @@ from gateway.auth.permissions import Role
 from gateway.cli import key as key_command
 from gateway.cli import say
 from gateway.cli.chat import converse
-from gateway.cli.console.args import count, positive, rooms, tags
+from gateway.cli.console.args import URL, count, positive, rooms, tags
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
@@ -40,9 +40,6 @@ from gateway.settings import catalogue, listing, loading
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.settings.loading import LoadedSettings
 from gateway.text import languages
-
-URL = "ws://127.0.0.1:8000"
-"""Address of a gateway with its usual settings on this machine."""
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SCHEMAS = (PACKAGE.parent / "docs" / "schema", PACKAGE / "schema")

@@ -11,6 +11,9 @@ from typing import get_args
 
 from gateway.protocol.messages import View
 
+URL = "ws://127.0.0.1:8000"
+"""Address of a gateway with its usual settings on this machine."""
+
 
 def tags(text: str) -> tuple[str, ...]:
     """Parse language tags separated by commas; drop repeated ones."""

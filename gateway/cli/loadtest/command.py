@@ -38,85 +38,52 @@ UNTIL = {
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     default = Plan(url="", langs=())
-    parser.add_argument(
-        "url", metavar="URL", help="address of the gateway, e.g. ws://127.0.0.1:8000"
-    )
+    add = parser.add_argument
+    add("url", metavar="URL", help="address of the gateway, e.g. ws://127.0.0.1:8000")
 
     def flag(name: str, kind: Callable[[str], object], value: object, text: str) -> None:
         word = name.rpartition("-")[2].upper()
-        parser.add_argument(
-            f"--{name}", type=kind, default=value, metavar=word, help=f"{text}; default: {value}"
-        )
+        add(f"--{name}", type=kind, default=value, metavar=word, help=f"{text}; default: {value}")
 
-    parser.add_argument(
-        "--to",
-        type=tags,
-        default=("de",),
-        metavar="LANG[,LANG]",
-        help="languages; a speaker reads all, each reader one in turn; default: de",
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        default="en",
-        metavar="LANG",
-        help="language of the text; default: en",
-    )
+    to = "languages; a speaker reads all, each reader one in turn; default: de"
+    add("--to", type=tags, default=("de",), metavar="LANG[,LANG]", help=to)
+    source = "language of the text; default: en"
+    add("--from", dest="source", default="en", metavar="LANG", help=source)
     flag("rooms", count, default.rooms, "rooms")
     flag("speakers", count, default.speakers, "speakers in each room")
     flag("readers", number, default.readers, "readers in each room, besides its speakers")
     flag("slow", number, default.slow, "slow readers among the readers of each room")
     flag("slow-bytes", count, default.slow_bytes, "bytes a second that slow readers read")
     flag("rate", positive, default.rate, "utterances a second of all speakers together")
-    parser.add_argument(
-        "--arrivals",
-        choices=get_args(Arrivals),
-        default="poisson",
-        help="random or evenly spaced utterances; default: poisson",
-    )
+    arrivals = "random or evenly spaced utterances; default: poisson"
+    add("--arrivals", choices=get_args(Arrivals), default="poisson", help=arrivals)
     flag("seconds", positive, default.seconds, "seconds during which utterances begin")
     flag("warm", seconds, default.warm, "warm-up seconds that are not counted")
     flag("drain", seconds, default.drain, "seconds to wait at the end for unfinished captions")
-    flag(
-        "partials",
-        share,
-        default.partials,
-        "share of the utterances (0 to 1) that grow while they are spoken",
-    )
+    grow = "share of the utterances (0 to 1) that grow while they are spoken"
+    flag("partials", share, default.partials, grow)
     flag("cancel", share, default.cancel, "share of the utterances (0 to 1) that are cancelled")
     flag("pace", positive, default.pace, "words a minute that a speaker says")
-    parser.add_argument(
-        "--text", metavar="FILE", help="file of texts, one a line; default: a meeting in English"
+    text = "file of texts, one a line; default: a meeting in English"
+    add("--text", metavar="FILE", help=text)
+    words = (
+        "join lines to utterances of this many words; default: 2-40, or with --text each line is an"
+        " utterance"
     )
-    parser.add_argument(
-        "--words",
-        type=_words,
-        metavar="LOW-HIGH",
-        help="join lines to utterances of this many words; default: 2-40, or with --text each line"
-        " is an utterance",
-    )
-    parser.add_argument(
-        "--wire", choices=get_args(Wire), default="json", help="encoding of frames; default: json"
-    )
-    parser.add_argument(
-        "--view",
-        choices=get_args(View),
-        default="live",
-        help="view that all users read; default: live",
-    )
+    add("--words", type=_words, metavar="LOW-HIGH", help=words)
+    wire = "encoding of frames; default: json"
+    add("--wire", choices=get_args(Wire), default="json", help=wire)
+    view = "view that all users read; default: live"
+    add("--view", choices=get_args(View), default="live", help=view)
     cores = max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) // 2))
     flag("processes", count, cores, "client processes")
     flag("ramp", positive, default.ramp, "sockets opened a second")
-    flag(
-        "late",
-        positive,
-        1000 * default.late,
-        "milliseconds; the run is invalid if more than one send in 100 is later than this",
-    )
+    late = "milliseconds; the run is invalid if more than one send in 100 is later than this"
+    flag("late", positive, 1000 * default.late, late)
     flag("seed", int, default.seed, "seed of all random numbers")
     flag("scrape", positive, 1.0, "seconds between two scrapes of /metrics")
-    parser.add_argument("--json", metavar="FILE", help="write all results as JSON")
-    parser.add_argument("--html", metavar="FILE", help="write an HTML page with charts")
+    add("--json", metavar="FILE", help="write all results as JSON")
+    add("--html", metavar="FILE", help="write an HTML page with charts")
     goals = parser.add_argument_group(
         "goals", "The exit status is 1 if a goal is missed, or if the run is invalid or incomplete."
     )

@@ -12,11 +12,11 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.cli.console.args import count, positive, tags, views
+from gateway.cli.console.args import URL, count, positive, tags, views
 from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.terminal import Screen
 from gateway.protocol.messages import Source
@@ -33,58 +33,26 @@ Line = Callable[[str], object]
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``gateway replay``."""
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        help="meeting as JSON lines or as columns; see docs/reference/replay.md",
-    )
-    parser.add_argument(
-        "--url", default="ws://127.0.0.1:8000", help="address of the gateway; default: %(default)s"
-    )
-    parser.add_argument("--room", help="room to play in; default: a new room")
-    parser.add_argument(
-        "--to",
-        type=tags,
-        default=(),
-        metavar="LANG[,LANG]",
-        help="languages to read; default: those of the file",
-    )
-    parser.add_argument(
-        "--view",
-        type=views,
-        default=("live", "stable"),
-        metavar="VIEW[,VIEW]",
-        help="views to read: live, stable, final; default: live,stable",
-    )
-    parser.add_argument(
-        "--columns",
-        type=tags,
-        default=(),
-        metavar="LANG[,LANG]",
-        help="languages of the file's columns",
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="LANG",
-        help="language of the column that is spoken; default: the first",
-    )
-    parser.add_argument("--speed", type=positive, default=1.0, help="speed factor; default: 1")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the simulated recogniser; default: 0"
-    )
-    parser.add_argument("--limit", type=count, metavar="N", help="play only the first N utterances")
-    parser.add_argument(
-        "--offline",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="also translate the final texts alone, to compare; default: yes",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write all results as JSON")
-    parser.add_argument(
-        "--simuleval", metavar="DIR", help="write logs for SimulEval and OmniSTEval"
-    )
-    parser.add_argument("--plot", metavar="FILE.svg", help="draw a timeline of all utterances")
+    add = parser.add_argument
+    langs: dict[str, Any] = {"type": tags, "default": (), "metavar": "LANG[,LANG]"}
+    file = "meeting as JSON lines or as columns; see docs/reference/replay.md"
+    add("file", metavar="FILE", help=file)
+    add("--url", default=URL, help="address of the gateway; default: %(default)s")
+    add("--room", help="room to play in; default: a new room")
+    add("--to", help="languages to read; default: those of the file", **langs)
+    seen = "views to read: live, stable, final; default: live,stable"
+    add("--view", type=views, default=("live", "stable"), metavar="VIEW[,VIEW]", help=seen)
+    add("--columns", help="languages of the file's columns", **langs)
+    source = "language of the column that is spoken; default: the first"
+    add("--from", dest="source", metavar="LANG", help=source)
+    add("--speed", type=positive, default=1.0, help="speed factor; default: 1")
+    add("--seed", type=int, default=0, help="seed of the simulated recogniser; default: 0")
+    add("--limit", type=count, metavar="N", help="play only the first N utterances")
+    offline = "also translate the final texts alone, to compare; default: yes"
+    add("--offline", action=argparse.BooleanOptionalAction, default=True, help=offline)
+    add("--json", metavar="FILE", help="write all results as JSON")
+    add("--simuleval", metavar="DIR", help="write logs for SimulEval and OmniSTEval")
+    add("--plot", metavar="FILE.svg", help="draw a timeline of all utterances")
 
 
 def replay(
@@ -144,18 +112,12 @@ async def _perform(player: Player, offline: bool, note: Line) -> None:
 
 def add_record(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``gateway record``."""
-    parser.add_argument("room", metavar="ROOM", help="room to record")
-    parser.add_argument("file", metavar="FILE", help="file of JSON lines; it must not exist yet")
-    parser.add_argument(
-        "--url", default="ws://127.0.0.1:8000", help="address of the gateway; default: %(default)s"
-    )
-    parser.add_argument(
-        "--to",
-        type=tags,
-        required=True,
-        metavar="LANG[,LANG]",
-        help="languages to record; the spoken one records how originals grew",
-    )
+    add = parser.add_argument
+    add("room", metavar="ROOM", help="room to record")
+    add("file", metavar="FILE", help="file of JSON lines; it must not exist yet")
+    add("--url", default=URL, help="address of the gateway; default: %(default)s")
+    to = "languages to record; the spoken one records how originals grew"
+    add("--to", type=tags, required=True, metavar="LANG[,LANG]", help=to)
 
 
 def record(args: argparse.Namespace, *, key: str | None, out: Line) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.console.args import count, positive, tags
+from gateway.cli.console.args import URL, count, positive, tags
 from gateway.cli.console.extra import need
 from gateway.cli.console.files import check_outputs, read_text, write_json
 from gateway.cli.console.terminal import columns
@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add("--describe", metavar="TEXT", help=described)
     add = parser.add_argument_group("details of the load").add_argument
     url = "address for --watch; default: %(default)s"
-    add("--url", default="ws://127.0.0.1:8000", help=url)
+    add("--url", default=URL, help=url)
     add("--keep", metavar="FILE", help="write the scrapes to a file for --metrics")
     times = "parallel copies of the replayed meeting; default: 1"
     add("--times", type=count, default=1, metavar="N", help=times)

@@ -16,6 +16,7 @@ from itertools import pairwise
 import msgspec
 
 from gateway.cli.replay.meeting.script import ScriptUtterance, ShownCaption
+from gateway.cli.report.stats import percentile
 from gateway.text import units
 
 AGREED = 2
@@ -227,10 +228,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _spread(values: Sequence[float]) -> Percentiles | None:
     """Return percentiles by the nearest rank, so that each is a value that occurred."""
-    ranked = sorted(values)
-    if not ranked:
-        return None
-    return Percentiles(*(ranked[max(0, -(-len(ranked) * share // 100) - 1)] for share in (50, 95)))
+    return Percentiles(percentile(values, 0.5), percentile(values, 0.95)) if values else None
 
 
 # --- captions cut in parts -----------------------------------------------------------------------
