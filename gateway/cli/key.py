@@ -16,8 +16,31 @@ from pathlib import Path
 import msgspec
 
 from gateway.auth import api_keys
+from gateway.auth.permissions import Role
+from gateway.cli.console.args import count, positive, rooms, tags
 from gateway.cli.console.files import check_outputs
 from gateway.settings.catalogue import SettingsError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
+    add = parser.add_argument
+    add("name", metavar="NAME", help="name of the key, in logs and in the file")
+    file = "file of keys; it is created if it does not exist"
+    add("--keys", metavar="FILE", required=True, help=file)
+    roles = [role.value for role in Role]
+    role = "highest role of its holder; default: %(default)s"
+    add("--role", choices=roles, default=Role.SPEAK.value, help=role)
+    opens = "rooms it opens, with wildcards * and ?; ~* matches unnamed rooms; default: all"
+    add("--rooms", type=rooms, default=("*",), metavar="ROOM[,ROOM]", help=opens)
+    add("--langs", type=tags, metavar="LANG[,LANG]", help="languages it may read; default: all")
+    tenant = "tenant whose quota it uses; default: a tenant of its own"
+    add("--tenant", metavar="NAME", help=tenant)
+    add("--days", type=positive, metavar="N", help="days until it expires; default: never")
+    quota = "quota of its tenant: {}; default: no quota"
+    add("--sessions", type=count, metavar="N", help=quota.format("open sockets"))
+    add("--inflight", type=count, metavar="N", help=quota.format("unfinished utterances"))
+    add("--minute", type=count, metavar="N", help=quota.format("utterances per minute"))
 
 
 def make(args: argparse.Namespace) -> int:

@@ -26,11 +26,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from gateway import __version__
-from gateway.auth.permissions import Role
 from gateway.cli import key as key_command
 from gateway.cli import say
 from gateway.cli.chat import converse
-from gateway.cli.console.args import URL, count, positive, rooms, tags
+from gateway.cli.console.args import URL, tags
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
@@ -284,46 +283,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_settings(show)
 
-    key = command(
-        "key",
-        key_command.make,
-        "Make an API key. The key is printed once; the file keeps only its hash.",
-    )
-    key.add_argument("name", metavar="NAME", help="name of the key, in logs and in the file")
-    key.add_argument(
-        "--keys",
-        metavar="FILE",
-        required=True,
-        help="file of keys; it is created if it does not exist",
-    )
-    key.add_argument(
-        "--role",
-        choices=[role.value for role in Role],
-        default=Role.SPEAK.value,
-        help="highest role of its holder; default: %(default)s",
-    )
-    key.add_argument(
-        "--rooms",
-        type=rooms,
-        default=("*",),
-        metavar="ROOM[,ROOM]",
-        help="rooms it opens, with wildcards * and ?; ~* matches unnamed rooms; default: all",
-    )
-    key.add_argument(
-        "--langs", type=tags, metavar="LANG[,LANG]", help="languages it may read; default: all"
-    )
-    key.add_argument(
-        "--tenant", metavar="NAME", help="tenant whose quota it uses; default: a tenant of its own"
-    )
-    key.add_argument(
-        "--days", type=positive, metavar="N", help="days until it expires; default: never"
-    )
-    for name, text in (
-        ("sessions", "quota of its tenant: open sockets; default: no quota"),
-        ("inflight", "quota of its tenant: unfinished utterances; default: no quota"),
-        ("minute", "quota of its tenant: utterances per minute; default: no quota"),
-    ):
-        key.add_argument(f"--{name}", type=count, metavar="N", help=text)
+    made = "Make an API key. The key is printed once; the file keeps only its hash."
+    key_command.add(command("key", key_command.make, made))
 
     wire = command("schema", _schema, "Print the protocol as JSON Schema.")
     wire.add_argument("--asyncapi", action="store_true", help="print an AsyncAPI document instead")
