@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from typing import Any
 
 from benchmarks import host
 from benchmarks.journey.plan import invented
+from benchmarks.ports import free_port
 from benchmarks.streams import MORE
 from gateway.cli.report import chart
 
@@ -126,7 +126,7 @@ class Arm:
         self.name = name
         self.workers = workers
         self.path = path
-        self.port = _free_port()
+        self.port = free_port()
         self.begun = time.monotonic()
         self._log = (logs / f"{name}.log").open("wb")
         self.inside = name in ("raw", "engine")
@@ -169,7 +169,7 @@ class Arm:
         # these are one each: with this profile an output is as long as elsewhere, or one longer.
         profile = Path(self.path, "remote.toml")
         profile.write_text(invented(less=MORE + 1).replace("factor = 1.0", "factor = 2.0"))
-        port = _free_port()
+        port = free_port()
         server = [*_serve(), self.path, *_flags(options, tuple(options)), *_at(port)]
         gateway = [
             *self._gateway("openai", profile.name),
@@ -406,13 +406,6 @@ def _cpu(pid: int) -> float:
             if "Engine" not in name and "Worker" not in name:
                 total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return total
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def plot(lines: Sequence[Mapping[str, Any]], streams: int) -> str:

@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import resource
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from benchmarks.ports import free_port
 
 START_S = 60.0
 """Seconds a server may take until it is ready."""
@@ -57,9 +58,7 @@ def gateway(*options: str, core: int | None = None, plain: bool = False) -> Iter
 
     :param plain: with the garbage collector as CPython has it, see `benchmarks.plain`
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     module = "benchmarks.plain" if plain else "gateway"
     command = [sys.executable, "-m", module, "serve", "--engine", "scripted"]
     with _running([*command, "--port", str(port), *options], port, "/readyz", core) as host:
@@ -69,9 +68,7 @@ def gateway(*options: str, core: int | None = None, plain: bool = False) -> Iter
 @contextlib.contextmanager
 def bare(core: int | None = None) -> Iterator[Host]:
     """Return a minimal Starlette handler on the same uvicorn, see `benchmarks.servers.bare`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with _running([sys.executable, "-m", "benchmarks.bare", str(port)], port, "/", core) as host:
         yield host
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from benchmarks.journey.client import fetched
 from benchmarks.journey.device import family, gone
 from benchmarks.journey.plan import PLACES, Plan
+from benchmarks.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout, from which the child processes import both packages."""
@@ -42,7 +42,7 @@ class Server:
     """
 
     def __init__(self, plan: Plan, log: Path, flags: tuple[str, ...] = ()) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._command = command(plan, self.port, flags)
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
@@ -122,10 +122,3 @@ def command(plan: Plan, port: int, flags: tuple[str, ...] = ()) -> list[str]:
     else:
         found += ["--inter-threads", str(plan.cpus)]
     return [sys.executable, "-m", "gateway", *found, *UNLIMITED, *flags]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -9,10 +9,11 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from benchmarks.ports import free_port
 
 READY_S = 60.0
 """Seconds to wait until it is ready."""
@@ -35,7 +36,7 @@ class Child:
     def __init__(
         self, flags: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
     ) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._flags = (*flags, "--host", "127.0.0.1", "--port", str(self.port))
         self._log = log
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
@@ -141,10 +142,3 @@ def _said(name: str) -> str:
         return Path("/proc", name).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

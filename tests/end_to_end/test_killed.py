@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +15,7 @@ from urllib.parse import quote
 import httpx2 as httpx
 from websockets.asyncio.client import connect
 
+from benchmarks.ports import free_port
 from benchmarks.soak.child import Child
 from gateway.engines.base.engine import Health
 from gateway.engines.openai.engine import OpenAIEngine
@@ -183,13 +183,6 @@ def model(port: int, pace: float) -> Iterator[subprocess.Popen[str]]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def test_captions_fail_when_the_engine_process_is_killed_and_the_room_goes_on() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from benchmarks.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -60,10 +61,7 @@ def gateway(
     **environ: str,
 ) -> Iterator[Process]:
     """Start a gateway, and yield it when it has printed ``until`` or has ended."""
-    if not port:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+    port = port or free_port()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
     environ = {k: v.replace("FREE", str(port)) for k, v in environ.items()}
     popen = subprocess.Popen(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from benchmarks.journey import client
 from benchmarks.journey.client import Got, Http, Loop, Socket, fetched, parsed
+from benchmarks.ports import free_port
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -23,14 +23,6 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         asyncio.run(test(*args, **kwargs))
 
     return run
-
-
-@pytest.fixture
-def nobody() -> int:
-    """Return a port on which no process listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
@@ -118,7 +110,8 @@ async def test_an_open_loop_notes_what_it_could_not_send(monkeypatch: pytest.Mon
 
 
 @in_loop
-async def test_a_server_that_is_not_there_is_an_error_of_the_request(nobody: int) -> None:
+async def test_a_server_that_is_not_there_is_an_error_of_the_request() -> None:
+    nobody = free_port()
     assert (await Http(nobody).call("one")).error == "ConnectionRefusedError"
     with pytest.raises(OSError):
         await fetched(nobody, "/readyz")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from benchmarks.host import answers
+from benchmarks.ports import free_port
 from gateway.engines import profiles
 from gateway.engines.base.engine import Aborted
 from gateway.engines.openai.engine import OpenAIEngine
@@ -39,9 +39,7 @@ LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     require()
     model = tiny_llama(tmp_path_factory.mktemp("served") / "llama", head=32)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = model / "server.log"
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]

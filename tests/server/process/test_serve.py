@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
+from benchmarks.ports import free_port
 from gateway.auth.api_keys import ApiKey, create_key
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
@@ -170,9 +171,7 @@ def test_a_gateway_whose_log_cannot_be_written_serves(workers: str) -> None:
             return peer.recv(100).startswith(b"HTTP/1.1 200 ")
         return False
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = (sys.executable, "-m", "gateway", "serve", "--engine", "scripted")
     flags = ("--port", str(port), "--workers", workers)
     environ = os.environ | {"GATEWAY_UNKNOWN": "is warned of, too"}

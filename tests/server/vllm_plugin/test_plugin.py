@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
+from benchmarks.ports import free_port
 from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
@@ -33,14 +33,6 @@ from tests.support.models import tiny_llama
 from tests.support.talk import Talk
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def free() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def args(**fields: Any) -> Namespace:
@@ -66,7 +58,7 @@ async def beside_vllm(
     """Run the gateway in this process on a scripted engine."""
     made = engine or ScriptedEngine(pace=0.05)
     monkeypatch.setattr(module, "around", lambda *_: made)
-    port = free()
+    port = free_port()
     monkeypatch.setenv("GATEWAY_PORT", str(port))
     client, plugin = Client(), Plugin()
     await plugin.init_state(client, None, args())
@@ -146,7 +138,7 @@ def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "entry_points.txt").write_text(f"[vllm.endpoint_plugins]\n{entries}\n")
     model, log = tiny_llama(tmp_path / "model", head=32), tmp_path / "log"
-    port, own = free(), free()
+    port, own = free_port(), free_port()
     environ = {
         "PYTHONPATH": f"{ROOT}:{tmp_path / 'path'}",
         "VLLM_PLUGINS": "caption_gateway,caption_gateway_orphan",
