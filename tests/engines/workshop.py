@@ -9,6 +9,7 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
+from tests.support.live import until
 
 
 class Time:
@@ -38,9 +39,25 @@ class Time:
                 waiter.set_result(None)
         await settle()
 
+    async def end_sleep(self, seconds: float) -> None:
+        """Wait until a task begins to sleep for ``seconds``, then move the clock by them.
+
+        A task that closes real sockets first sleeps some turns of the loop later. A clock that has
+        moved by then does not wake it.
+        """
+        await until(
+            lambda: any(
+                end == self.now + seconds and not waiter.done() for end, waiter in self.sleepers
+            )
+        )
+        await self.pass_(seconds)
+
 
 async def settle() -> None:
-    """Let every task run until it waits for something."""
+    """Let every task run until it waits for something.
+
+    This is no wait for real sockets, files or threads: they may need more turns of the loop.
+    """
     for _ in range(20):
         await asyncio.sleep(0)
 

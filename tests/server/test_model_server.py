@@ -17,7 +17,7 @@ from gateway.engines.wrappers.supervised import BACKOFF, FAILING_SHARE, FAILURES
 from tests.engines.openai.test_engine_life import supervised
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.workshop import Time, settle
+from tests.engines.workshop import Time
 from tests.server.started import gateway
 from tests.support.live import Live, running, until
 from tests.support.talk import Talk, run, talk
@@ -45,7 +45,6 @@ async def ready(engine: Engine, first: Supervisor) -> AsyncIterator[Live]:
     """Run a gateway whose first engine has started."""
     async with running(engine) as live:
         await until(lambda: first.health is Health.READY)
-        await settle()
         yield live
 
 
@@ -100,8 +99,7 @@ async def test_captions_switch_to_the_fallback_and_back_and_readers_are_told(ill
             assert len(server.received) == asked
 
             server.default = works
-            await settle()
-            await time.pass_(BACKOFF)
+            await time.end_sleep(BACKOFF)
             back = (await peer.until("degraded"))[-1]
             assert back == {"type": "degraded", "partials": "on"}
             await peer.send(SAID)
@@ -129,8 +127,7 @@ async def test_without_a_fallback_the_gateway_reports_that_it_is_not_ready() -> 
             answer = await client.get("/readyz")
             assert (answer.status_code, answer.json()["status"]) == (503, "dead")
             server.default = works
-            await settle()
-            await time.pass_(BACKOFF)
+            await time.end_sleep(BACKOFF)
             await until(lambda: engine.health is Health.READY)
             assert (await client.get("/readyz")).status_code == 200
             await peer.send(SAID)

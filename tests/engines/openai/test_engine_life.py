@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.ports import free_port
 from gateway.engines.base.engine import Engine, Health
 from gateway.engines.openai.engine import OpenAIEngine
 from gateway.engines.scripted import ScriptedEngine
@@ -30,7 +31,7 @@ from gateway.job import Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT
 from tests.engines.openai_server import Script, Server
-from tests.engines.workshop import Time, settle
+from tests.engines.workshop import Time
 from tests.support.live import until
 
 WINDOW = HANG * FAILING_SHARE
@@ -91,15 +92,11 @@ async def with_fallback(work: Work) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def back(server: Server, time: Time, engine: FallbackEngine) -> None:
-    """Have the server work again, and wait until the engine uses it."""
+async def back(server: Server, time: Time, engine: FallbackEngine, wait: float) -> None:
+    """Have the server work again, and check that it is used after ``wait`` seconds."""
     server.default = lambda body: Script()
-    for _ in range(3):
-        if engine.primary.health is not Health.READY:
-            await time.pass_(BACKOFF * 8)
-            await until(lambda: engine.primary.health in (Health.READY, Health.DEAD))
-            await settle()
-    assert engine.primary.health is Health.READY
+    await time.end_sleep(wait)
+    await until(lambda: engine.primary.health is Health.READY)
     assert await text(engine, job()) == MODEL
 
 
@@ -125,14 +122,12 @@ async def test_the_fallback_takes_over_after_a_server_hangs_for_hang_s() -> None
         assert len(server.received) == received
 
         # The list of models comes, but no translation.
-        await settle()
-        await time.pass_(BACKOFF)
+        await time.end_sleep(BACKOFF)
         await server.wait(lambda server: probes(server) == 1)
         assert engine.substitute == "second"
-        await time.pass_(HANG)
-        await until(lambda: engine.primary.health is Health.DEAD)
+        await time.end_sleep(HANG)
         assert told == ["second"]
-        await back(server, time, engine)
+        await back(server, time, engine, BACKOFF * 2)
         assert told == ["second", None]
 
     await with_fallback(work)
@@ -150,7 +145,7 @@ async def test_a_server_that_stops_in_the_middle_of_its_texts_hangs() -> None:
         await time.pass_(HANG)
         assert await reading == "Guten Tag", "what was shown is taken back"
         assert told == ["second"]
-        await back(server, time, engine)
+        await back(server, time, engine, BACKOFF)
 
     await with_fallback(work)
 
@@ -176,34 +171,31 @@ async def test_the_fallback_takes_over_from_a_server_that_answers_only_with_erro
         received = len(server.received)
         assert await text(engine, job()) == "Guten Tag"
         assert len(server.received) == received, "it is left in peace"
-        for wait in (BACKOFF, BACKOFF * 2):
-            await time.pass_(wait)
-            await until(lambda: engine.primary.health is Health.DEAD)
-            await settle()
+        await time.end_sleep(BACKOFF)
+        await time.end_sleep(BACKOFF * 2)
         await server.wait(lambda server: probes(server) == 2)
         assert told == ["second"]
-        await back(server, time, engine)
+        await back(server, time, engine, BACKOFF * 4)
         assert told == ["second", None]
 
     await with_fallback(work)
 
 
 async def test_a_restarted_server_is_used_again() -> None:
-    time = Time()
-    with Server() as server:
+    time, port = Time(), free_port()
+    with Server(port=port) as server:
         engine = supervised(server, time)
         await engine.start()
-    await settle()
     for n in range(FAILURES):
+        if n:  # not after the last: the next attempt would be due
+            await time.pass_(WINDOW / 2)
         with pytest.raises(EngineFault, match="cannot be reached"):
             await text(engine, job(f"j{n}"))
-        await time.pass_(WINDOW / 2)
     await until(lambda: engine.health is Health.DEAD)
-    await settle()
     with pytest.raises(EngineFault, match="not ready"):
         await text(engine, job())
-    with Server(port=server.port) as server:
-        await time.pass_(BACKOFF)
+    with Server(port=port):
+        await time.end_sleep(BACKOFF)
         await until(lambda: engine.health is Health.READY)
         assert await text(engine, job()) == MODEL
         await engine.aclose()
@@ -244,7 +236,6 @@ async def test_without_a_fallback_it_is_not_ready_until_the_server_translates_ag
     with Server() as server:
         engine = supervised(server, time)
         await engine.start()
-        await settle()
         server.default = lambda body: Script(late=True)
         reading = asyncio.create_task(text(engine, job()))
         await server.wait(lambda server: server.unfinished == 1)
@@ -253,8 +244,7 @@ async def test_without_a_fallback_it_is_not_ready_until_the_server_translates_ag
             await reading
         await until(lambda: engine.health is Health.DEAD)
         server.default = lambda body: Script()
-        await settle()
-        await time.pass_(BACKOFF)
+        await time.end_sleep(BACKOFF)
         await until(lambda: engine.health is Health.READY)
         assert await text(engine, job()) == MODEL
         assert engine.stats() == {"restarts": 1, "hangs": 1}
