@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("bare")
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the measurement, since these tests are about sources of loads."""
+    """Replace the measurement in tests of what comes before and after it."""
 
     async def measure(*_: object) -> Figures:
         return figures(running=16)
@@ -79,6 +79,7 @@ def test_a_search_prints_a_table_reasons_and_settings_and_writes_the_rest(
     assert loaded.settings.max_num_seqs == best
 
 
+@pytest.mark.usefixtures("made_up")
 def test_results_until_ctrl_c_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +287,7 @@ def test_watching_goes_on_after_a_restart_of_the_gateway(
     assert said[1:] == ["It is gone. Trying again.", "Ended early."]
 
 
+@pytest.mark.usefixtures("made_up")
 def test_results_before_an_engine_failed_are_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

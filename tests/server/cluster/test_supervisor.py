@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
+from benchmarks.ports import free_port
 from gateway.auth import api_keys
 from gateway.server.cluster import supervisor as module
 from gateway.server.cluster.socket_folder import socket_folder
@@ -55,6 +56,12 @@ async def supervised() -> AsyncIterator[tuple[WorkerSupervisor, int]]:
             folder.rmdir()
 
 
+def changed(part: str, name: str, value: float) -> str:
+    """Return the program of a worker with another value of a constant of the package."""
+    change = f" from gateway.server.cluster import {part}; {part}.{name} = {value};"
+    return module.WORKER_CODE.replace(" from gateway", change + " from gateway", 1)
+
+
 def get(port: int, path: str) -> tuple[int, str]:
     """Return the status and the body of a response."""
     try:
@@ -69,6 +76,7 @@ async def test_a_room_whose_worker_does_not_come_back_in_time_is_refused_and_no_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "RESTART_S", (60.0, 60.0))
+    monkeypatch.setattr(module, "WORKER_CODE", changed("routing", "HOLD_S", 0.1))
     async with supervised() as (made, port):
         made._processes[1].kill()
         await until(lambda: 1 not in made._processes)
@@ -121,6 +129,8 @@ async def test_the_last_worker_that_is_retired_ends_the_gateway_with_status_1(
 async def test_a_worker_that_stops_reporting_is_killed_and_started_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    # Workers report ten times as often, so that only the stopped one is late on a busy machine.
+    monkeypatch.setattr(module, "WORKER_CODE", changed("worker", "REPORT_S", 0.1))
     monkeypatch.setattr(module, "LATE_S", 2.0)
     monkeypatch.setattr(module, "HANG_S", 4.0)
     async with supervised() as (made, port):
@@ -244,8 +254,8 @@ async def test_a_worker_whose_engine_does_not_start_is_not_retired(
 ) -> None:
     monkeypatch.setattr(module, "FAILURES", 2)
     monkeypatch.setattr(module, "RESTART_S", (0.01, 0.01))
-    with Server(owner="vllm", default=shout) as first:
-        port = int(first.url.split(":")[2].split("/")[0])
+    port = free_port()
+    with Server(owner="vllm", default=shout, port=port) as first:
         settings = Settings(
             engine="openai", openai_url=first.url, port=0, workers=1, signing_key="x" * 32
         )

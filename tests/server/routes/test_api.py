@@ -160,6 +160,7 @@ async def test_a_request_whose_body_does_not_arrive_is_answered_and_closed(
     monkeypatch.setattr(api, "BODY_S", 0.01)
 
     async with browse() as (_, live):
+        live.server.config.timeout_keep_alive = 0  # seconds until the connection is closed
         host, port = live.http.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")

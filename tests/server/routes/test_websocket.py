@@ -204,7 +204,8 @@ async def test_a_closed_socket_aborts_its_jobs_in_the_engine() -> None:
 async def test_a_connection_that_is_reset_aborts_its_jobs_in_the_engine() -> None:
     engine = ScriptedEngine()
     engine.hold()
-    async with running(engine) as live, connect(live.socket + "?to=de") as ws:
+    limits = Limits(grace_s=0.05)  # its jobs go on for as long as the client may come back
+    async with running(engine, limits) as live, connect(live.socket + "?to=de") as ws:
         await ws.send("one two three")
         await until(lambda: engine.unfinished == 1)
         raw = ws.transport.get_extra_info("socket")
