@@ -43,14 +43,18 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 
+# Tests run in one process for each core, in any order: each has its own ports and files. Tests of
+# one `xdist_group` stay together.
+PYTEST := $(BIN)/pytest -n auto --dist loadgroup
+
 # The tests of the pure folders (scripts/pure.py), with complete branch coverage, in seconds.
 pure: $(TEST)
-	$(BIN)/coverage run -m pytest $(PURE_TESTS)
+	$(PYTEST) --cov --cov-report= $(PURE_TESTS)
 	$(BIN)/coverage report --fail-under=100 --include='$(shell $(PYTHON) scripts/pure.py)'
 
 # All other tests that need no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(BIN)/pytest -m 'not vllm and not node and not browser and not external' \
+	$(PYTEST) -m 'not vllm and not node and not browser and not external' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all property tests, ten times as many as in `make test`.

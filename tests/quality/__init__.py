@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from gateway.engines.base.engine import Engine
+from gateway.engines.ctranslate2.engine import prompt_size
 from gateway.errors import GatewayError
 from gateway.job import Job
 
@@ -40,7 +41,8 @@ async def captions(engine: Engine, jobs: Sequence[Job]) -> dict[str, str]:
                 return ""
         return text
 
-    jobs = sorted(jobs, key=lambda job: len(job.text))  # a batch reads as far as its shortest
+    # Jobs of one batch are alike in priority and size, so that batches are full and read at once.
+    jobs = sorted(jobs, key=lambda job: (job.priority, prompt_size(job)))
     await engine.start()
     try:
         made = await asyncio.gather(*map(caption, jobs))

@@ -1,8 +1,8 @@
 """What the embedded model is held to, on the sentences of ``tests/quality``.
 
-They go through the engine that ``make run`` builds: its default model and settings, guards, pieces
-and batches. What a guard withholds counts as an empty translation. The whole evaluation, with BLEU
-and more sets, is ``python -m training.evaluate``.
+They go through the engine that ``make run`` builds: its default model and settings, guards and
+pieces. Only its batches are larger, for speed. What a guard withholds counts as an empty
+translation. The whole evaluation, with BLEU and more sets, is ``python -m training.evaluate``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gateway.settings.catalogue import Settings
 from tests.quality import DIRECTIONS, SETS, captions, lines
 from training import metrics, noise
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("quality")]  # one fixture
 
 FLOORS = {
     #        meeting100  own
@@ -61,6 +61,9 @@ WITHHELD = 0.005
 
 SPEECH = "meeting100"
 """The set that is also translated as speech recognition gives it, and from half of each line."""
+
+BATCH = 64
+"""Captions that are made together: more than in a gateway, since no caption is waited for."""
 
 Made = Callable[[str, str], Sequence[str]]
 """The translations for a name of `forms` and a direction, in the order of the lines."""
@@ -105,7 +108,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         for direction in DIRECTIONS
         for form, texts in forms(direction[:2]).items()
     }
-    engine = build(Settings(cache_dir=str(tmp_path_factory.mktemp("cache"))))
+    cache = str(tmp_path_factory.mktemp("cache"))
+    # One thread, since other tests run on the other cores.
+    engine = build(Settings(cache_dir=cache, batch=BATCH, inter_threads=1))
     found = asyncio.run(captions(engine, sum(given.values(), [])))
     return lambda form, direction: [found[job.id] for job in given[form, direction]]
 
