@@ -43,9 +43,8 @@ lint: $(TEST)
 types: $(TEST)
 	$(BIN)/mypy
 
-# Tests run in one process for each core, in any order: each has its own ports and files. Tests of
-# one `xdist_group` stay together.
-PYTEST := $(BIN)/pytest -n auto --dist loadgroup
+# Tests run in one process for each core. Those of one file stay together and share its fixtures.
+PYTEST := $(BIN)/pytest -n auto --dist loadfile
 
 # The tests of the pure folders (scripts/pure.py), with complete branch coverage, in seconds.
 pure: $(TEST)

@@ -20,7 +20,7 @@ from gateway.settings.catalogue import Settings
 from tests.quality import DIRECTIONS, SETS, captions, lines
 from training import metrics, noise
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("quality")]  # one fixture
+pytestmark = pytest.mark.timeout(300)
 
 FLOORS = {
     #        meeting100  own
