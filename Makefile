@@ -10,7 +10,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs docs-pages fuzz search soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -59,6 +59,12 @@ suite: $(TEST)
 # New examples for all property tests, ten times as many as in `make test`.
 search: $(TEST)
 	HYPOTHESIS_PROFILE=search $(BIN)/pytest --timeout 1800 -m 'not vllm' $(shell grep -rl '^@given' tests)
+
+# Small changes to the code of the core, 95 % of which its tests must notice, or of one folder:
+# AREA=core/session. ARGS=--again repeats only the changes that went unnoticed.
+mutation: $(TEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group mutation
+	$(BIN)/python scripts/mutation.py $(ARGS) $(AREA)
 
 test-node: $(TEST)
 	$(BIN)/pytest -m node

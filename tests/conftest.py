@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from gateway.client.state import recovery
 from tests.support.disk import Disk
@@ -24,6 +24,13 @@ settings.register_profile(
 )
 settings.register_profile(
     "search", settings.get_profile("check"), derandomize=False, max_examples=1000
+)
+# A mutation run only has to see that a test fails, thousands of times: no example is made small.
+settings.register_profile(
+    "mutation",
+    settings.get_profile("check"),
+    max_examples=20,
+    phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 

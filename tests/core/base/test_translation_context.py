@@ -6,6 +6,12 @@ from gateway.core.base.translation_context import NAMES, TranslationContext
 from gateway.text.glossary import Glossary
 
 
+def test_a_new_room_has_no_topic_style_names_or_terms() -> None:
+    context = TranslationContext()
+    assert (context.topic, context.style, context.version) == ("", None, 0)
+    assert not context.names and context.terms("any text") == ()
+
+
 def test_a_name_stays_as_it_is_unless_the_glossary_has_it() -> None:
     context = TranslationContext()
     for name in ("Ada", "Bob", "Bob", ""):

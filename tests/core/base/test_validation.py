@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.auth.permissions import EVERYTHING
+from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.base import validation
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
@@ -26,6 +26,37 @@ def test_a_text_is_kept_without_what_nobody_sees() -> None:
     assert validation.clean("\u2028\x00 \u200b") == ""
 
 
+def test_a_text_that_begins_with_a_sign_is_kept_as_it_is() -> None:
+    for text in ("¿Qué?", "…und dann", "«Да»", "「はい」", "?!"):
+        assert validation.clean(text) == text
+
+
+def test_the_language_of_a_speaker_is_english_if_the_model_reads_it_and_else_its_first() -> None:
+    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "en"))) == "en"
+    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "fr"))) == "de"
+
+
+def test_a_speaker_may_let_the_language_be_detected_only_where_there_is_a_detector() -> None:
+    assert validation.speakable("auto", PROFILE, lambda text: "en") == "auto"
+    assert refused(validation.speakable, "auto", PROFILE, None) is ErrorCode.LANG_UNSUPPORTED
+
+
+def test_a_language_is_spoken_in_its_normal_spelling_or_refused_with_those_there_are() -> None:
+    assert validation.speakable("DE", PROFILE, None) == "de"
+    with pytest.raises(ClientFault) as caught:
+        validation.speakable("tlh", PROFILE, None)
+    assert caught.value.code is ErrorCode.LANG_UNSUPPORTED
+    assert "'tlh'" in str(caught.value)
+    assert caught.value.hint == "It has: en, de, fr."
+
+
+def test_a_refusal_repeats_at_most_five_tags_of_32_characters() -> None:
+    for letter in "xя語":
+        fault = validation.unsupported([letter * 33] * 6, ("en",))
+        assert str(fault).count(repr(letter * 32)) == 5
+        assert letter * 33 not in str(fault)
+
+
 def test_a_text_that_is_too_long_or_has_nothing_in_it_is_refused() -> None:
     assert validation.said("12345", 5) == "12345"
     assert refused(validation.said, "123456", 5) is ErrorCode.TOO_LONG
@@ -38,6 +69,18 @@ def test_languages_that_are_read_are_spelt_correctly_and_the_others_named_in_one
     assert fault is not None and fault.code is ErrorCode.LANG_UNSUPPORTED
     assert "'no language', 'tlh'" in str(fault)
     assert validation.readable(["de"], PROFILE, 1, EVERYTHING) == (("de",), None)
+
+
+def test_an_unknown_language_does_not_hide_those_named_after_it() -> None:
+    there, fault = validation.readable(["tlh", "de"], PROFILE, 10, EVERYTHING)
+    assert there == ("de",)
+    assert fault is not None and "'tlh'" in str(fault)
+
+
+def test_a_language_that_the_grant_does_not_permit_is_forbidden_and_the_others_are_read() -> None:
+    there, fault = validation.readable(["fr", "de"], PROFILE, 10, Permissions(langs=("de",)))
+    assert there == ("de",)
+    assert fault is not None and fault.code is ErrorCode.FORBIDDEN
 
 
 def test_more_languages_than_are_allowed_are_refused_whatever_they_are() -> None:
