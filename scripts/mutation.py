@@ -44,6 +44,11 @@ AREAS = (
     "text",
     "protocol",
 )
+ALSO = {
+    # What becomes of captions is seen in a room, so most of their tests are there.
+    "core/captions": ("tests/core/room",),
+}
+"""Further tests of a folder."""
 NEEDED = 0.95
 EQUIVALENT = Path("tests/equivalent_mutations.txt")
 WORK = Path("build/mutation")
@@ -59,7 +64,7 @@ CONFIGURATION = """
 source_paths = ["gateway"]
 only_mutate = ["gateway/{area}/*"]
 also_copy = {copied}
-pytest_add_cli_args_test_selection = ["tests/{area}"]
+pytest_add_cli_args_test_selection = {tests}
 pytest_add_cli_args = ["-p", "no:cacheprovider"]
 timeout_constant = 2.0
 timeout_multiplier = 8.0
@@ -93,17 +98,16 @@ def run(area: str, children: int, *, again: bool = False) -> None:
         (work / "mutants/mutmut-stats.json").unlink()  # else it keeps which test reaches what
     else:
         shutil.rmtree(work, ignore_errors=True)
-    for name in ("tests",) if again else COPIED:
+    for name in ("tests", "pyproject.toml") if again else COPIED:
         if Path(name).is_dir():
             # The weights of the embedded model are large, and no pure test loads them.
             skip = shutil.ignore_patterns("__pycache__", "*.bin", "*.safetensors")
             shutil.copytree(name, work / name, ignore=skip, dirs_exist_ok=True)
         else:
             shutil.copy2(name, work / name)
-    if not again:
-        configuration = CONFIGURATION.format(area=area, copied=json.dumps(COPIED))
-        with (work / "pyproject.toml").open("a") as file:
-            file.write(configuration)
+    tests = json.dumps([f"tests/{area}", *ALSO.get(area, ())])
+    with (work / "pyproject.toml").open("a") as file:
+        file.write(CONFIGURATION.format(area=area, tests=tests, copied=json.dumps(COPIED)))
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(children), *names]
     with (work / "mutmut.log").open("w") as output:
         subprocess.run(
@@ -164,8 +168,8 @@ _PROSE = re.compile(r"[a-z,;:.] +\S|\S +[a-z(]", re.IGNORECASE)
 def words_only(old: str, new: str) -> bool:
     """Return whether two versions of a function differ in words that people read, and only there.
 
-    Such words are strings with several words in a call, and all strings of a ``raise``. They may be
-    changed, left out or replaced by None. Messages of ``assert`` and calls of ``log`` are words
+    Such words are strings with several words, and all strings of a ``raise``. In a call they may be
+    left out or replaced by None too. Messages of ``assert`` and calls of ``log`` are words
     altogether.
     """
     before = _Wordless()
@@ -199,6 +203,9 @@ class _Wordless(ast.NodeTransformer):
         if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("log."):
             return ast.Pass()
         return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant("words") if self._words(node) else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         values = [*node.args, *(keyword.value for keyword in node.keywords)]

@@ -10,6 +10,7 @@ from scripts.mutation import AREAS, EQUIVALENT, Change, difference, equivalent, 
 
 FAULT = 'def f(n):\n    if n:\n        raise Fault(Code.BUSY, f"{n} are open.", "Wait for them.")'
 OTHER = 'def f(text):\n    outbox.close(4008, "The room has forgotten it.")\n    return "en"'
+HINT = 'def f():\n    hint = "Read this first."\n    return hint'
 LOGGED = 'def f(a):\n    assert a is not None, "never"\n    log.debug("%s -> %s", a, a.state)'
 
 
@@ -22,6 +23,7 @@ LOGGED = 'def f(a):\n    assert a is not None, "never"\n    log.debug("%s -> %s"
         (FAULT, 'f"{n} are open."', "None"),
         (OTHER, '"The room has forgotten it."', '"the room has forgotten it."'),
         (OTHER, ', "The room has forgotten it."', ""),
+        (HINT, "Read this first.", "READ THIS FIRST."),
         (LOGGED, '"never"', '"NEVER"'),
         (LOGGED, "a.state", "None"),
     ],
@@ -40,6 +42,7 @@ def test_a_change_of_the_words_of_an_error_a_close_or_a_log_line_does_not_count(
         (FAULT, "if n", "if not n"),
         (OTHER, "4008", "4009"),
         (OTHER, '"en"', '"XXenXX"'),
+        (HINT, '"Read this first."', "None"),
         (LOGGED, "is not None", "is None"),
     ],
 )

@@ -172,6 +172,7 @@ class Meeting:
         lang: str = "en",
         id: str | None = None,
         since: StreamPosition | None = None,
+        token: str | None = None,
         detect: Detect | None = None,
         greeted: bool = True,
         **request: Any,
@@ -180,6 +181,7 @@ class Meeting:
 
         :param lang: the language that it speaks
         :param since: how far it has come in the log of an earlier session
+        :param token: the token with which it can resume
         :param request: other fields of its `ConnectRequest`
         """
         asked = ConnectRequest(**request)
@@ -195,7 +197,7 @@ class Meeting:
         )
         peer = Peer(self, session, codec)
         self.peers.append(peer)
-        session.open(langs, self.now, since=since)
+        session.open(langs, self.now, since=since, token=token)
         self.act()
         if greeted and codec is not Codec.PLAIN:
             assert isinstance(peer.events()[0], Welcome)

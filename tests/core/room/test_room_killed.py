@@ -57,9 +57,9 @@ def test_captions_that_ended_are_not_made_again() -> None:
     assert made | declined == {f"s{n}" for n in range(OPEN)} - {"s1", "s2", "s3", "s4"}
 
 
-@pytest.mark.parametrize("past", [killed(clean=True), killed(apart=10.0)])
-def test_otherwise_who_comes_late_has_the_last_ones_made(past: History) -> None:
-    made, declined = read(past, Limits(backfill=4))
+@pytest.mark.parametrize(("clean", "apart"), [(True, 0.1), (False, 10.0)])
+def test_otherwise_who_comes_late_has_the_last_ones_made(clean: bool, apart: float) -> None:
+    made, declined = read(killed(clean, apart), Limits(backfill=4))
     assert declined == set()
     assert made >= {f"s{n}" for n in range(OPEN - 4, OPEN)}
     assert "s1" not in made

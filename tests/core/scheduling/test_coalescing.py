@@ -25,6 +25,7 @@ def test_text_does_not_wait_while_there_is_time() -> None:
 
 def test_few_chunks_never_wait_however_busy_the_machine_is() -> None:
     assert after((1.0, RATE - 1)) == after((1.0, MANY), (1.0, RATE - 1)) == 0
+    assert after((1.0, RATE)) > 0
 
 
 @pytest.mark.parametrize(

@@ -68,15 +68,38 @@ def test_the_time_of_a_final_without_load_is_measured_for_each_byte() -> None:
     assert engine.load.alone == pytest.approx(2.0), "it was not alone"
     engine.make(1.0, alone=True)
     assert 1.8 < engine.load.alone < 2.0
+
+
+def test_the_first_final_without_load_is_the_measure_until_there_are_others() -> None:
+    engine = Engine()
+    engine.make(2.0, alone=True)
+    assert engine.load.alone == pytest.approx(2.0)
+
+
+def test_another_engine_is_measured_from_the_beginning() -> None:
+    engine = Engine()
+    engine.learn(9.0)
     engine.load.renew()
     assert engine.load.alone == 0
+    engine.make(2.0)
+    assert engine.load.alone == pytest.approx(2.0)
+
+
+def test_a_final_costs_as_much_as_forty_bytes_more_than_its_text() -> None:
+    engine = Engine()
+    engine.load.begun("long", 60, 0.0, engine.now - 1, alone=True)
+    engine.load.made("long", engine.now)
+    engine.load.begun("short", 10, 0.0, engine.now - 1, alone=False)
+    engine.load.made("short", engine.now)
+    usual = 100 + 0.2 * (50 - 100)
+    assert engine.load.alone == pytest.approx(usual / 100)
 
 
 def test_the_fastest_finals_count_if_none_was_ever_alone() -> None:
     engine = Engine()
-    for seconds in (3.0, 1.0, 5.0, 1.0, 1.0):
+    for seconds, alone in ((3.0, 3.0), (1.0, 2.6), (5.0, 2.648)):
         engine.make(seconds)
-    assert 1.0 < engine.load.alone < 2.6
+        assert engine.load.alone == pytest.approx(alone)
 
 
 def test_a_burst_that_the_engine_gets_over_is_not_too_much() -> None:
@@ -107,6 +130,34 @@ def test_finals_that_take_longer_than_alone_are_too_much_though_they_do_not_wait
     assert engine.load.overloaded
 
 
+def test_half_a_second_is_soon_enough_however_fast_the_engine_could_be() -> None:
+    engine = Engine()
+    engine.learn(0.2)
+    engine.seat("a", "b")
+    engine.second((0.25, 0.2))
+    assert not engine.load.overloaded
+    engine.second((0.4, 0.2))
+    assert engine.load.overloaded
+
+
+def test_a_slow_engine_may_take_longer() -> None:
+    engine = Engine()
+    engine.learn(2.0)
+    engine.seat("a", "b")
+    engine.second((0.5, 2.0))
+    assert not engine.load.overloaded
+    engine.second((1.5, 2.0))
+    assert engine.load.overloaded
+
+
+def test_nothing_is_too_much_before_the_first_final_was_made() -> None:
+    engine = Engine()
+    engine.seat("a", "b")
+    engine.load.begun("x", SIZE, 9.0, engine.now, alone=False)
+    engine.second()
+    assert engine.load.overloaded is False
+
+
 def test_finals_that_come_soon_enough_are_no_overload() -> None:
     engine = Engine(soon=4.0)
     engine.learn()
@@ -130,7 +181,11 @@ def test_finals_that_wait_while_none_begins_are_too_much() -> None:
     engine.learn()
     engine.seat("a", "b")
     engine.second()
-    assert not current(engine.load.overloaded), "there is nothing to do"
+    assert not engine.load.overloaded, "there is nothing to do"
+    engine.oldest = 0.1
+    engine.second()
+    engine.second()
+    assert not engine.load.overloaded, "it began a moment ago"
     engine.oldest = 3.0
     engine.second()
     assert not engine.load.overloaded or engine.oldest
@@ -146,6 +201,48 @@ def test_more_than_the_engine_makes_in_time_is_too_much_at_once() -> None:
     assert engine.load.admit("b", "", 20, CAPACITY, engine.now) == 0
     assert engine.load.admit("b", "", 21, CAPACITY, engine.now) == pytest.approx(2.1)
     assert engine.load.overloaded
+
+
+def test_an_overload_that_a_burst_began_ends_as_any_other() -> None:
+    engine = Engine()
+    engine.learn()
+    engine.seat("a", "b")
+    engine.second((0.0, 1.0))
+    assert engine.load.admit("b", "", 21, CAPACITY, engine.now) > 0
+    for _ in range(int(HOLD[0])):
+        assert engine.load.overloaded
+        engine.second((0.0, 1.0))
+    assert not engine.load.overloaded
+
+
+def test_an_engine_with_one_slot_refuses_what_is_new_while_a_final_waits() -> None:
+    engine = Engine()
+    engine.learn()
+    engine.seat("a", "b")
+    engine.second((0.0, 1.0))
+    assert engine.load.admit("a", "", 2, 1, engine.now) == 0
+    assert engine.load.admit("a", "", 3, 1, engine.now) == pytest.approx(3.0)
+    assert engine.load.overloaded
+    assert engine.load.admit("a", "", 0, 1, engine.now) == 0
+    assert engine.load.admit("a", "", 1, 1, engine.now) == pytest.approx(1.0)
+
+
+def test_a_burst_beside_a_single_room_leaves_a_place_to_that_room_alone() -> None:
+    engine = Engine()
+    engine.learn()
+    engine.seat("a")
+    assert engine.load.admit("b", "", 30, CAPACITY, engine.now) > 0
+    assert engine.seat("a", "b") == [True, False]
+
+
+def test_the_queue_may_be_longer_where_finals_may_take_longer() -> None:
+    engine = Engine(stretch=3.0)
+    engine.learn()
+    engine.seat("a", "b")
+    engine.second((3.0, 1.0))
+    assert engine.load.overloaded
+    assert engine.load.admit("a", "", 14, CAPACITY, engine.now) == 0
+    assert engine.load.admit("a", "", 15, CAPACITY, engine.now) > 0
 
 
 def test_overload_is_decided_once_a_second() -> None:
@@ -184,10 +281,25 @@ def test_a_place_is_free_again_after_a_while_of_silence_or_at_the_end_of_the_roo
         engine.seat(*served[1:])
         engine.second()
     assert engine.load.rooms == 2
+    for _ in range(int(SLOT_S) - 1):
+        engine.second()
+    assert engine.load.rooms == 2
+    engine.second()
+    assert engine.load.rooms == 0
+    engine.seat(*served, "late")
     for room in served:
         engine.load.vacate(room)
     engine.load.vacate("late")
     assert engine.load.rooms == 0
+
+
+def test_a_room_has_the_place_of_the_tenant_that_spoke_in_it_first() -> None:
+    engine = Engine()
+    engine.seat("shared", tenant="one")
+    engine.seat("shared", tenant="two")
+    assert engine.load._slots_held == {"one": 1}
+    engine.load.vacate("shared")
+    assert not engine.load._slots_held
 
 
 def test_the_newest_slots_are_taken_away_as_many_as_the_engine_is_short_of() -> None:
@@ -226,7 +338,7 @@ def test_the_last_place_is_never_taken_away() -> None:
     for _ in range(20):
         engine.second(*[(9.0, 1.0)] * 5, asked=50)
         engine.seat(served[0], served[1])
-    assert engine.seat(served[0]) == [True]
+    assert engine.seat(*served) == [True, False]
 
 
 def test_the_tenant_with_most_places_gives_up_its_own_first() -> None:
@@ -260,11 +372,30 @@ def test_places_come_back_little_by_little_and_more_slowly_where_it_was_too_soon
     for _ in range(int(CALM)):
         engine.second((0.0, 1.0))
         engine.seat("late")
-    assert engine.seat("late") == [True]
+    assert engine.seat("late", "later") == [True, False]
     for _ in range(3):
         engine.second(*[(2.0, 1.0)] * 5, asked=10)
     assert engine.seat("late") == [False]
     assert engine.load.admit("late", "", 0, CAPACITY, engine.now) == 2 * CALM
+
+
+def test_another_place_comes_back_after_as_long_again() -> None:
+    engine = Engine()
+    engine.overload()
+    late = ("late", "later", "last")
+    for places in (1, 2):
+        for _ in range(int(CALM)):
+            engine.second((0.0, 1.0))
+            admitted = engine.seat(*late)
+        assert admitted == [True] * places + [False] * (3 - places)
+
+
+def test_of_many_places_a_tenth_comes_back_at_once() -> None:
+    engine = Engine()
+    engine.overload(32)
+    for _ in range(int(CALM)):
+        engine.second((0.0, 1.0))
+    assert engine.seat(*map(str, range(4))) == [True] * 3 + [False]
 
 
 def test_all_is_as_usual_again_when_nobody_was_refused_for_a_while() -> None:
@@ -274,7 +405,7 @@ def test_all_is_as_usual_again_when_nobody_was_refused_for_a_while() -> None:
         engine.second((0.0, 1.0))
     assert current(engine.load.overloaded)
     engine.second((0.0, 1.0))
-    assert not engine.load.overloaded
+    assert engine.load.overloaded is False
     assert repr(engine.load).startswith("<OverloadMonitor as usual")
 
 
@@ -302,6 +433,28 @@ def test_a_queue_that_is_full_is_told_with_the_time_that_half_of_it_takes() -> N
     engine.learn()
     assert engine.load.full(40, CAPACITY, engine.now) == pytest.approx(2.0)
     assert engine.load.full(1, CAPACITY, engine.now) == AT_LEAST
+    assert engine.load.refused == {"queue": 3}
+    engine.make(3.0)
+    lately = 1.0 + 0.2 * (3.0 - 1.0)
+    assert engine.load.full(40, CAPACITY, engine.now) == pytest.approx(2 * lately)
+
+
+def test_a_slow_engine_with_one_slot_has_to_be_waited_for_longer() -> None:
+    engine = Engine()
+    engine.learn(2.0)
+    assert engine.load.full(10, 1, engine.now) == pytest.approx(10.0)
+
+
+def test_an_overload_lasts_while_the_queue_is_full() -> None:
+    engine = Engine()
+    engine.overload()
+    for _ in range(int(HOLD[0]) - 1):
+        engine.second((0.0, 1.0))
+    engine.load.full(40, CAPACITY, engine.now)
+    for _ in range(int(HOLD[0])):
+        assert engine.load.overloaded
+        engine.second((0.0, 1.0))
+    assert not engine.load.overloaded
 
 
 def test_a_job_that_was_stopped_tells_nothing() -> None:
@@ -310,3 +463,4 @@ def test_a_job_that_was_stopped_tells_nothing() -> None:
     engine.load.dropped("x")
     engine.load.dropped("x")
     assert engine.load.alone == 0
+    assert not engine.load._running

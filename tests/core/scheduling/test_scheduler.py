@@ -28,16 +28,17 @@ def test_jobs_start_while_there_are_free_slots() -> None:
     dispatch = Scheduler(capacity=2, depth=10)
     queue(dispatch, job("1"), job("2"), job("3"))
     assert started(dispatch) == ["1", "2"]
+    assert dispatch.given[Priority.FINAL] == 2
     assert started(dispatch) == []
     assert repr(dispatch) == "<Scheduler 2/2 running, 1 queued>"
 
 
 def test_a_scheduler_tells_whether_it_may_have_actions() -> None:
     dispatch = Scheduler(capacity=1, depth=10)
-    assert not current(dispatch.due)
+    assert dispatch.due is False
     queue(dispatch, job("1"))
-    assert current(dispatch.due)
-    assert started(dispatch) == ["1"] and not current(dispatch.due)
+    assert dispatch.due
+    assert started(dispatch) == ["1"] and dispatch.due is False
     dispatch.abort("1")
     assert current(dispatch.due)
     assert dispatch.actions() == [StopJob("1")] and not dispatch.due
@@ -215,11 +216,21 @@ def test_a_job_taken_back_leaves_the_turns_of_the_others_as_they_were() -> None:
     queue(dispatch, *(replace(job(f"{t}{n}", t), tenant=t) for t in "ab" for n in range(2)))
     assert dispatch.finals == 4
     dispatch.abort("a0")
+    assert dispatch.finals == 3
     dispatch.abort("b0")
     dispatch.abort("b1")
     assert dispatch.finals == 1
     assert started(dispatch) == ["a1"]
     assert dispatch.finals == 0
+
+
+def make(dispatch: Scheduler, seconds: float) -> None:
+    """Let the engine make one final that did not wait, until `NOW`."""
+    queue(dispatch, job("made"), now=NOW - seconds)
+    dispatch.actions()
+    dispatch.begun("made", NOW - seconds)
+    dispatch.made("made", NOW)
+    dispatch.done("made")
 
 
 def overloaded(dispatch: Scheduler) -> None:
@@ -263,6 +274,75 @@ def test_something_new_is_refused_where_the_queue_or_the_engine_is_full() -> Non
     assert dispatch.admit("new", "", 1, NOW + 6) > 0
 
 
+def test_an_utterance_over_a_full_queue_is_told_how_long_half_of_the_queue_takes() -> None:
+    dispatch = Scheduler(capacity=1, depth=2)
+    make(dispatch, 8.0)
+    queue(dispatch, job("1"), job("2"))
+    assert dispatch.admit("a", "", 4, NOW) == pytest.approx(8.0)
+
+
+def test_the_engine_can_be_judged_after_the_queue_was_full() -> None:
+    dispatch = Scheduler(capacity=1, depth=2)
+    overloaded(dispatch)
+    assert dispatch.admit("a", "", 9, NOW + 6) > 0
+    dispatch.poll(NOW + 7)
+    assert dispatch.load.overloaded
+
+
+def test_a_new_tenant_is_given_a_place_of_the_one_with_most() -> None:
+    dispatch = Scheduler(capacity=1, depth=20)
+    for room in ("c", "d", "e"):
+        assert dispatch.admit(room, "many", 1, NOW) == 0
+    overloaded(dispatch)
+    assert dispatch.admit("new", "one", 1, NOW + 6) == 0
+    assert dispatch.admit("f", "many", 1, NOW + 6) > 0
+
+
+@pytest.mark.parametrize(
+    ("capacity", "running", "alone"),
+    [(1, 1, True), (8, 1, True), (8, 2, False), (16, 2, True), (16, 3, False)],
+)
+def test_a_final_is_made_without_load_if_an_eighth_of_the_slots_is_in_use(
+    capacity: int, running: int, alone: bool
+) -> None:
+    dispatch = Scheduler(capacity=capacity, depth=20)
+    make(dispatch, 1.0)
+    before = dispatch.load.alone
+    queue(dispatch, *(job(f"{n}") for n in range(running)))
+    dispatch.actions()
+    dispatch.begun("0", NOW)
+    dispatch.made("0", NOW + 9)
+    assert (dispatch.load.alone > before) is alone
+
+
+def test_finals_that_begin_at_once_are_no_overload_and_neither_is_an_idle_engine() -> None:
+    dispatch = Scheduler(capacity=1, depth=20)
+    dispatch.admit("a", "", 1, NOW)
+    dispatch.admit("b", "", 1, NOW)
+    make(dispatch, 1.0)
+    dispatch.poll(NOW)
+    dispatch.poll(NOW + 5)
+    assert not dispatch.load.overloaded
+
+
+@pytest.mark.parametrize(
+    ("priority", "late"),
+    [(Priority.FINAL, True), (Priority.PARTIAL, False), (Priority.BACKFILL, False)],
+)
+def test_a_final_that_waits_long_is_an_overload_and_other_jobs_may_wait(
+    priority: Priority, late: bool
+) -> None:
+    dispatch = Scheduler(capacity=1, depth=20)
+    dispatch.admit("a", "", 1, NOW)
+    dispatch.admit("b", "", 1, NOW)
+    make(dispatch, 1.0)
+    dispatch.poll(NOW)
+    queue(dispatch, job("running"), job("waiting", priority=priority))
+    dispatch.actions()
+    dispatch.poll(NOW + 9)
+    assert dispatch.load.overloaded is late
+
+
 def test_a_room_that_fills_the_queue_keeps_nobody_out_who_has_a_seat_and_says_less() -> None:
     dispatch = Scheduler(capacity=1, depth=20)
     overloaded(dispatch)
@@ -284,3 +364,4 @@ def test_a_job_that_was_stopped_is_not_counted_as_made() -> None:
     dispatch.done("1")
     dispatch.made("1", NOW + 1)
     assert dispatch.load.alone == 0
+    assert not dispatch.load._running

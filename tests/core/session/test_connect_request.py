@@ -13,7 +13,12 @@ from gateway.limits import Limits
 NOW = 1_700_000_000.0
 SIGNER = Signer(b"k" * 32)
 SEAT = ConnectRequest(
-    role=Role.VIEW, source="en", targets=("de", "fr"), view="stable", speaker="Ana"
+    role=Role.VIEW,
+    source="en",
+    targets=("de", "fr"),
+    view="stable",
+    speaker="Ana",
+    attempt=2,
 )
 
 
@@ -22,7 +27,7 @@ def token(seat: ConnectRequest = SEAT, most: int = 10) -> str:
 
 
 def test_a_token_states_the_place_that_it_was_made_for() -> None:
-    place = ResumePlace("s1", "club", Role.VIEW, "en", ("de", "fr"), "stable", "Ana", None)
+    place = ResumePlace("s1", "club", Role.VIEW, "en", ("de", "fr"), "stable", "Ana", None, 2)
     assert recognise(SIGNER, token(), None, NOW) == place
     assert recognise(SIGNER, token(), "club", NOW) == place
 

@@ -10,6 +10,7 @@ from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import Member
 from gateway.core.session.log_reader import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
+from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import ServerMessage
 from tests.support.meeting import meeting, names, read
@@ -78,6 +79,37 @@ def test_the_next_page_follows_when_the_first_was_taken_and_is_asked_for_once() 
         behind.deferred.clear()
         pages += 1
     assert (sent, pages > 1) == (200, True)
+
+
+def test_the_next_page_is_asked_for_once_however_often_the_socket_is_empty() -> None:
+    behind = Behind(100)
+    behind.start(0)
+    behind.reader.advance(behind.meeting.now)
+    refill = behind.member.outbox.refill
+    assert refill is not None and behind.member.catch_up is not None
+    behind.heard()
+    refill()
+    assert behind.deferred == [behind.reader]
+
+
+def test_a_page_fills_a_quarter_of_a_small_outbox() -> None:
+    behind = Behind(40, outbox_bytes=8_192)
+    behind.start(0)
+    behind.reader.advance(behind.meeting.now)
+    assert behind.member.catch_up is not None
+    assert 2_048 <= behind.member.outbox.bytes < 2_500  # the last event may cross the bound
+
+
+def test_half_of_the_recent_events_are_sent_if_all_do_not_fit() -> None:
+    behind = Behind(8, backfill=8)
+    half = behind.room.snapshots.recent(("de",), 4)
+    scale = Outbox(Codec.JSON, Limits())
+    for envelope in half:
+        scale.push(envelope, behind.meeting.now)
+    # Recent events may fill half of an outbox.
+    behind.member.outbox = Outbox(Codec.JSON, Limits(outbox_bytes=2 * scale.bytes))
+    _, _, recent = behind.reader.start(("de",), None)
+    assert [envelope.message for envelope in recent] == [envelope.message for envelope in half]
 
 
 def test_a_member_whose_position_was_dropped_meanwhile_is_closed() -> None:

@@ -45,8 +45,9 @@ def test_a_tenant_has_so_many_sockets_open_and_a_replaced_one_does_not_count() -
     ledger.check(two)
     account = ledger.enter(one, two)
     assert account is not None and ledger.enter(member(), two) is account
-    with pytest.raises(ClientFault, match="may have 2 sockets"):
+    with pytest.raises(ClientFault, match="may have 2 sockets") as full:
         ledger.check(two)
+    assert full.value.code is ErrorCode.BUSY
     ledger.check(two, instead=one)
     ledger.check(grant("other", sessions=1))
     ledger.check(grant())

@@ -13,17 +13,19 @@ from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
+    Degraded,
     Edited,
     Error,
     Final,
     Help,
     Settings,
+    Snapshot,
     Source,
     Stats,
     Tick,
     Welcome,
 )
-from tests.support.meeting import NOW, Meeting, assert_error, client, names, one
+from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
 
 # --- the beginning --------------------------------------------------------------------------------
 
@@ -45,6 +47,19 @@ def test_the_first_frame_is_a_welcome_that_says_what_may_be_sent() -> None:
 def test_a_socket_that_reads_no_language_is_told_how_to() -> None:
     welcome = one(Welcome, Meeting().enter(greeted=False).events())
     assert welcome.hint is not None and '"want"' in welcome.hint
+
+
+def test_the_welcome_has_the_token_with_which_the_session_can_be_resumed() -> None:
+    peer = Meeting().enter("de", token="secret", greeted=False)
+    assert one(Welcome, peer.events()).resume == "secret"
+
+
+def test_a_socket_that_enters_an_overloaded_room_is_told_so_after_its_welcome() -> None:
+    room = Meeting()
+    room.room.degrade(Degraded(partials="off"), room.now)
+    events = room.enter("de", greeted=False).events()
+    assert names(events)[:2] == ["welcome", "degraded"]
+    assert one(Degraded, events) == Degraded(partials="off")
 
 
 def test_a_language_in_the_address_that_does_not_exist_is_named_after_the_welcome() -> None:
@@ -154,6 +169,10 @@ def test_the_speakers_name_goes_along_with_what_is_said() -> None:
     assert one(Source, peer.say("d")).speaker == "Eve"
     peer.send("set", speaker="")
     assert one(Source, peer.say("e")).speaker is None
+
+
+def test_what_is_said_without_a_name_has_no_speaker() -> None:
+    assert one(Source, client("de").say("hello")).speaker is None
 
 
 def test_without_a_detector_auto_is_refused() -> None:
@@ -269,6 +288,31 @@ def test_a_viewer_only_reads() -> None:
     assert one(Stats, viewer.send("stats")).errors == 6
 
 
+def test_a_viewer_is_told_what_it_cannot_do_and_not_which_utterances_exist() -> None:
+    viewer = Meeting().enter("de", role=Role.VIEW)
+    frames: tuple[tuple[str, dict[str, str]], ...] = (
+        ("say", {"text": "hello"}),
+        ("set", {"context": "a court"}),
+        ("edit", {"id": "none", "lang": "de", "text": "hallo"}),
+        ("retract", {"id": "none"}),
+    )
+    for type, fields in frames:
+        error = assert_error(viewer.send(type, **fields), ErrorCode.FORBIDDEN)
+        assert f"cannot {type}." in error.msg
+
+
+def test_a_language_that_is_wanted_later_is_shown_as_far_back_as_was_asked_for() -> None:
+    room = Meeting()
+    speaker = room.enter("de")
+    for id in ("a", "b", "c"):
+        speaker.say("hello", id=id)
+        room.finish_all()
+    for most, ids in ((1, ["c"]), (2, ["b", "c"])):
+        reader = room.enter()
+        events = reader.send("want", langs=["de"], backfill=most)
+        assert [event.id for event in only(Snapshot, events)] == ids
+
+
 # --- set ------------------------------------------------------------------------------------------
 
 
@@ -298,6 +342,17 @@ def test_a_set_that_is_refused_changes_nothing() -> None:
 
 
 # --- answers --------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_has_the_ref_of_its_request() -> None:
+    peer = client("de")
+    peer.say("hello", id="a")
+    assert one(Snapshot, peer.send("get", id="a", ref="r")).ref == "r"
+
+
+def test_the_time_in_the_stats_is_in_milliseconds() -> None:
+    peer = client()
+    assert peer.session.stats(NOW + 1.23456).seconds == 1.235
 
 
 def test_help_lists_every_type_in_one_line() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.auth.permissions import EVERYTHING
 from gateway.core.session.session import WEIGHT
 from gateway.core.session.state import SessionState
-from gateway.errors import CloseCode, ErrorCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Error, Final, Stats
 from tests.support.meeting import NOW, Meeting, assert_error, client, names, one, only
@@ -108,6 +109,50 @@ def test_the_error_of_an_unreadable_frame_echoes_what_could_be_made_out() -> Non
     assert (error.id, error.ref) == ("x", "r")
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type":"auth","token":"t"}',
+        '{"type":"get","id":"a"}',
+        '{"type":"stats"}',
+        '{"type":"help"}',
+        '{"type":"sync","epoch":"epoch","seq":2}',
+        '{"type":"set"}',
+        "{",
+    ],
+)
+def test_every_answer_counts_from_when_it_was_sent_if_nobody_takes_it(frame: str) -> None:
+    room = Meeting()
+    peer = room.enter("de", renew=lambda _: EVERYTHING)
+    peer.say("hello", id="a")
+    room.finish_all()
+    peer.events()
+    peer.session.receive(frame, room.now)
+    peer.session.tick(room.now + room.limits.outbox_s)
+    assert peer.session.outbox.closing is None
+    peer.session.tick(room.now + room.limits.outbox_s + 1)
+    assert peer.session.outbox.closing is CloseCode.TOO_SLOW
+
+
+def test_so_does_a_refusal_over_the_rate() -> None:
+    peer = client(rate=1, burst=1)
+    peer.send("stats")
+    now = peer.meeting.now
+    peer.session.receive('{"type":"stats"}', now)
+    peer.session.tick(now + peer.meeting.limits.outbox_s + 1)
+    assert peer.session.outbox.closing is CloseCode.TOO_SLOW
+
+
+def test_so_does_a_welcome_and_a_session_is_refused_behind_it() -> None:
+    room = Meeting()
+    peer, other = room.enter(greeted=False), room.enter(greeted=False)
+    peer.session.tick(room.now + room.limits.outbox_s + 1)
+    assert peer.session.outbox.closing is CloseCode.TOO_SLOW
+    fault = ClientFault(ErrorCode.UNAUTHENTICATED, "It has expired.")
+    other.session.refuse(fault, CloseCode.UNAUTHENTICATED, room.now)
+    assert names(other.events()) == ["welcome", "error"]
+
+
 def test_a_slow_reader_is_closed_and_changes_nothing_for_a_fast_one() -> None:
     room = Meeting(limits=Limits(outbox_bytes=16_000))
     speaker, slow, fast = room.enter(), room.enter("de"), room.enter("de")
@@ -153,6 +198,20 @@ def test_a_second_bye_changes_nothing() -> None:
     assert peer.send("bye", ref="second") == []
     peer.meeting.finish_all()
     assert one(Stats, peer.events()).ref == "first"
+
+
+def test_without_a_ref_the_last_stats_have_none() -> None:
+    (stats,) = client().send("bye")
+    assert isinstance(stats, Stats) and stats.ref is None
+
+
+def test_bye_cancels_nothing_of_another_speaker() -> None:
+    room = Meeting()
+    peer, other = room.enter("de"), room.enter("de")
+    other.say("we met", id="theirs", final=False)
+    peer.events()
+    assert names(peer.send("bye")) == ["stats"]
+    assert "cancelled" not in names(other.events())
 
 
 def test_bye_cancels_what_was_not_said_to_its_end() -> None:

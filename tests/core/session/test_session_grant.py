@@ -51,6 +51,17 @@ def test_any_token_is_accepted_if_the_gateway_needs_none() -> None:
     assert peer.send("auth", token="?", ref="r") == [Authenticated(ref="r")]
 
 
+def test_the_token_that_was_sent_is_the_one_that_is_checked() -> None:
+    tokens: list[str] = []
+
+    def renew(token: str) -> Permissions:
+        tokens.append(token)
+        return Permissions()
+
+    Meeting().enter(renew=renew).send("auth", token="mine")
+    assert tokens == ["mine"]
+
+
 def test_another_token_gives_its_own_rights_from_now_on() -> None:
     peer = renewed(Permissions(name="new", until=9.0, langs=("de",)))
     assert peer.send("auth", token="t") == [Authenticated(name="new", until=9.0)]
@@ -88,4 +99,5 @@ def test_a_socket_that_is_refused_is_told_why_and_closed() -> None:
     fault = ClientFault(ErrorCode.UNAUTHENTICATED, "It has expired.")
     peer.session.refuse(fault, CloseCode.UNAUTHENTICATED, 0.0)
     assert peer.session.outbox.closing is CloseCode.UNAUTHENTICATED
+    assert peer.session.outbox.reason == "It has expired."
     assert one(Error, peer.events()).fatal

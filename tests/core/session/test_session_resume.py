@@ -435,6 +435,16 @@ def test_a_reader_cannot_have_long_histories_told_again_and_again() -> None:
     assert (error.code, error.retry_ms) == (ErrorCode.RATE, 1000)
 
 
+def test_a_sync_at_the_end_of_a_long_log_costs_nothing() -> None:
+    room, peer = meeting("de", rate=1.0, burst=2)
+    for _ in range(PAGE // 2):
+        room.wait(10.0)
+        said(room, peer, "one")
+    room.wait(10.0)
+    for _ in range(2):
+        assert names(peer.send("sync", epoch="epoch", seq=room.room.log.seq)) == ["synced"]
+
+
 def test_a_sync_needs_both_and_no_negative_number() -> None:
     _, peer = meeting()
     for fields in ({"seq": 1}, {"epoch": "e"}, {"epoch": "e", "seq": -1}):

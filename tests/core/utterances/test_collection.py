@@ -147,6 +147,10 @@ def test_the_translations_before_an_utterance_are_those_of_the_last_ones_oldest_
 def test_earlier_translations_are_bounded_in_number_and_in_age() -> None:
     said = spoken(made := Utterances("meeting", StreamingOptions(), Limits(context=2)), 6)
     assert [text for text, _ in made.translated_before(said[5], "de")] == ["text 3", "text 4"]
+    said = spoken(
+        made := Utterances("meeting", StreamingOptions(), Limits(context=5, context_s=2)), 6
+    )
+    assert [text for text, _ in made.translated_before(said[5], "de")] == ["text 3", "text 4"]
     limits = Limits(context=5, context_s=1.5)
     said = spoken(made := Utterances("meeting", StreamingOptions(), limits), 6)
     assert [text for text, _ in made.translated_before(said[5], "de")] == ["text 4"]

@@ -36,6 +36,11 @@ def offer(made: Speech, text: str, at: float = 0.0) -> None:
     made.offer("en", at, at)
 
 
+def test_a_new_speech_says_nothing_yet() -> None:
+    made = speech()
+    assert (made.rev, made.text, made.final, made.growing) == (0, "", False, True)
+
+
 def test_a_short_text_is_one_part() -> None:
     made = speech("So we", "So we met.")
     assert made.cut("en") is None
@@ -54,6 +59,28 @@ def test_a_text_is_cut_as_often_as_it_has_to_be() -> None:
     made = speech("So we met. It was cold. Then")
     assert [made.cut("en"), made.cut("en"), made.cut("en")] == ["So we met.", "It was cold.", None]
     assert made.remainder("en") == "Then"
+
+
+def test_parts_that_say_the_same_are_each_passed_over_once() -> None:
+    made = speech("We met. We met. We met. Then")
+    assert [made.cut("en") for _ in range(4)] == ["We met."] * 3 + [None]
+    assert made.remainder("en") == "Then"
+
+
+def test_a_text_without_spaces_is_cut_and_goes_on_behind_the_cut() -> None:
+    made = Speech("u1", "s1", FLOW)
+    add(made)
+    made.text = "会議を始めます。資料は"
+    made.offer("ja", 0.0, 0.0)
+    assert made.cut("ja") == "会議を始めます。"
+    assert made.remainder("ja") == "資料は"
+
+
+def test_a_text_without_punctuation_is_cut_where_the_speaker_paused() -> None:
+    made = speech()
+    for text, at in (("so we met", 0.0), ("so we met and it", 3.0), ("so we met and it was", 3.2)):
+        offer(made, text, at)
+    assert made.cut("en") == "so we met"
 
 
 def test_the_speaker_goes_on_saying_all_of_it() -> None:

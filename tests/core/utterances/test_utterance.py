@@ -121,6 +121,12 @@ def test_a_partial_that_commits_without_a_change_on_the_screen_sends_no_draft() 
     assert len(seen.deltas) == before
 
 
+def test_a_draft_that_stays_as_it_is_is_not_sent_again_with_what_becomes_stable() -> None:
+    seen = Watched().partial("la la", "la la la", "la la la la")
+    assert (seen.stable, seen.draft) == ("la la la", " la")
+    assert seen.deltas[-1] == Delta(id="u1", rev=3, lang="de", add=" la", n=8)
+
+
 def test_the_second_attempt_at_a_partial_is_the_one_that_counts() -> None:
     seen = (
         Watched()
@@ -197,6 +203,14 @@ def test_stable_text_of_a_changed_source_may_be_retracted_until_the_next_transla
     assert seen.partial("Guten Abend").deltas[-1].reset
 
 
+def test_text_made_of_the_changed_source_is_stable_like_any_other() -> None:
+    seen = doubted().partial("Guten Abend", "Guten Abend allen")
+    assert seen.stable == "Guten Abend"
+    seen.begin(partial=False).feed("Hallo")
+    assert seen.caption.contradicted
+    assert seen.stable == "Guten Abend"
+
+
 def test_a_draft_of_a_changed_source_is_just_replaced() -> None:
     seen = Watched().partial("Guten Morgen")
     seen.caption.invalidate()
@@ -255,7 +269,7 @@ def test_a_contradicted_final_is_made_again_with_the_committed_text_as_its_begin
     seen.caption.withdraw()
     seen.caption.requeue("j9", base=seen.caption.committed)
     seen.caption.start(NOW + 5)
-    assert seen.caption.forced
+    assert seen.caption.forced and seen.caption.job_id == "j9"
     seen.feed(" euch")
     assert (seen.caption.text, seen.stable) == ("Guten Morgen euch", "Guten Morgen")
     assert not (seen.caption.broken or seen.caption.contradicted)
@@ -267,7 +281,7 @@ def test_a_rejected_forced_final_is_made_freely() -> None:
         seen.caption.withdraw()
         seen.caption.requeue("j9", base=base)
         seen.caption.start(NOW + 5)
-    assert not seen.caption.forced
+    assert not seen.caption.forced and seen.caption.committed == ""
     seen.feed("Hallo")
     assert (seen.stable, seen.draft, seen.deltas[-1].reset) == ("", "Hallo", True)
 
@@ -284,6 +298,23 @@ def test_a_text_that_came_complete_streams_as_stable_text() -> None:
     seen = Watched().begin(partial=False).feed("Guten", " Morgen")
     assert (seen.stable, seen.draft) == ("Guten Morgen", "")
     assert [delta.draft for delta in seen.deltas] == [None, None]
+
+
+def test_each_piece_of_it_is_sent_once() -> None:
+    seen = Watched().begin(partial=False).feed("Guten", " Morgen")
+    assert seen.deltas == [
+        Delta(id="u1", rev=1, lang="de", add="Guten", n=5),
+        Delta(id="u1", rev=1, lang="de", add=" Morgen", n=12),
+    ]
+
+
+def test_a_text_that_is_made_again_goes_on_from_its_forced_beginning() -> None:
+    seen = Watched().begin(partial=False).feed("Guten")
+    seen.caption.withdraw()
+    seen.caption.requeue("j9", base="".join(["Gut", "en"]))
+    seen.caption.start(NOW + 5)
+    seen.feed(" Morgen")
+    assert (seen.stable, seen.deltas[-1].add) == ("Guten Morgen", " Morgen")
 
 
 def test_stable_text_shrinks_only_with_a_reset() -> None:
@@ -334,6 +365,15 @@ def test_a_finished_caption_tells_how_long_it_took() -> None:
     assert seen.caption.state is CaptionState.FINAL
 
 
+def test_the_first_text_counts_from_the_first_piece_that_has_any() -> None:
+    made = caption()
+    made.queue("j1", 1, 1, partial=False, now=NOW)
+    made.start(NOW)
+    for text, at in (("", 1.0), ("Guten", 2.0), (" Morgen", 3.0)):
+        made.feed(Chunk(text), NOW + at)
+    assert made.finish("Guten Morgen", "mt", NOW + 4) == Timing(queue=0, first=2000, total=4000)
+
+
 def test_a_caption_without_work_took_no_time() -> None:
     assert caption().finish("a", "same", NOW) == Timing(queue=0, first=0, total=0)
 
@@ -354,6 +394,7 @@ def test_an_ended_caption_keeps_nothing_but_its_text() -> None:
     seen = Watched().begin(partial=False).feed("Guten")
     seen.caption.finish(seen.caption.text, "mt", NOW)
     assert (seen.caption.stable, seen.caption.text, seen.caption.committed) == ("Guten", "", "")
+    assert seen.caption.draft == ""
 
 
 @pytest.mark.parametrize("end", [Caption.fail, Caption.cancel])
@@ -372,6 +413,10 @@ def test_a_reader_who_begins_now_is_told_everything_shown() -> None:
     assert seen.caption.full_delta() == Delta(
         id="u1", rev=2, lang="de", draft="Guten Tag", reset=True, n=0
     )
+    seen = final()
+    assert seen.caption.full_delta() == Delta(
+        id="u1", rev=3, lang="de", add="Guten Morgen", draft=" zusammen", reset=True, n=12
+    )
 
 
 def test_flags_are_those_of_the_attempt_that_counts() -> None:
@@ -385,6 +430,15 @@ def test_flags_are_those_of_the_attempt_that_counts() -> None:
     assert made.flags == ("url",)
     made.finish("c", "mt", NOW)
     assert made.flags == ("url",)
+
+
+def test_flags_of_all_pieces_count() -> None:
+    made = caption()
+    made.queue("j1", 1, 1, partial=False, now=NOW)
+    made.start(NOW)
+    for flag in ("numbers", "url"):
+        made.feed(Chunk("a", flags=(flag,)), NOW)
+    assert made.flags == ("numbers", "url")
 
 
 def test_a_caption_that_a_person_wrote_has_no_flags() -> None:
@@ -402,6 +456,7 @@ def test_an_edit_takes_the_place_of_any_end() -> None:
         end(made)
         made.edit("Hallo", "human")
         assert (made.state, made.stable, made.by) == (CaptionState.FINAL, "Hallo", "human")
+        assert (made.draft, made.flags) == ("", ())
 
 
 def test_an_erased_caption_keeps_no_text() -> None:
@@ -409,6 +464,48 @@ def test_an_erased_caption_keeps_no_text() -> None:
     seen.caption.cancel()
     seen.caption.erase()
     assert (seen.caption.stable, seen.caption.draft, seen.caption.committed) == ("", "", "")
+
+
+# --- the beginning --------------------------------------------------------------------------------
+
+
+def test_a_new_caption_is_of_no_text_and_shows_nothing() -> None:
+    made = caption()
+    assert (made.state, made.rev, made.turn, made.partial) == (CaptionState.OPEN, 0, 0, True)
+    assert (made.stable, made.draft, made.text, made.committed) == ("", "", "", "")
+    assert (made.by, made.context, made.flags, made.ids, made.job_id) == (None, None, (), (), None)
+    assert not (made.forced or made.broken or made.contradicted)
+
+
+def test_a_job_is_noted_with_the_text_that_it_translates() -> None:
+    made = caption()
+    made.queue("j1", 4, 2, partial=False, now=NOW)
+    assert (made.job_id, made.rev, made.turn, made.partial) == ("j1", 4, 2, False)
+
+
+def test_a_source_that_changes_before_anything_is_stable_leaves_later_text_as_it_is() -> None:
+    seen = Watched()
+    seen.caption.invalidate()
+    seen.begin(partial=False).feed("Guten", " Morgen")
+    assert seen.stable == "Guten Morgen"
+    assert not any(delta.reset for delta in seen.deltas)
+
+
+def test_a_step_that_does_not_fit_the_job_is_a_fault() -> None:
+    waiting, partial, whole = caption(), caption(), caption()
+    waiting.queue("j1", 1, 1, partial=True, now=NOW)
+    partial.queue("j1", 1, 1, partial=True, now=NOW)
+    partial.start(NOW)
+    whole.queue("j1", 1, 1, partial=False, now=NOW)
+    whole.start(NOW)
+    for step in (
+        lambda: waiting.echo("gut", 2),
+        waiting.finish_partial,
+        lambda: partial.update(2, 2),
+        whole.finish_partial,
+    ):
+        with pytest.raises(AssertionError):
+            step()
 
 
 # --- readers of the original ----------------------------------------------------------------------
@@ -429,6 +526,15 @@ def test_an_echo_replaces_a_translation_that_was_not_needed() -> None:
 
 
 # --- utterances -----------------------------------------------------------------------------------
+
+
+def test_a_new_utterance_says_nothing_yet() -> None:
+    made = Utterance("u1", 3, "s1")
+    assert (made.id, made.root, made.ord, made.author) == ("u1", "u1", 3, "s1")
+    assert (made.rev, made.turn, made.seq, made.text, made.lang) == (0, 0, 0, "", "")
+    assert (made.speaker, made.t0, made.t1, made.began, made.at) == (None, None, None, 0.0, 0.0)
+    assert (made.grown, made.final, made.cancelled, made.retracted) == (False,) * 4
+    assert made.captions == {} and not made.ended
 
 
 def test_an_utterance_has_ended_when_it_was_said_to_its_end_and_all_its_captions_have() -> None:
