@@ -21,9 +21,9 @@ from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job, Priority
 from gateway.limits import Limits
-from gateway.protocol.messages import Delta, Edited, Failed, Final, ServerMessage
+from gateway.protocol.messages import Delta, Edited, Failed, Final, ServerMessage, Timing
 from gateway.text.glossary import Glossary
-from tests.support.meeting import NOW
+from tests.support.meeting import NOW, Meeting, one
 
 PROFILE = Profile(name="test", kind="raw", languages=("en", "de", "fr", "zh-Hant"))
 RULES = StabilityRules(hold=1, mask=0)
@@ -303,3 +303,23 @@ def test_nor_is_what_the_model_cannot_translate() -> None:
     caption.edit("bonjour", "mt")
     desk.captioner.revise(said, NOW)
     assert desk.start() == []
+
+
+def test_control_characters_of_the_model_are_shown_as_spaces() -> None:
+    desk = Desk()
+    (job,) = desk.translate(utterance("good morning"), "de")
+    desk.end(job, "guten\x07Morgen\u2028alle")
+    assert desk.made == {"de": "mt: guten Morgen alle"}
+    assert [delta.add for delta in desk.shown] == ["guten Morgen alle"]
+
+
+def test_the_times_of_a_caption_count_from_the_utterance() -> None:
+    room = Meeting(lazy=True)
+    peer = room.enter("de")
+    peer.say("hello")
+    for step in (lambda: room.begin(*room.given.values()), lambda: room.feed(room.job("de"), "a")):
+        room.now += 1
+        step()
+    room.now += 1
+    room.finish(room.job("de"), "b")
+    assert one(Final, peer.events()).ms == Timing(queue=1000, first=2000, total=3000)

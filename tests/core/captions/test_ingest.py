@@ -55,6 +55,16 @@ def test_a_part_cannot_be_said_under_its_own_id() -> None:
     assert "is a part of 'x'" in error.msg
 
 
+def test_the_name_of_who_speaks_stays_in_the_translations_of_the_room() -> None:
+    room, peer = meeting("de")
+    peer.say("hello")
+    assert not room.room.captioner.translation_context.names
+    peer.say("hello", speaker="Ada")
+    assert list(room.room.captioner.translation_context.names) == ["Ada"]
+    peer.say("ask Ada")
+    assert room.job("de", "ask Ada").glossary == (("Ada", "Ada"),)
+
+
 def test_an_original_is_published_once_with_the_last_text() -> None:
     _, peer = meeting("de")
     peer.say("one", id="x", final=False)

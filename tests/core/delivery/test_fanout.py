@@ -130,6 +130,53 @@ def test_a_delta_that_the_codec_does_not_show_is_not_written() -> None:
     assert (reader.written, reader.outbox.frames) == ([], 0)
 
 
+def test_an_outbox_counts_what_its_socket_was_written_whatever_groups_it_enters() -> None:
+    first, second = circle(), circle()
+    other, reader = Reader(first, second), Reader()
+    payloads: list[int] = []
+    reader.outbox.post = lambda wire: payloads.append(len(wire) - frames.offset(wire))
+    other.open()
+
+    def check() -> None:
+        assert (reader.outbox.frames, reader.outbox.sent) == (len(payloads), sum(payloads))
+
+    check()
+    for text in ("a", "b" * 500, "c" * 70_000):
+        first.show(delta(text, 1), NOW)
+        second.show(delta(text, 1), NOW)
+        check()
+        reader.outbox.enter(first)
+        first.show(delta(text, 1), NOW)
+        reader.outbox.send(final(text), NOW)
+        reader.outbox.enter(second)
+        for group in (first, second, first):
+            group.show(delta(text, 1), NOW)
+            check()
+        reader.outbox.leave(first)
+        check()
+        second.show(delta(text, 1), NOW)
+        first.show(delta(text, 1), NOW)
+        reader.outbox.leave(second)
+        check()
+    assert len(payloads) == 18
+
+
+def test_a_group_is_of_one_view_and_has_sent_nothing_at_first() -> None:
+    for live in (True, False):
+        group = FanoutGroup("de", live, Codec.JSON)
+        assert (group.live, group.frames, group.sent) == (live, 0, 0)
+
+
+def test_a_delta_for_a_socket_that_waits_shows_whether_it_is_too_slow() -> None:
+    group = circle()
+    late = Reader(group)
+    late.outbox.send(final("a"), NOW)
+    group.show(delta("a", 1), NOW + Limits().outbox_s)
+    assert late.outbox.closing is None
+    group.show(delta("b", 2), NOW + Limits().outbox_s + 1)
+    assert late.outbox.closing is CloseCode.TOO_SLOW
+
+
 def test_a_socket_that_is_written_to_otherwise_stays_in_its_circle() -> None:
     round = circle()
     reader, first = Reader(round), Reader(round)

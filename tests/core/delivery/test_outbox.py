@@ -200,6 +200,31 @@ def test_the_gauges_count_frames_and_bytes_as_they_are_on_the_wire() -> None:
         assert (box.frames, box.sent) == (2, size)
 
 
+def test_frames_and_bytes_of_several_writes_add_up() -> None:
+    box = outbox()
+    sizes = []
+    for text in ("a", "b" * 500):
+        push(box, final(text), Tick(seq=1))
+        sizes += [len(frame) for frame in box.take()]
+    assert (box.frames, box.sent) == (4, sum(sizes))
+
+
+def test_an_open_outbox_has_no_reason_to_close_and_a_close_needs_none() -> None:
+    box = outbox()
+    assert (box.closing, box.reason) == (None, "")
+    box.close(CloseCode.DONE)
+    assert (box.closing, box.reason) == (CloseCode.DONE, "")
+
+
+def test_as_many_frames_are_taken_as_reach_the_bytes_asked_for() -> None:
+    box = outbox()
+    push(box, final("a"))
+    one = box.bytes
+    push(box, final("a"), final("a"))
+    assert len(box.take(one)) == 1
+    assert len(box.take(one + 1)) == 2
+
+
 def test_an_event_that_the_codec_does_not_show_takes_no_memory() -> None:
     box = outbox(Codec.PLAIN)
     push(box, delta("a"), Tick(seq=1))

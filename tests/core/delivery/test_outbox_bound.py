@@ -96,6 +96,23 @@ def test_a_reader_that_lags_is_told_so_ahead_of_what_follows_once_a_second() -> 
     assert taken(box) == [Tick(seq=3)]
 
 
+def test_every_draft_that_was_dropped_counts() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    fill(box, 1 / 4)
+    push(box, *(delta("a", id=f"u{n}", draft="b") for n in range(3)))
+    lag = taken(box)[0]
+    assert isinstance(lag, Lag) and lag.dropped == 3
+
+
+def test_the_drafts_that_wait_already_are_dropped_with_those_that_follow() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    push(box, delta("a", draft="b"), delta("a", id="u2", draft="b"))
+    fill(box, 1 / 4)
+    push(box, delta("a", id="u3", draft="b"))
+    lag = taken(box)[0]
+    assert isinstance(lag, Lag) and lag.dropped == 3
+
+
 def test_a_person_who_lags_is_shown_nothing_of_it() -> None:
     box = outbox(Codec.PLAIN)
     push(box, final("Hallo"))
@@ -127,6 +144,17 @@ def test_durable_events_over_the_bound_close_the_socket() -> None:
     assert box.closing is CloseCode.TOO_SLOW
     assert box.reason == "This socket does not read fast enough."
     assert len(box) == box.bytes == 0
+
+
+def test_seven_eighths_of_the_bound_may_wait() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    push(box, final("x" * 200, id="f00"))
+    size, count = box.bytes, 1
+    while box.closing is None:
+        assert box.bytes == count * size <= BOUND * 7 / 8
+        push(box, final("x" * 200, id=f"f{count:02}"))
+        count += 1
+    assert count * size > BOUND * 7 / 8
 
 
 def fill_until_closed(box: Outbox) -> None:
@@ -184,6 +212,37 @@ def test_a_reader_that_takes_in_time_is_never_too_slow() -> None:
         push(box, final("a", id=f"u{n}"), now=NOW + 9 * n)
         assert len(box.take()) == 1
     assert box.closing is None
+
+
+def test_after_a_page_the_oldest_event_that_still_waits_counts() -> None:
+    box = outbox(outbox_s=10)
+    push(box, final("a"), now=NOW)
+    push(box, Tick(seq=1), delta("a", id="u3"), now=NOW + 1)
+    push(box, final("b", id="u2"), now=NOW + 5)
+    assert names([read(frame) for frame in box.take(1)]) == ["final"]
+    push(box, Tick(seq=2), now=NOW + 15)
+    assert box.closing is None
+    push(box, Tick(seq=3), now=NOW + 16)
+    assert box.closing is CloseCode.TOO_SLOW
+
+
+def test_a_message_for_one_socket_counts_from_when_it_was_sent() -> None:
+    box = outbox(outbox_s=10)
+    box.send(final("a"), NOW)
+    box.send(Tick(seq=1), NOW + 11)
+    assert box.closing is CloseCode.TOO_SLOW
+
+
+def test_a_reset_heals_a_hole_for_the_deltas_behind_it() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    push(box, delta("a"))
+    fill(box, 1 / 2)
+    taken(box)
+    push(box, delta("ab", reset=True))
+    assert box._hole_bytes == len(box._holes) == 0
+    assert taken(box) == [delta("ab", reset=True)]
+    push(box, delta("c", 3))
+    assert taken(box) == [delta("c", 3)]
 
 
 def test_much_is_taken_in_pages_and_each_frame_ages_for_itself() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from sys import getsizeof
 
 import pytest
 
-from gateway.core.history.event_log import Durable, EventLog, StreamPosition, cost
-from gateway.limits import Limits
+from gateway.core.history.event_log import ENTRY_BYTES, Durable, EventLog, StreamPosition, cost
+from gateway.limits import Limits, memory
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
     By,
@@ -32,6 +33,44 @@ def log(events: int, limits: Limits | None = None) -> EventLog:
 
 def spoken(seq: int) -> Source:
     return Source(seq=seq, id=f"u{seq:02}", rev=1, ord=seq, lang="en", text="x" * 100)
+
+
+def test_a_new_log_is_empty_and_begins_at_0_of_its_clock() -> None:
+    made = EventLog("e", Limits())
+    assert (made.seq, made.oldest, made.bytes, len(made)) == (0, 1, 0, 0)
+    assert (made.began, made.before, made.settings, made.originals) == (0.0, None, None, set())
+
+
+def test_everything_can_be_shed() -> None:
+    made = log(3)
+    made.shed(made.bytes)
+    assert (len(made), made.bytes, made.oldest) == (0, 0, 4)
+
+
+def test_an_erased_event_stays_at_its_time() -> None:
+    made = log(2)
+    made.erase(1)
+    assert [entry.at for entry in made.entries()] == [1, 2]
+
+
+def test_the_cost_of_an_event_counts_each_of_its_parts() -> None:
+    plain = Settings(seq=1, version=1)
+    assert cost(plain) == ENTRY_BYTES + getsizeof(plain)
+    glossary = {"a" * 50: "ü" * 60}
+    parts = getsizeof(glossary) + memory("a" * 50) + memory("ü" * 60)
+    assert cost(Settings(seq=1, version=1, glossary=glossary)) == cost(plain) + parts
+    # CPython keeps a single object of each integer up to 256.
+    assert cost(Settings(seq=256, version=1)) == cost(plain)
+    assert cost(Settings(seq=257, version=1)) == cost(plain) + getsizeof(257)
+    ms = Timing(queue=300, first=400, total=500)
+    final = Final(seq=1, id="u1", rev=1, ord=1, lang="de", text="x", by="mt", ms=ms)
+    flagged = Final(
+        seq=1, id="u1", rev=1, ord=1, lang="de", text="x", by="mt", ms=ms, flags=("glossary",)
+    )
+    texts = memory("u1") + memory("de") + memory("x")
+    times = getsizeof(ms) + sum(map(getsizeof, (300, 400, 500)))
+    assert cost(final) == ENTRY_BYTES + getsizeof(final) + texts + times + getsizeof(())
+    assert cost(flagged) == cost(final) - getsizeof(()) + getsizeof(("x",)) + memory("glossary")
 
 
 def test_numbers_rise_by_one_from_one() -> None:

@@ -13,8 +13,19 @@ from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import Cancelled, Edited, Failed, Final, ServerMessage, Set, Settings
-from tests.support.meeting import NOW, blank, names, one, read
+from gateway.protocol.messages import (
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Set,
+    Settings,
+    Source,
+    Timing,
+)
+from tests.support.meeting import NOW, blank, names, one, only, read
 
 
 class Stage:
@@ -53,6 +64,25 @@ def test_an_original_goes_to_everybody_and_gives_the_utterance_its_first_number(
     assert stage.log.since(0) == stage.seen == heard(stage.german) == heard(stage.austrian)
 
 
+def test_an_original_has_all_that_is_known_of_what_was_said() -> None:
+    stage, said = Stage(), utterance()
+    said.speaker, said.t0, said.t1 = "Ada", 1.5, 2.5
+    stage.publisher.source(said, NOW)
+    assert stage.seen == [
+        Source(
+            seq=1,
+            id="u1",
+            rev=1,
+            ord=1,
+            lang="en",
+            text="hello",
+            speaker="Ada",
+            t0=1.5,
+            t1=2.5,
+        )
+    ]
+
+
 def test_a_failure_goes_to_the_readers_of_its_language_under_their_own_tags() -> None:
     stage = Stage()
     stage.publisher.failed(utterance(), "de", ErrorCode.TIMEOUT, NOW)
@@ -69,6 +99,45 @@ def test_the_reference_and_the_tag_of_a_request_go_to_the_member_that_asked() ->
     edits = {event.lang: event.ref for event in heard(stage.german) if isinstance(event, Edited)}
     assert edits == {"de": None, "de-CH": "r1"}
     assert one(Edited, heard(stage.austrian)).ref is None
+
+
+def test_whoever_asked_in_its_own_language_is_answered_once() -> None:
+    stage, said = Stage(), utterance()
+    stage.publisher.edited(said, said.captions["de"], NOW, Reply(stage.german, "r1", "de"))
+    assert one(Edited, heard(stage.german)).ref == "r1"
+
+
+def test_every_kind_of_event_answers_its_request() -> None:
+    stage, said = Stage(), utterance()
+    caption, ms = said.captions["de"], Timing(queue=0, first=0, total=0)
+    reply = Reply(stage.german, "r")
+    stage.publisher.final(said, caption, ms, NOW, Reply(stage.german, "r", "de"))
+    stage.publisher.original(said, NOW, reply)
+    stage.publisher.retracted(said, NOW, reply)
+    events = heard(stage.german)
+    assert names(events) == ["final", "edited", "retracted"]
+    assert [getattr(event, "ref", None) for event in events] == ["r", "r", "r"]
+    assert [getattr(event, "ref", None) for event in heard(stage.austrian)] == [None] * 3
+
+
+def test_a_caption_and_its_cancel_go_to_the_readers_of_the_language_alone() -> None:
+    stage, said = Stage(), utterance()
+    french = stage.reader("f", "fr")
+    ms = Timing(queue=0, first=0, total=0)
+    stage.publisher.final(said, said.captions["de"], ms, NOW)
+    stage.publisher.cancelled(said, "de", "queued", NOW, None)
+    assert heard(french) == []
+    assert [event.lang for event in only(Cancelled, heard(stage.austrian))] == ["de-AT"]
+    assert stage.seen[1] == Cancelled(seq=2, id="u1", rev=1, lang="de", was="queued")
+
+
+def test_the_first_event_about_an_utterance_gives_it_its_number() -> None:
+    stage, said = Stage(), utterance()
+    stage.publisher.cancelled(said, None, "queued", NOW, None)
+    assert said.seq == 1
+    stage.publisher.cancelled(said, None, "queued", NOW, None)
+    stage.publisher.source(said, NOW)
+    assert said.seq == 1
 
 
 def test_an_answer_without_a_tag_is_sent_once() -> None:
@@ -92,6 +161,7 @@ def test_a_retraction_erases_the_texts_of_the_log() -> None:
     stage.publisher.source(said, NOW)
     stage.publisher.retracted(said, NOW, Reply(stage.german, None))
     assert stage.log.since(0) == [blank(stage.seen[0]), stage.seen[1]]
+    assert stage.seen[1] == Retracted(seq=2, id="u1", ord=1)
 
 
 def test_a_change_of_settings_names_its_version_and_session() -> None:
@@ -99,6 +169,15 @@ def test_a_change_of_settings_names_its_version_and_session() -> None:
     stage.publisher.settings(Set(style="formal", ref="r3"), 4, NOW, stage.german)
     event = one(Settings, heard(stage.german))
     assert (event.version, event.style, event.session, event.ref) == (4, "formal", "g", "r3")
+
+
+def test_a_change_of_settings_has_all_that_was_changed() -> None:
+    stage = Stage()
+    change = Set(from_="fr", speaker="Ada", context="a court", glossary={"a": "b"}, style="formal")
+    stage.publisher.settings(change, 4, NOW, stage.german)
+    event = one(Settings, heard(stage.austrian))
+    assert (event.from_, event.speaker, event.context) == ("fr", "Ada", "a court")
+    assert (event.glossary, event.style) == ({"a": "b"}, "formal")
 
 
 def test_a_final_has_the_flags_and_the_times_of_its_caption() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.auth.permissions import Role
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.members.member import Member
 from gateway.core.members.subscribers import NAMED, Subscribers, without_draft
+from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
@@ -132,13 +135,49 @@ def test_a_member_that_is_answered_is_left_out_under_that_tag_only() -> None:
     assert (len(heard(one)), len(heard(two))) == (0, 1)
 
 
-def test_a_member_that_left_is_sent_nothing() -> None:
-    reader = member("1", "de")
-    room = audience(reader)
+def test_a_member_that_left_is_sent_nothing_and_the_others_go_on() -> None:
+    reader, same, other = member("1", "de"), member("2", "de"), member("3", "de", view="stable")
+    room = audience(reader, same, other)
     room.leave(reader, NOW)
     room.tell(Envelope(final()), "de", NOW)
     room.tell(Envelope(Tick(seq=1)), None, NOW)
+    room.show(delta("gu"), NOW)
     assert heard(reader) == []
+    assert len(heard(same)) == len(heard(other)) == 3
+    room.leave(same, NOW)
+    room.show(delta("gu"), NOW)
+    assert heard(same) == []
+    assert heard(other) == [delta("gu")]
+
+
+def test_nothing_is_kept_of_readers_that_left() -> None:
+    members = member("1", "de", "de-AT"), member("2", "de"), member("3", "fr", view="final")
+    room = audience(*members)
+    for each in members:
+        room.leave(each, NOW)
+    room.expire(NOW + LINGER)
+    assert not (room.members or room._readers or room._groups or room._until)
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda room, reader, now: room.tell(Envelope(Tick(seq=1)), None, now),
+        lambda room, reader, now: room.tell(Envelope(final()), "de", now),
+        lambda room, reader, now: room.show(delta("gu"), now),
+        lambda room, reader, now: room.catch_up(reader, "de", delta("gu"), now),
+    ],
+)
+def test_every_event_shows_whether_its_reader_is_too_slow(
+    send: Callable[[Subscribers, Member, float], None],
+) -> None:
+    reader = member("1", "de")
+    room = audience(reader)
+    room.tell(Envelope(final()), "de", NOW)
+    send(room, reader, NOW + Limits().outbox_s)
+    assert reader.outbox.closing is None
+    send(room, reader, NOW + Limits().outbox_s + 1)
+    assert reader.outbox.closing is CloseCode.TOO_SLOW
 
 
 # --- what grows ---------------------------------------------------------------------------------
@@ -156,6 +195,22 @@ def test_each_view_is_shown_its_part_of_what_grows() -> None:
         assert ended == []
     room.show(delta(draft="Tag", reset=True), NOW)
     assert heard(members[1]) == [delta(reset=True)]
+
+
+def test_a_draft_is_shown_behind_a_reader_who_is_shown_none() -> None:
+    stable, live = member("1", "de", view="stable"), member("2", "de")
+    audience(stable, live).show(delta(draft="gut"), NOW)
+    assert (heard(stable), heard(live)) == ([], [delta(draft="gut")])
+
+
+def test_what_grows_is_shown_under_the_tag_of_each_reader() -> None:
+    reader = member("1", "de-AT", "de")
+    audience(reader).show(delta("gu", "ten"), NOW)
+    shown = heard(reader)
+    assert [event.lang for event in shown if isinstance(event, Delta)] == ["de-AT", "de"]
+    assert {(event.add, event.draft) for event in shown if isinstance(event, Delta)} == {
+        ("gu", "ten")
+    }
 
 
 def test_a_delta_is_encoded_once_however_many_read_it() -> None:

@@ -57,6 +57,34 @@ def test_in_scripts_without_spaces_single_characters_and_foreign_words_are_agree
     assert agreed("我们用Python写", "我们用Python写程", lang="zh") == "我们用Python写"
 
 
+def test_words_joined_by_a_dash_are_agreed_together() -> None:
+    assert agreed("we met—re", "we met—really now") == "we"
+    made = policy("we met—really", "we met—really")
+    assert made.admit(NOW) == "we met—really"
+    assert made.continues("we met—really then", "en")
+    assert policy("a—b c d", "a—b c d").rest(1).agreed == "c d"
+
+
+def test_the_rest_behind_a_cut_is_agreed_as_it_was_said_once_nothing_changes() -> None:
+    made = policy("we met", "we met here, now").rest(1)
+    assert made.agreed == "met"
+    assert made.admit(NOW + PACE.stall) == "met here, now"
+
+
+def test_one_word_is_translated_at_once_if_one_word_is_enough() -> None:
+    eager = PartialTiming(words=1, first=1, step=1)
+    assert policy("we", "we start", pace=eager).due(NOW) == NOW
+
+
+def test_after_the_first_translation_the_smaller_step_counts() -> None:
+    pace = PartialTiming(words=1, first=3, step=1, interval=0.0)
+    made = policy("we start now", "we start now", pace=pace)
+    made.admit(NOW)
+    for text in ("we start now with", "we start now with it"):
+        made.offer(text, "en", NOW)
+    assert made.due(NOW) == NOW
+
+
 def test_agreed_text_is_spelt_as_in_the_newest_partial() -> None:
     assert agreed("well we start", "Well, we start now") == "Well, we start"
     assert agreed("well we", "well we start", "Well: we START now.") == "Well: we START"

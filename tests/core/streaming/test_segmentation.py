@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.core.streaming import segmentation
 from gateway.core.streaming.partials import PartialPolicy, PartialTiming
 from gateway.core.streaming.segmentation import (
     CLAUSES,
@@ -258,6 +259,11 @@ def test_a_long_text_without_clauses_is_cut_before_any_conjunction() -> None:
     assert head(f"{words(12)} but {words(4)} or {words(11)}") == words(12)
 
 
+def test_a_pause_just_before_the_last_words_is_used() -> None:
+    assert head(words(29), pauses={26: 1.0}) == words(26)
+    assert head(words(29), pauses={8: 1.0}) == words(8)
+
+
 def test_a_pause_is_preferred_to_a_conjunction() -> None:
     assert head(f"{words(12)} but {words(16)}", pauses={20: 0.6}) == f"{words(12)} but {words(7)}"
 
@@ -266,6 +272,29 @@ def test_the_last_conjunction_that_gives_a_readable_caption_is_used() -> None:
     text = f"{words(11)} but {words(11)} but {words(12)} but {words(5)}"
     assert head(text) == f"{words(11)} but {words(11)}"
     assert head(f"{words(30)} but {words(5)} but {words(3)}") == words(30)
+
+
+def test_a_conjunction_is_used_at_either_end_of_the_words_between_which_a_cut_may_be() -> None:
+    assert head(f"{words(10)} but {words(18)}") == words(10)
+    assert head(f"{words(26)} but {words(2)}") == words(26)
+    assert head(f"{words(28)} but {words(2)}") == words(28)
+    assert head(f"{words(12)} but {words(15)} but {words(3)}") == f"{words(12)} but {words(15)}"
+
+
+def test_a_sentence_of_one_word_is_cut_off_as_soon_as_enough_words_follow() -> None:
+    short = SegmentLengths(least=1)
+    assert cut("Yes. And so on", "en", short) == len("Yes.")
+    assert cut("Yes. And so", "en", short) is None
+
+
+def test_words_joined_by_a_dash_count_as_one() -> None:
+    joined = "—".join(f"w{n}" for n in range(40))
+    assert head(joined + " and so on") is None
+    assert remainder("we met—really then", ["we", "met—really"], "en") == "then"
+
+
+def test_a_sentence_that_ends_at_the_hard_limit_is_cut_there() -> None:
+    assert head(f"{words(45)}. Then we go on") == words(45) + "."
 
 
 @pytest.mark.parametrize(
@@ -284,6 +313,16 @@ def test_a_conjunction_must_be_a_whole_word_with_words_on_both_sides(text: str) 
 def test_words_that_belong_to_a_conjunction_stay_with_it() -> None:
     assert head(f"{words(12)} and mainly because {words(16)}") == words(12)
     assert head(f"{words(12)} et surtout parce qu’il {words(16)}", "fr") == words(12)
+
+
+def test_a_conjunction_is_found_in_any_case_and_with_either_apostrophe() -> None:
+    clauses = segmentation._clauses("et", "parce qu'", "ou bien")
+    for text in ("parce qu'", "Parce Qu’", "et parce qu'", "ET parce qu’"):
+        found = clauses.sure.search(f"avant {text} apres")
+        assert found is not None and found.group(1) == text
+    found = clauses.likely.search("avant OU BIEN apres")
+    assert found is not None and found.group(1) == "OU BIEN"
+    assert clauses.likely.search("avant parce qu' apres") is None
 
 
 def test_a_japanese_condition_does_not_end_a_clause() -> None:
@@ -359,6 +398,29 @@ def test_a_text_that_does_not_grow_makes_the_pause_longer() -> None:
     pauses.record(3, "en", 11.5)
     pauses.record(4, "en", 12.0)
     assert pauses.before == {3: pytest.approx(2.0 - PauseMap.WORD)}
+
+
+def test_a_pause_after_the_first_word_counts_however_short_it_is() -> None:
+    pauses = PauseMap()
+    pauses.record(1, "en", 0.0)
+    pauses.record(2, "en", 0.5 + PauseMap.WORD)
+    pauses.record(3, "en", 0.5 + 2 * PauseMap.WORD)
+    assert pauses.before == {1: pytest.approx(0.5)}
+
+
+def test_words_spoken_without_a_pause_leave_none() -> None:
+    pauses = PauseMap()
+    pauses.record(1, "en", 0.0)
+    pauses.record(2, "en", PauseMap.WORD)
+    assert pauses.before == {}
+
+
+def test_a_pause_before_the_first_word_behind_a_cut_counts() -> None:
+    pauses = PauseMap()
+    pauses.record(2, "en", 0.0)
+    pauses.drop(2)
+    pauses.record(1, "en", 5.0)
+    assert pauses.before == {0: pytest.approx(5.0 - PauseMap.WORD)}
 
 
 def test_a_clock_that_goes_back_is_no_pause() -> None:

@@ -47,6 +47,12 @@ def test_a_phrase_repeated_behind_the_cut_is_not_mistaken_for_the_one_before_it(
     assert remainder("we go we go we go on", keys("we go"), "en") == "we go we go on"
 
 
+def test_of_repeated_phrases_the_one_nearest_to_the_cut_counts() -> None:
+    gone = keys("start of " + "who what when where " * 3)
+    text = "so start of " + "who what when where " * 5 + "then"
+    assert remainder(text, gone, "en") == "who what when where who what when where then"
+
+
 def test_the_open_part_in_a_script_without_spaces() -> None:
     gone = keys("我们三月在东京开会那天很冷", "zh")
     assert remainder("我们三月在东京开会，那天很冷。但是", gone, "zh") == "但是"

@@ -108,6 +108,14 @@ def test_the_token_ids_are_those_of_the_last_hypothesis() -> None:
 # --- shown text ---------------------------------------------------------------------------------
 
 
+def test_words_joined_by_a_dash_are_one_word_of_the_mask() -> None:
+    assert agreement(mask=1).visible("Guten Tag—alle") == "Guten"
+
+
+def test_there_are_no_token_ids_before_the_first_hypothesis() -> None:
+    assert agreement().ids == ()
+
+
 def test_the_last_words_of_a_hypothesis_are_not_shown() -> None:
     assert agreement(mask=1).visible("eins zwei drei") == "eins zwei"
     assert agreement(mask=2).visible("eins zwei drei") == "eins"
