@@ -65,7 +65,7 @@ def test_a_glossary_is_taken_in_with_a_few_calls_for_each_term_however_long_it_i
             nonlocal calls
             calls += event in ("call", "c_call")
 
-        gc.disable()  # finalizers of other tests' objects would be counted
+        gc.disable()  # its callbacks are calls too
         sys.setprofile(count)
         try:
             peer.session.receive(frame, NOW)
