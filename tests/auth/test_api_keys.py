@@ -70,6 +70,17 @@ def test_the_key_file_does_not_contain_the_secret() -> None:
     assert SECRET not in entry and len(Keyring.read(entry)) == 1
 
 
+def test_a_keyring_has_the_text_that_it_was_read_from() -> None:
+    _, entry = create_key(key(), SECRET)
+    assert Keyring.read(entry).text == entry
+    assert Keyring().text == ""
+
+
+def test_names_in_the_key_file_are_written_as_they_are() -> None:
+    named = ApiKey(id="4f1d0c2a", name="Zoë 会議", hash="0" * 64)
+    assert 'name = "Zoë 会議"\n' in create_key(named, SECRET)[1]
+
+
 @given(st.text())
 def test_arbitrary_text_is_not_a_known_key(text: str) -> None:
     assert refused(ring()[0], text) == "This key is not known."

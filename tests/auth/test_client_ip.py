@@ -111,6 +111,25 @@ def test_an_address_has_a_limited_number_of_open_sockets() -> None:
     addresses.connect(HERE, NOW + 2)
 
 
+def test_an_address_with_a_zone_is_counted_without_it() -> None:
+    assert TrustedProxies().client_address("2001:db8::1%eth0", ()) == "2001:db8::/64"
+
+
+def test_sockets_of_one_address_are_counted_one_by_one() -> None:
+    addresses = limited(address_sockets=3)
+    for _ in range(3):
+        addresses.connect(HERE, NOW)
+    assert len(addresses) == 1
+    addresses.disconnect(HERE)
+    addresses.disconnect(HERE)
+    addresses.connect(HERE, NOW + 1)
+    addresses.connect(HERE, NOW + 1)
+    assert busy(addresses, NOW + 2)[0] == "This address has 3 sockets already."
+    for _ in range(3):
+        addresses.disconnect(HERE)
+    assert len(addresses) == 1
+
+
 def test_an_address_opens_a_limited_number_of_sockets_a_second() -> None:
     addresses = limited(address_sockets=3, address_rate=2)
     for _ in range(3):
@@ -143,6 +162,8 @@ def test_after_too_many_invalid_keys_no_key_of_the_address_is_checked_for_a_minu
     assert (caught.value.retry_ms, caught.value.hint) == (1500, "Send a valid one in 2 s.")
     addresses.check("203.0.113.8", NOW)
     addresses.check(HERE, NOW + 60)
+    addresses.record_failure(HERE, NOW + 60)
+    addresses.check(HERE, NOW + 61)
 
 
 def test_only_idle_addresses_are_forgotten_the_least_recent_first(

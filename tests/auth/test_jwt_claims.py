@@ -31,6 +31,11 @@ def test_one_room_may_be_given_without_a_list() -> None:
     assert permissions_of(CLAIMS).rooms == ("board",)
 
 
+def test_a_name_has_at_most_64_characters() -> None:
+    for letter in "xя語":
+        assert permissions_of(CLAIMS | {"sub": letter * 65}).name == letter * 64
+
+
 @pytest.mark.parametrize("missing", ["role", "rooms"])
 def test_a_token_without_a_required_claim_is_refused(missing: str) -> None:
     with pytest.raises(ClientFault, match=missing) as caught:

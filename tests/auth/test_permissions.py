@@ -31,15 +31,17 @@ def test_a_room_is_allowed_by_name_or_by_pattern(room: str) -> None:
 
 
 def test_another_room_is_refused() -> None:
-    with pytest.raises(ClientFault, match="does not allow the room 'Board'"):
+    with pytest.raises(ClientFault, match="does not allow the room 'Board'") as caught:
         Permissions(rooms=("board", "team-*")).check_room("Board")
+    assert caught.value.code is ErrorCode.FORBIDDEN
 
 
 def test_a_language_that_is_not_listed_is_refused() -> None:
     permissions = Permissions(langs=("de", "fr"))
     permissions.check_languages(["de"])
-    with pytest.raises(ClientFault, match="does not allow reading 'ja'"):
+    with pytest.raises(ClientFault, match="does not allow reading 'ja'") as caught:
         permissions.check_languages(["de", "ja"])
+    assert caught.value.code is ErrorCode.FORBIDDEN
 
 
 def test_private_rooms_have_a_pattern_of_their_own() -> None:
@@ -63,6 +65,8 @@ def test_an_allowed_language_includes_its_regions() -> None:
         (("team-a", "team-*"), ("team-?",), ("team-a",)),
         (("team-*",), ("team-*", "x"), ("team-*",)),
         (("a*",), ("a?",), ()),
+        (("team-?",), ("team-*",), ()),
+        (("team-*",), ("*",), ("team-*",)),
     ],
 )
 def test_limited_permissions_keep_only_rooms_that_both_allow(

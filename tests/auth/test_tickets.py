@@ -39,6 +39,9 @@ def test_a_ticket_is_valid_for_a_minute_and_then_forgotten() -> None:
     assert "has expired" in str(refused(tickets, old, NOW + TICKET_S))
     tickets.redeem(signer, new, NOW + 70)
     assert len(tickets) == 1
+    last = tickets.issue(signer, PERMISSIONS, b"last", NOW + 100)
+    tickets.redeem(signer, last, NOW + 70 + TICKET_S)
+    assert len(tickets) == 1
 
 
 def test_tickets_are_refused_while_too_many_used_ones_are_remembered(

@@ -8,7 +8,7 @@ from sys import getsizeof
 import pytest
 
 from gateway.core.delivery.outbox import HOLE_BYTES, LAG_S, Outbox
-from gateway.core.delivery.waiting_frames import DeliveryCounters
+from gateway.core.delivery.waiting_frames import DeliveryCounters, weight
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol import frames as framing
@@ -94,6 +94,39 @@ def test_a_reader_that_lags_is_told_so_ahead_of_what_follows_once_a_second() -> 
     assert taken(box) == [Lag(dropped=2, ms=0), Tick(seq=2)]
     push(box, Tick(seq=3), now=NOW + 20)
     assert taken(box) == [Tick(seq=3)]
+
+
+def test_up_to_half_of_the_bound_deltas_wait_without_their_drafts() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    fill(box, 0.4)
+    push(box, delta("a", draft="b"))
+    assert taken(box)[-1] == delta("a", draft="")
+
+
+def test_what_waits_is_counted_anew_when_its_draft_is_dropped() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    push(box, delta("a", draft="b" * 1_000))
+    fill(box, 1 / 4)
+    sizes = [(size, weight(wire, kept)) for wire, kept, size, _ in box._queue.values()]
+    assert all(size == counted for size, counted in sizes)
+    assert box.bytes == sum(size for size, _ in sizes)
+
+
+def test_once_deltas_are_dropped_they_are_until_everything_was_taken() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    fill(box, 1 / 2)
+    box.take(BOUND // 4)
+    push(box, delta("a", id="new"))
+    assert "delta" not in names(taken(box))
+    push(box, delta("a", id="newer"))
+    assert names(taken(box)) == ["delta"]
+
+
+def test_a_heartbeat_waits_whatever_is_dropped() -> None:
+    box = outbox(outbox_bytes=BOUND)
+    push(box, Tick(seq=1))
+    fill(box, 1 / 2)
+    assert Tick(seq=1) in taken(box)
 
 
 def test_every_draft_that_was_dropped_counts() -> None:
