@@ -35,6 +35,17 @@ def test_a_term_is_found_at_the_beginning_of_a_word(term: str, text: str, occurs
     assert Glossary({term: "T"}).find(text) == (((term, "T"),) if occurs else ())
 
 
+def test_one_place_at_the_beginning_of_a_word_is_enough() -> None:
+    for text in ("AI, he said", "said AI said", "he said AI"):
+        assert Glossary({"AI": "KI"}).find(text) == (("AI", "KI"),)
+
+
+def test_a_name_within_another_word_is_none_but_beside_it_is() -> None:
+    for text in ("oAnna", "hi oAnna here", "we saw Annas dog"):
+        assert named(["Anna"], text) == []
+    assert named(["Anna"], "say Anna or oAnna") == ["Anna"]
+
+
 def test_an_empty_glossary_finds_nothing() -> None:
     assert Glossary().find("anything") == ()
     assert Glossary({}).find("anything") == ()

@@ -50,6 +50,8 @@ def test_a_text_is_cut_where_a_sentence_or_a_line_ends(text: str, expected: list
     ("lang", "text", "expected"),
     [
         ("de", "Am 13. Oktober treffen wir uns.", ["Am 13. Oktober treffen wir uns."]),
+        ("de", "Am 3. Mai kam er.", ["Am 3. Mai kam er."]),
+        ("de-AT", "Am 3. Mai kam er.", ["Am 3. Mai kam er."]),
         ("de", "Das ist die 2. Version. Sie ist gut.", ["Das ist die 2. Version.", "Sie ist gut."]),
         ("de", "Dr. Meyer kommt. Er ist da.", ["Dr. Meyer kommt.", "Er ist da."]),
         ("de", "Es gibt z. B. Äpfel. Und mehr.", ["Es gibt z. B. Äpfel.", "Und mehr."]),
@@ -79,6 +81,9 @@ def test_each_language_has_its_own_abbreviations_dates_and_marks(
 
 def test_a_sentence_over_the_limit_is_cut_at_a_space() -> None:
     assert pieces("one two three four", limit=9) == ["one two", "three", "four"]
+    assert pieces("a bbbb", limit=3) == ["a", "bbb", "b"]
+    assert pieces("aaaaa bb", limit=4) == ["aaaa", "a bb"]
+    assert split("aaaa  bbbb", 6, "en") == [("aaaa", "  "), ("bbbb", "")]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +99,12 @@ def test_a_sentence_over_the_limit_is_preferably_cut_behind_a_late_comma(
     text: str, expected: list[str]
 ) -> None:
     assert pieces(text, limit=10) == expected
+
+
+def test_of_several_commas_in_the_second_half_of_the_limit_the_last_counts() -> None:
+    text = "aaaaaaaaaa, bb, ccccccccc dd"
+    assert pieces(text, limit=20) == ["aaaaaaaaaa, bb,", "ccccccccc dd"]
+    assert pieces("aaaa, bbbb cc dd", limit=12) == ["aaaa, bbbb", "cc dd"]
 
 
 def test_a_word_over_the_limit_is_cut_at_the_limit() -> None:

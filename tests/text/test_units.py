@@ -92,6 +92,18 @@ def test_the_script_decides_whether_units_are_words_and_how_many_make_a_word(
     assert density(lang) == size
 
 
+def test_words_joined_by_a_dash_have_one_key() -> None:
+    assert keyed("a—b c", True)[0] == ["a—b", "c"]
+
+
+def test_a_closing_quotation_mark_belongs_to_the_unit_before_it() -> None:
+    assert keyed("你好”他", False) == (["你", "好", "他"], [1, 3, 4])
+
+
+def test_control_characters_around_a_word_do_not_count() -> None:
+    assert key("\x07word\x07") == "word"
+
+
 @pytest.mark.parametrize(
     ("a", "b", "count"),
     [("", "", 0), ("abc", "", 0), ("abc", "abd", 2), ("ab", "abc", 2), ("xb", "ab", 0)],

@@ -9,9 +9,11 @@ from gateway.core.base.translation_context import TranslationContext
 from gateway.core.history.event_log import EventLog
 from gateway.core.room import restore
 from gateway.core.streaming.segmentation import SegmentLengths
+from gateway.core.utterances.caption_state import CaptionState
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Ack, Cancelled, Final, Retracted, Settings, Source
+from tests.support.history import History
 from tests.support.meeting import EAGER, NOW, Meeting, Peer, assert_error, meeting, names, one, only
 
 
@@ -245,3 +247,39 @@ def test_a_long_utterance_has_its_parts_again() -> None:
     taken = only(Retracted, moderator.send("retract", id="s"))
     assert [event.id for event in taken] == ["s", "s.2", "s.3"]
     assert one(Retracted, moderator.send("retract", id="u.2")).id == "u.2"
+
+
+def test_a_corrected_caption_is_restored_though_nothing_else_of_it_is_left() -> None:
+    past = History()
+    past.say("u1", "Good morning.")
+    past.edit("u1", "de", "Guten Morgen.")
+    caption = Meeting(log=past.log).room.utterances.by_id["u1"].captions["de"]
+    assert (caption.id, caption.lang, caption.stable) == ("u1", "de", "Guten Morgen.")
+    assert (caption.state, caption.by, caption.partial) == (CaptionState.FINAL, "human", False)
+
+
+def test_a_correction_replaces_the_caption_that_was_made() -> None:
+    past = History()
+    past.say("u1", "Good morning.")
+    past.caption("u1", "de", "Guten Tag.")
+    past.edit("u1", "de", "Guten Morgen.")
+    captions = Meeting(log=past.log).room.utterances.by_id["u1"].captions
+    assert [caption.stable for caption in captions.values()] == ["Guten Morgen."]
+
+
+def test_settings_that_a_later_change_does_not_name_stay() -> None:
+    room, peer = meeting("de")
+    peer.send("set", style="formal", context="a court", glossary={"a": "b"})
+    peer.send("set", speaker="Ada")
+    context = again(room).room.captioner.translation_context
+    assert (context.style, context.topic, context.version) == ("formal", "a court", 2)
+    assert context.terms("a") == (("a", "b"),)
+    assert list(context.names) == ["Ada"]
+
+
+def test_a_language_cancelled_in_an_utterance_that_was_then_cancelled_is_not_of_the_next() -> None:
+    past = History()
+    past.cancel("u1", "de")
+    past.cancel("u1")
+    past.say("u1", "Good morning.")
+    assert not Meeting(log=past.log).room.utterances.by_id["u1"].captions

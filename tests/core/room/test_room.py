@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.auth.permissions import Role
 from gateway.engines.profiles import Profile
-from gateway.errors import ErrorCode
+from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import (
@@ -416,3 +416,30 @@ def test_a_corrected_original_keeps_its_old_translation_in_a_stop() -> None:
     room.room.stop(room.now)
     room.act()
     assert peer.events() == [] and room.room.settled
+
+
+def test_a_member_that_says_no_more_cancels_its_own_growing_utterances_alone() -> None:
+    room = Meeting()
+    peer, other = room.enter("de"), room.enter("de")
+    peer.say("we met", id="mine", final=False)
+    other.say("we met", id="theirs", final=False)
+    peer.events()
+    room.room.finish_speaking(peer.session.member, room.now)
+    assert [event.id for event in only(Cancelled, peer.events())] == ["mine"]
+
+
+def test_the_name_in_a_change_of_settings_stays_in_translations() -> None:
+    room = Meeting()
+    room.enter("de").send("set", speaker="Ada")
+    assert list(room.room.captioner.translation_context.names) == ["Ada"]
+
+
+def test_every_answer_of_a_room_counts_from_when_it_was_sent_if_nobody_takes_it() -> None:
+    for frame in ('{"type":"cancel","id":"none"}', '{"type":"want","langs":["de","fr"]}'):
+        room = Meeting()
+        peer, speaker = room.enter("de"), room.enter("fr")
+        speaker.say("hello")
+        room.finish_all()
+        late = room.now + room.limits.outbox_s + 1
+        peer.session.receive(frame, late)
+        assert peer.session.outbox.closing is CloseCode.TOO_SLOW

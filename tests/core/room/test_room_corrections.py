@@ -59,6 +59,33 @@ def test_a_cancel_of_what_has_ended_is_answered_and_decides_nothing() -> None:
     assert room.room.log.seq == 2
 
 
+@pytest.mark.parametrize(
+    ("frame", "what"),
+    [
+        ({"type": "cancel"}, "cancel"),
+        ({"type": "edit", "lang": "de", "text": "hallo"}, "correct"),
+        ({"type": "retract"}, "retract"),
+    ],
+)
+def test_another_speaker_is_told_who_can_do_it(frame: dict[str, str], what: str) -> None:
+    room, peer = meeting("de")
+    peer.say("hello", id="a")
+    error = assert_error(room.enter().send(**frame, id="a"), ErrorCode.FORBIDDEN)
+    assert error.hint == f"Only its speaker and moderators can {what} it."
+
+
+def test_a_cancel_of_what_never_was_has_the_ref_of_its_request() -> None:
+    _, peer = meeting("de")
+    assert one(Cancelled, peer.send("cancel", id="none", ref="r")).ref == "r"
+
+
+def test_a_correction_of_a_caption_in_progress_answers_its_request() -> None:
+    room, peer = meeting("de")
+    peer.say("hello", id="a")
+    final = one(Final, peer.send("edit", id="a", lang="de", text="hallo", ref="r"))
+    assert (final.text, final.by, final.ref) == ("hallo", "human", "r")
+
+
 def test_a_cancel_of_what_never_was_is_answered() -> None:
     _, peer = meeting("de")
     assert peer.send("cancel", id="nope") == [Cancelled(id="nope", rev=0, was="none")]

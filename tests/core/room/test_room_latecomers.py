@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from gateway.auth.permissions import Role
 from gateway.job import Priority
 from gateway.limits import Limits
@@ -17,7 +21,7 @@ from gateway.protocol.messages import (
     Source,
     Welcome,
 )
-from tests.support.meeting import NOW, Meeting, meeting, names, one, only
+from tests.support.meeting import NOW, Meeting, Peer, meeting, names, one, only
 
 # --- who comes late -----------------------------------------------------------------------------
 
@@ -254,6 +258,14 @@ def test_a_reader_that_comes_during_a_backfill_is_shown_what_it_missed() -> None
     assert late.screen["u1", "fr-CA"].text == "bonjour"
 
 
+def test_a_reader_may_change_its_view_with_its_languages() -> None:
+    _, peer = meeting("de")
+    peer.send("want", langs=["de"], view="stable")
+    assert peer.session.member.view == "stable"
+    peer.send("want", langs=["de", "fr"])
+    assert peer.session.member.view == "stable"
+
+
 # --- presence -----------------------------------------------------------------------------------
 
 
@@ -307,3 +319,15 @@ def test_a_room_that_is_woken_before_its_time_waits_on() -> None:
     assert peer.events() == []
     room.wait(1.0)
     assert names(peer.events()) == ["presence"]
+
+
+@pytest.mark.parametrize("go", [Peer.close, Peer.cut])
+def test_the_others_are_told_when_a_member_has_gone(go: Callable[[Peer], None]) -> None:
+    room = Meeting(limits=Limits(presence_s=1.0))
+    peer, other = room.enter("de"), room.enter("fr")
+    room.wait(1.0)
+    peer.events()
+    go(other)
+    assert peer.events() == []
+    room.wait(1.0)
+    assert one(Presence, peer.events()).members == 1

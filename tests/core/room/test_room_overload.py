@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.errors import ErrorCode
+from gateway.errors import CloseCode, ErrorCode
 from gateway.job import Priority
 from gateway.limits import Limits
 from gateway.protocol.messages import Degraded, Final
@@ -103,6 +103,13 @@ def test_a_speaker_may_finish_what_was_begun() -> None:
     peer.say("we met in March", id="u")
     room.finish_all()
     assert one(Final, peer.events()).id == "u"
+
+
+def test_the_state_of_the_engine_shows_whether_a_reader_is_too_slow() -> None:
+    room, peer = overloaded()
+    peer.session.receive('{"type":"say","text":"hello"}', room.now)
+    room.room.degrade(Degraded(partials="off"), room.now + room.limits.outbox_s + 1)
+    assert peer.session.outbox.closing is CloseCode.TOO_SLOW
 
 
 def test_everybody_is_told_and_so_is_who_comes_later_until_it_is_over() -> None:

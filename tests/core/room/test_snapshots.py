@@ -44,6 +44,13 @@ def test_retracted_utterances_are_not_recent() -> None:
     assert {getattr(event, "id", None) for event in events} == {"u2"}
 
 
+def test_only_the_events_of_a_reader_s_languages_are_counted() -> None:
+    room = three()
+    room.room.captioner.decline(room.room.utterances.by_id["u1"], "es", room.now)
+    for tags, count in (((), 3), (("de",), 6), (("es",), 4), (("de", "es"), 7)):
+        assert room.room.snapshots.count(tags, 0) == count
+
+
 def test_missed_events_are_numbered_and_counted_as_the_reader_was_sent_them() -> None:
     snapshots = three().room.snapshots
     missed = snapshots.missed(("de",), 0, 4)
