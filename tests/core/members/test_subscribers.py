@@ -148,6 +148,10 @@ def test_a_member_that_left_is_sent_nothing_and_the_others_go_on() -> None:
     room.show(delta("gu"), NOW)
     assert heard(same) == []
     assert heard(other) == [delta("gu")]
+    room.leave(other, NOW)
+    room.tell(Envelope(final()), "de", NOW)
+    room.show(delta("gu"), NOW)
+    assert heard(other) == []
 
 
 def test_nothing_is_kept_of_readers_that_left() -> None:
