@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import re
 import sys
@@ -35,6 +34,7 @@ from gateway.client import NotTranslated, Refused
 from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import GatewayError
+from gateway.server.process.logs import set_up_logs
 from gateway.settings import catalogue, listing, loading
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.settings.loading import LoadedSettings
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(args: argparse.Namespace) -> int:
     loaded = _loaded(args)
     catalogue.refuse_exposure(loaded.settings)
-    _log(loaded.settings.log_level)
+    set_up_logs(loaded.settings.log_level, loaded.settings.log_format)
     if loaded.settings.workers > 1:
         from gateway.server.cluster.supervisor import serve as supervise
 
@@ -97,7 +97,7 @@ def _say(args: argparse.Namespace) -> int:
     show = say.CaptionPrinter(Screen(sys.stdout), targets, _fault)
     if args.url is None:
         loaded = _loaded(args)
-        _log("warning")
+        set_up_logs("warning")
         asyncio.run(say.translate(args.text, loaded.settings, args.source, show))
     else:
         asyncio.run(say.ask(args.text, args.url, args.source, _shown(), show))
@@ -136,7 +136,7 @@ def _bench_load(args: argparse.Namespace) -> int:
 def _tune(args: argparse.Namespace) -> int:
     from gateway.cli.tune import command
 
-    _log("error")
+    set_up_logs("error")
     loaded = _loaded(args)
     return command.run(args, loaded.settings, key=_shown(), out=print, note=_note)
 
@@ -381,13 +381,6 @@ def _entry(flag: str, text: str) -> tuple[str, object]:
         return key, msgspec.json.decode(value)
     except msgspec.DecodeError:
         return key, value
-
-
-def _log(level: str) -> None:
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else it logs a line for each caption
 
 
 def _note(line: str) -> None:

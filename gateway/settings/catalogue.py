@@ -117,6 +117,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that captions in flight have to finish after SIGTERM. A sentence takes one or two."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest severity of log lines that are written. Spoken and translated text is never logged."""
+    log_format: Literal["text", "json"] = "text"
+    """Format of log lines. ``json`` writes one object per line, with the ids of session, room,
+    utterance and job as fields."""
     ping_s: Seconds = 20.0
     """Seconds between two WebSocket pings. The default is shorter than the usual idle timeouts of
     proxies. With 0 no pings are sent, and a client that disappears silently is never noticed."""

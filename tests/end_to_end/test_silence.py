@@ -74,19 +74,23 @@ def pieces(secret: str) -> list[str]:
     return [part[:24] for part in secret.split(".")]
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize(("loop", "form"), [("asyncio", "text"), ("uvloop", "json")])
 async def test_a_meeting_logged_at_debug_leaves_no_text_and_no_secret_in_the_log(
-    tmp_path: Path, loop: str
+    tmp_path: Path, loop: str, form: str
 ) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text(FILE)
     flags = ("--log-level", "debug", "--keys", str(keys), "--loop", loop, "--scripted-pace", "0")
+    flags += ("--log-format", form)
     with gateway(*SCRIPTED, *flags, GATEWAY_JWT_KEY=JWT_KEY) as process:
         secrets = await meet(process)
         process.popen.terminate()
         assert process.popen.wait(10) == 0
         said = process.text
-    assert "DEBUG" in said and "gateway.connection" in said, "it logged nothing at all"
+    assert '"debug"' in said or "DEBUG" in said
+    assert "gateway.connection" in said, "it logged nothing at all"
+    if form == "json":
+        assert all(json.loads(line) for line in said.splitlines() if line.startswith("{"))
     assert CANARY not in said
     for secret in secrets:
         assert secret not in said

@@ -33,6 +33,7 @@ from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
+from gateway.server.process.logs import formatter
 from gateway.server.process.serve import unhandled
 from gateway.server.runtime import hub as hubs
 from gateway.server.runtime.hub import Hub
@@ -69,8 +70,8 @@ def log(caplog: pytest.LogCaptureFixture, said: str) -> Iterator[pytest.LogCaptu
     """Collect all that is logged, and check after the test that no part of the text is in it."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
-    form = logging.Formatter("%(levelname)s %(name)s: %(message)s")
-    lines = [form.format(record) for record in caplog.get_records("call")]
+    forms = [formatter("text"), formatter("json")]
+    lines = [form.format(record) for record in caplog.get_records("call") for form in forms]
     assert lines, "nothing was logged at all"
     assert [line for line in lines if leaked(line, said)] == []
 

@@ -310,7 +310,12 @@ class PullEngine(PushEngine):
             raise
         except Exception as exc:
             bare = redacted(exc)  # the message may quote the text, which is private
-            logger.error("job %s failed by a fault of the engine's own code", job.id, exc_info=bare)
+            logger.error(
+                "job %s failed by a fault of the engine's own code",
+                job.id,
+                exc_info=bare,
+                extra={"job": job.id, "room": job.room},
+            )
             fault = EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         finally:
             self._finish(job.id, pull, fault)

@@ -164,7 +164,13 @@ class FallbackEngine(PushEngine):
         adapted = self._adapt(sink.job)
         if adapted is None:
             return False
-        logger.info("job %s is repeated by %s: %s", adapted.id, self.secondary.name, fault.summary)
+        logger.info(
+            "job %s is repeated by %s: %s",
+            adapted.id,
+            self.secondary.name,
+            fault.summary,
+            extra={"job": adapted.id, "room": adapted.room},
+        )
         self.takeovers += 1
         self.secondary.submit(adapted, sink)
         return True

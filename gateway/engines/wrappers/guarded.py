@@ -52,7 +52,9 @@ class GuardedEngine(EngineWrapper):
         number = attempt.job.attempt
         outcome = "retried" if number < ATTEMPTS else "rejected"
         self.counts[fault.guard, outcome] += 1
-        logger.info("job %s %s by guard %s", attempt.job.id, outcome, fault.guard)
+        job = attempt.job
+        ids = {"job": job.id, "room": job.room}
+        logger.info("job %s %s by guard %s", job.id, outcome, fault.guard, extra=ids)
         if number == ATTEMPTS:
             attempt.finish(fault)
             return

@@ -35,6 +35,7 @@ from gateway.server.cluster.handover_metrics import HandoverCollector
 from gateway.server.cluster.routing import Headers, Locate, RoutedProtocol, routed_protocol
 from gateway.server.process.console import say
 from gateway.server.process.listener import listen
+from gateway.server.process.logs import set_up_logs
 from gateway.server.process.serve import serve
 from gateway.server.process.server import GatewayServer
 from gateway.server.runtime.hub import Hub
@@ -320,11 +321,7 @@ def main() -> int:
     faulthandler.enable()
     if TRACE_SIGNAL is not None:
         faulthandler.register(TRACE_SIGNAL)
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format=f"%(asctime)s %(levelname)s [{config.member}] %(name)s: %(message)s",
-    )
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    set_up_logs(settings.log_level, settings.log_format, config.member)
     os.set_blocking(0, False)
     reports = os.dup(1)
     os.dup2(2, 1)  # the supervisor must not read what a library prints

@@ -30,6 +30,7 @@ from gateway.server.access.authenticator import Authenticator, Caller
 from gateway.server.routes.api import until_disconnected
 from gateway.server.routes.query_parameters import read_query
 from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.log_ids import session_ids
 
 log = logging.getLogger("gateway.events")
 
@@ -111,7 +112,10 @@ class RoomEventStream:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 # A server raises OSError in ``send`` if the client has gone.
                 if isinstance(result, Exception) and not isinstance(result, OSError):
-                    log.error("%s ended by a fault", self._session.id, exc_info=redacted(result))
+                    session, bare = self._session, redacted(result)
+                    log.error(
+                        "%s ended by a fault", session.id, exc_info=bare, extra=session_ids(session)
+                    )
 
     def _on_outbox(self) -> None:
         if self._session.outbox.closing is CloseCode.TOO_SLOW and self._writing is not None:

@@ -34,6 +34,7 @@ from gateway.server.access.authenticator import Authenticator, accepted_subproto
 from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, HubPhase
+from gateway.server.runtime.log_ids import session_ids
 from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write
 
 log = logging.getLogger("gateway.connection")
@@ -49,6 +50,9 @@ DISCONNECTED = (OSError, RuntimeError, asyncio.CancelledError)
 """Exceptions of ``send`` after the client has gone. uvicorn raises `RuntimeError` if it closed the
 socket itself (1007, 1009, ping timeout). A send is cancelled together with what it waits for, or by
 this module if the client does not read."""
+
+UNWRITABLE = "%s cannot be written to"
+"""Log line of a socket whose ``send`` has failed."""
 
 
 class WebSocketEndpoint:
@@ -84,14 +88,15 @@ class WebSocketEndpoint:
             except ClientFault as fault:
                 await _refuse(send, codec or default_codec(query), fault, hub.phase)
                 return
-            log.info("%s open", session.id)
+            ids = session_ids(session)
+            log.info("%s open", session.id, extra=ids)
             try:
                 writer = scope.get("extensions", {}).get(WRITER)
                 scope["headers"].clear()  # else they stay in memory for as long as the socket
                 await Connection(receive, send, hub, session, heartbeat, writer).serve()
             finally:
                 hub.close(session)
-                log.info("%s closed after %d frames", session.id, session.frames_in)
+                log.info("%s closed after %d frames", session.id, session.frames_in, extra=ids)
         finally:
             caller.release()
 
@@ -156,9 +161,11 @@ class Connection:
                 self._tick()
                 await self._read()
         except OSError as exc:  # the client has gone, or the deadline is over (TimeoutError)
-            log.debug("%s: %s", self._session.id, exc)
+            log.debug("%s: %s", self._session.id, exc, extra=self._ids)
         except Exception as exc:
-            log.error("%s ended by a fault", self._session.id, exc_info=redacted(exc))
+            log.error(
+                "%s ended by a fault", self._session.id, exc_info=redacted(exc), extra=self._ids
+            )
             code = CloseCode.SERVER_ERROR
         finally:
             self._ended = True
@@ -215,7 +222,8 @@ class Connection:
             # A cancellation comes from the future that ``send`` waited for. It must not reach the
             # caller, which is an engine that reports text for all readers.
             if not isinstance(fault, DISCONNECTED):
-                log.error("%s cannot be written to", self._session.id, exc_info=redacted(fault))
+                bare = redacted(fault)
+                log.error(UNWRITABLE, self._session.id, exc_info=bare, extra=self._ids)
             self._on_broken(fault)
         else:
             if rest is not None:
@@ -270,18 +278,23 @@ class Connection:
             self._write_waiting()  # there may be more, or a reason to close
             return
         if not isinstance(fault, DISCONNECTED):
-            log.error("%s cannot be written to", self._session.id, exc_info=redacted(fault))
+            bare = redacted(fault)
+            log.error(UNWRITABLE, self._session.id, exc_info=bare, extra=self._ids)
         self._on_broken(fault)
 
     def _on_broken(self, fault: BaseException) -> None:
         """End the socket, since nothing can be sent any more."""
         self._session.outbox.post = None
         if isinstance(fault, DISCONNECTED):
-            log.debug("%s: %s", self._session.id, fault)
+            log.debug("%s: %s", self._session.id, fault, extra=self._ids)
         else:
             self._session.outbox.discard()
             self._session.outbox.close(CloseCode.SERVER_ERROR)
         self._end()
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        return session_ids(self._session)
 
     def _end(self) -> None:
         """Stop reading now, so that `serve` closes the socket."""

@@ -59,6 +59,15 @@ class JobSink:
         """The caption that text goes to; None if the room no longer wants the job."""
         self._coalescing = jobs.coalescing
 
+    @property
+    def ids(self) -> dict[str, str]:
+        """Ids for a log line: of the job, its room, its utterance and the speaker's session."""
+        found = {"job": self.job.id, "room": self.room.name}
+        if self.caption is not None:
+            utterance = self.caption.utterance
+            found |= {"utterance": utterance.id, "session": utterance.author}
+        return found
+
     def chunk(self, chunk: Chunk) -> None:
         """Show a piece of text, or hold it back under load."""
         if self.over:
@@ -87,7 +96,7 @@ class JobSink:
             self._finish(None)
             return
         if not isinstance(fault, Aborted):
-            log.warning("job %s failed: %s", self.job.id, fault.summary)
+            log.warning("job %s failed: %s", self.job.id, fault.summary, extra=self.ids)
         self._finish(fault.code)
 
     def stop(self) -> None:
@@ -128,7 +137,12 @@ class JobSink:
                 jobs.act()
         except Exception as exc:
             bare = redacted(exc)
-            log.error("job %s failed by a fault of the gateway", self.job.id, exc_info=bare)
+            log.error(
+                "job %s failed by a fault of the gateway",
+                self.job.id,
+                exc_info=bare,
+                extra=self.ids,
+            )
             self.fail(ErrorCode.INTERNAL)
 
     def _finish(self, code: ErrorCode | None) -> None:
@@ -147,7 +161,8 @@ class JobSink:
             else:
                 self.room.captioner.failed(job_id, code, now)
         except Exception as exc:
-            log.error("the end of job %s broke the room", job_id, exc_info=redacted(exc))
+            bare = redacted(exc)
+            log.error("the end of job %s broke the room", job_id, exc_info=bare, extra=self.ids)
         jobs.dispatch.done(job_id)
         jobs.act()
 
@@ -215,7 +230,8 @@ class JobRunner:
         try:
             self.engine.submit(job, run)
         except Exception as exc:
-            log.error("the engine did not take job %s", job.id, exc_info=redacted(exc))
+            bare = redacted(exc)
+            log.error("the engine did not take job %s", job.id, exc_info=bare, extra=run.ids)
             run.fail(ErrorCode.INTERNAL)
 
     def end_overdue(self) -> None:
@@ -229,7 +245,8 @@ class JobRunner:
                 delay = run.deadline - now
                 self._alarm = asyncio.get_running_loop().call_later(delay, self.end_overdue)
                 break
-            log.warning("job %s took longer than %g s", run.job.id, self._patience)
+            late = "job %s took longer than %g s"
+            log.warning(late, run.job.id, self._patience, extra=run.ids)
             run.fail(ErrorCode.TIMEOUT)
 
     def hold(self, run: JobSink) -> None:

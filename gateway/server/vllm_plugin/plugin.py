@@ -36,6 +36,7 @@ from gateway.server.cluster.fd_passing import FdPassing
 from gateway.server.cluster.socket_folder import socket_folder
 from gateway.server.cluster.worker import Worker
 from gateway.server.process.listener import descriptors, listen
+from gateway.server.process.logs import formatter
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
@@ -129,7 +130,7 @@ class PluginGateway:
     def begin(self) -> None:
         """Take the port, and serve in a background task. Raises `GatewayError` and `OSError`."""
         settings = self._settings
-        _set_up_log(settings.log_level)
+        _set_up_log(settings)
         store = sqlite.build(settings)
         if settings.signing_key is None and store is None:
             # A token of one process has to be valid in the others.
@@ -208,14 +209,14 @@ class PluginGateway:
         await asyncio.wait([self._serving])
 
 
-def _set_up_log(level: str) -> None:
+def _set_up_log(settings: Settings) -> None:
     """Write the gateway's log to standard error: vLLM sets up only its own."""
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     gateway_log = logging.getLogger("gateway")
-    gateway_log.setLevel(level.upper())
+    gateway_log.setLevel(settings.log_level.upper())
     if not gateway_log.hasHandlers():
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(name)s: %(message)s"))
+        handler.setFormatter(formatter(settings.log_format))
         gateway_log.addHandler(handler)
 
 

@@ -1,0 +1,72 @@
+"""The log lines of a process, as text or as JSON.
+
+Owns: the handler of the root logger, both formats, and which fields a line of JSON has. Must not
+know: who logs. A call of a logger passes the fields in ``extra``; texts, names of speakers and
+glossaries are none of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+LogFormat = Literal["text", "json"]
+
+FIELDS = ("session", "room", "utterance", "job")
+"""Fields that a call of a logger can pass in ``extra``. Any other is left out, so that a library
+cannot put a text into the log by one."""
+
+
+class JsonFormatter(logging.Formatter):
+    """A formatter that writes each record as one line of JSON.
+
+    :param worker: number of this process among several
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line. Its time is UTC, in the format of RFC 3339."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": at.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if self._worker is not None:
+            line["worker"] = self._worker
+        for name in FIELDS:
+            value = getattr(record, name, None)
+            if value is not None:
+                line[name] = str(value)
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+def formatter(form: LogFormat, worker: int | None = None) -> logging.Formatter:
+    """Return the formatter of a format.
+
+    :param worker: number of this process among several
+    """
+    if form == "json":
+        return JsonFormatter(worker)
+    number = "" if worker is None else f" [{worker}]"
+    return logging.Formatter(f"%(asctime)s %(levelname)s{number} %(name)s: %(message)s")
+
+
+def set_up_logs(level: str, form: LogFormat = "text", worker: int | None = None) -> None:
+    """Write the log of this process to standard error. Does nothing if the root logger has a
+    handler.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter(form, worker))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    # At INFO, httpx2 logs a line for each caption.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)

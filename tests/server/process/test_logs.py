@@ -1,0 +1,100 @@
+"""The log lines of a process, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gateway.engines.scripted import ScriptedEngine
+from gateway.errors import EngineFault, ErrorCode
+from gateway.job import Job
+from gateway.server.process.logs import JsonFormatter, formatter
+from tests.support.live import running
+from tests.support.talk import talk
+
+
+def record(**extra: Any) -> logging.LogRecord:
+    made = logging.makeLogRecord(
+        {"name": "gateway.jobs", "levelno": 30, "levelname": "WARNING", "created": 1.5}
+    )
+    made.msg, made.args = "job %s failed", ("j1",)
+    made.__dict__.update(extra)
+    return made
+
+
+def test_a_line_of_json_has_time_level_logger_message_and_ids() -> None:
+    line = JsonFormatter().format(record(session="s", room="r", utterance="u1", job="j1"))
+    assert json.loads(line) == {
+        "time": "1970-01-01T00:00:01.500+00:00",
+        "level": "warning",
+        "logger": "gateway.jobs",
+        "message": "job j1 failed",
+        "session": "s",
+        "room": "r",
+        "utterance": "u1",
+        "job": "j1",
+    }
+
+
+def test_a_field_that_is_no_id_is_left_out() -> None:
+    line = JsonFormatter().format(
+        record(text="\u041f\u0440\u0438\u0432\u0435\u0442", speaker="Ana", room="r")
+    )
+    assert json.loads(line).keys() == {"time", "level", "logger", "message", "room"}
+
+
+def test_a_message_of_several_lines_and_scripts_is_one_line_of_json() -> None:
+    made = record()
+    made.msg, made.args = "a\n\u2028\u4f60\u597d\x00", None
+    line = JsonFormatter().format(made)
+    assert len(line.splitlines()) <= 2 and "\n" not in line
+    assert json.loads(line)["message"] == "a\n\u2028\u4f60\u597d\x00"
+
+
+def test_an_exception_is_a_field() -> None:
+    try:
+        raise KeyError("k")
+    except KeyError:
+        line = JsonFormatter().format(record(exc_info=sys.exc_info()))
+    assert json.loads(line)["traceback"].endswith("KeyError: 'k'")
+
+
+def test_the_number_of_a_worker_is_in_both_formats() -> None:
+    assert json.loads(formatter("json", 3).format(record()))["worker"] == 3
+    assert "WARNING [3] gateway.jobs: job j1 failed" in formatter("text", 3).format(record())
+
+
+def test_a_gateway_with_the_setting_writes_json_to_standard_error() -> None:
+    code = (
+        "from gateway.server.process.logs import set_up_logs; import logging;"
+        "set_up_logs('info', 'json'); logging.getLogger('gateway.x').info('hello %d', 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stderr)["message"] == "hello 1"
+    assert done.stdout == ""
+
+
+async def test_a_failed_caption_is_logged_with_session_room_utterance_and_job(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(job: Job, piece: int) -> None:
+        raise EngineFault("It broke.", ErrorCode.TIMEOUT)
+
+    caplog.set_level(logging.INFO, "gateway")
+    async with running(ScriptedEngine(fault=fail)) as live:
+        async with talk(live, "?from=en&to=de&room=board") as peer:
+            (*_, welcome) = await peer.until("welcome")
+            await peer.send(json.dumps({"type": "say", "id": "u7", "text": "Good morning."}))
+            await peer.until("failed")
+    lines = [json.loads(JsonFormatter().format(one)) for one in caplog.records]
+    (failed,) = [line for line in lines if line["logger"] == "gateway.jobs"]
+    assert failed["room"] == "board" and failed["utterance"] == "u7" and failed["job"]
+    assert failed["session"] == welcome["session"]
+    opened, closed = [line for line in lines if line["logger"] == "gateway.connection"]
+    assert opened["session"] == closed["session"] == welcome["session"]
+    assert opened["room"] == "board"
