@@ -283,7 +283,7 @@ class Meeting:
         say = Say(text=text, id=said.id, final=final, t0=said.t0, t1=now)
         self._room.say(self._speaker, say, text, said.lang, now)
 
-    def _observe(self, event: ServerMessage) -> None:
+    def _observe(self, event: ServerMessage, now: float) -> None:
         self.captions += isinstance(event, Final)
 
     def begun(self) -> Iterator[Job]:

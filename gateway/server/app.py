@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -27,6 +28,7 @@ from gateway.engines.base.engine import Engine
 from gateway.errors import ClientFault, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
+from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
 from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
@@ -34,7 +36,11 @@ from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.options import TextOptions
+from gateway.server.telemetry.start import start as start_telemetry
 from gateway.storage.base import Store, StoreFault
+
+if TYPE_CHECKING:
+    from gateway.server.telemetry.providers import Telemetry
 
 log = logging.getLogger("gateway.app")
 
@@ -89,7 +95,8 @@ def create_app(
     application works, but the bounds of `gateway.server.uvicorn` do not hold.
 
     ``app.state`` has these attributes for embedders: ``hub`` (`Hub`), ``authenticator``,
-    ``metrics`` (`Metrics`), ``expose`` (a coroutine function that returns what ``/metrics``
+    ``metrics`` (`Metrics`), ``tracer`` (None unless the variables of OpenTelemetry ask for traces),
+    ``expose`` (a coroutine function that returns what ``/metrics``
     answers, as bytes), ``store``, and ``base_url`` (address of the gateway for QR codes, without a
     slash at its end; None: the address of the request).
 
@@ -105,6 +112,13 @@ def create_app(
     :param authenticator: decides who is admitted, and signs tokens; default: everyone is admitted
     """
     metrics = Metrics()
+    telemetry: Telemetry | None = None
+
+    def observe(room: str, event: ServerMessage, now: float) -> None:
+        metrics.observe(event)
+        if telemetry is not None and telemetry.tracer is not None:
+            telemetry.tracer.observe(room, event, now)
+
     limits = limits if limits is not None else Limits()
     authenticator = authenticator or Authenticator(limits)
     # Only languages that the engine can translate from are worth detecting.
@@ -114,9 +128,10 @@ def create_app(
         limits,
         text=TextOptions(lang=lang, detect=detector, flow=flow, coalesce_s=coalesce_s),
         store=store,
-        observe=metrics.observe,
+        observe=observe,
         signer=authenticator.signer,
     )
+    telemetry = start_telemetry(hub, metrics.registry, os.environ)
     metrics.add_authenticator(authenticator)
     metrics.add_hub(hub, guards if guards is not None else Counter())
     if store is not None:
@@ -145,8 +160,11 @@ def create_app(
                 keeper.cancel()
             await asyncio.gather(loading, *keepers, return_exceptions=True)
             await authenticator.aclose()
+            if telemetry is not None:
+                await telemetry.aclose()
 
-    endpoint = WebSocketEndpoint(hub, authenticator)
+    tracer = None if telemetry is None else telemetry.tracer
+    endpoint = WebSocketEndpoint(hub, authenticator, tracer)
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET_PATH, endpoint),
         *api.ROUTES,
@@ -172,6 +190,7 @@ def create_app(
     # headers too: they are added around the whole stack.
     app.middleware_stack = _SecurityHeaders(app.build_middleware_stack())
     app.state.hub = hub
+    app.state.tracer = tracer
     app.state.authenticator = authenticator
     app.state.metrics = metrics
     # One of several processes replaces it by a function that collects the metrics of all.

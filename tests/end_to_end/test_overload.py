@@ -128,7 +128,7 @@ async def waits(clock: Callable[[], float], *, flooded: bool) -> list[float]:
     said: dict[str, float] = {}
     made: dict[str, float] = {}
 
-    def observe(event: ServerMessage) -> None:
+    def observe(room: str, event: ServerMessage, now: float) -> None:
         if isinstance(event, Final) and event.id in said:
             made[event.id] = clock() - said[event.id]
 

@@ -90,7 +90,7 @@ class World:
             capacity=2,
             options=options,
             lazy=True,
-            observe=lambda event: self.decided.record(event, self.room),
+            observe=lambda event, _: self.decided.record(event, self.room),
         )
         self.room = self.meeting.room
         self.decided = DecidedEvents()

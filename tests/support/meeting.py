@@ -131,7 +131,7 @@ class Meeting:
         options: StreamingOptions | None = EAGER,
         lazy: bool = False,
         log: EventLog | None = None,
-        observe: Callable[[ServerMessage], None] | None = None,
+        observe: Callable[[ServerMessage, float], None] | None = None,
     ) -> None:
         languages = languages or ("en", "de", "fr", "es")
         self.now = NOW
@@ -159,7 +159,7 @@ class Meeting:
         self.lines: dict[str, CaptionSink | None] = {}
         self.aborted: list[str] = []
 
-    def observe(self, event: ServerMessage) -> None:
+    def observe(self, event: ServerMessage, now: float) -> None:
         self.log.append(event)
 
     def set_timer(self, when: float) -> None:

@@ -38,11 +38,14 @@ class Publisher:
     If the event answers a request, ``reply`` is sent it in any case, with its ``ref`` and under the
     language tag that the request used.
 
-    :param observe: called with every event
+    :param observe: called with every event after it was sent, and the time at which it was decided
     """
 
     def __init__(
-        self, log: EventLog, subscribers: Subscribers, observe: Callable[[ServerMessage], None]
+        self,
+        log: EventLog,
+        subscribers: Subscribers,
+        observe: Callable[[ServerMessage, float], None],
     ) -> None:
         self._log = log
         self._subscribers = subscribers
@@ -170,12 +173,16 @@ class Publisher:
     ) -> None:
         """Log an event, and send it to the readers of a language, or to everybody with None."""
         self._log.append(event, now)
-        self._observe(event)
         envelope = Envelope(event)
         if reply is None:
             self._subscribers.tell(envelope, lang, now)
-            return
-        self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
+        else:
+            self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
+            self._answer(reply, envelope, now)
+        self._observe(event, now)
+
+    def _answer(self, reply: Reply, envelope: Envelope, now: float) -> None:
+        """Send an event to the member that asked for it."""
         if reply.tag is not None:
             envelope = envelope.for_language(reply.tag)
         # Last, since only this member knows the reference.

@@ -60,7 +60,7 @@ class Room:
     :param log: an empty log, or that of an earlier process
     :param model: the languages that can be translated
     :param options: how growing text is treated
-    :param observe: called with every durable event
+    :param observe: called with every durable event and the time at which it was decided
     :param set_timer: called with the time of the next call of `on_timer`; each call replaces the
         one before
     """
@@ -74,7 +74,7 @@ class Room:
         model: Model,
         limits: Limits,
         options: StreamingOptions | None = None,
-        observe: Callable[[ServerMessage], None] = lambda _: None,
+        observe: Callable[[ServerMessage, float], None] = lambda *_: None,
         set_timer: Callable[[float], None] = lambda _: None,
     ) -> None:
         options = options or StreamingOptions()

@@ -263,6 +263,13 @@ class Caption:
         self._end_job(CaptionEvent.RELEASE)
 
     @property
+    def times(self) -> tuple[float, float, float]:
+        """Times in seconds at which a job was queued, was given to the engine, and returned its
+        first text; 0 for what has not happened.
+        """
+        return self._queued_at, self._started_at, self._first_at
+
+    @property
     def text(self) -> str:
         """Translation of this revision so far, with its forced beginning."""
         return self._hypothesis

@@ -95,6 +95,7 @@ async def translate(request: Request) -> Response:
         ),
         granted,
     )
+    note_trace(request, shot)
     if body.stream:
         return EventStreamResponse(shot)
     (finals,) = await answer(request, [shot])
@@ -107,6 +108,13 @@ async def translate(request: Request) -> Response:
             "flags": sorted({flag for final in finals for flag in final.flags}),
         }
     )
+
+
+def note_trace(request: Request, shot: oneshot.OneShot) -> None:
+    """Make the translation a part of the trace that the request belongs to, if it has one."""
+    tracer = request.app.state.tracer
+    if tracer is not None:
+        tracer.connected(shot.session, request.headers, once=True)
 
 
 async def answer(request: Request, shots: Sequence[oneshot.OneShot]) -> list[list[Final]]:

@@ -18,7 +18,15 @@ from gateway.auth.permissions import Role
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import PRIVATE
-from gateway.server.routes.api import allowed, answer, directions, language_list, read, reply
+from gateway.server.routes.api import (
+    allowed,
+    answer,
+    directions,
+    language_list,
+    note_trace,
+    read,
+    reply,
+)
 from gateway.server.routes.oneshot import OneShot, OneShotRequest
 from gateway.server.runtime.hub import Hub
 from gateway.text import languages
@@ -73,6 +81,7 @@ async def translate(request: Request) -> Response:
                     OneShotRequest(text, query.source, query.target, sample=whole),
                     granted,
                 )
+                note_trace(request, shots[i])
         answers = dict(zip(shots, await answer(request, list(shots.values())), strict=True))
     finally:
         for shot in shots.values():  # if one text is refused, those before it have sessions

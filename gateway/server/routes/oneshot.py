@@ -124,6 +124,11 @@ class OneShot:
             raise
 
     @property
+    def session(self) -> str:
+        """Id of the session."""
+        return self._session.id
+
+    @property
     def source(self) -> str:
         """Language of the text, as given or as detected."""
         return self._session.lang

@@ -19,9 +19,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
 from gateway.core.session.session import Session
@@ -36,6 +36,9 @@ from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.server.runtime.log_ids import session_ids
 from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write
+
+if TYPE_CHECKING:
+    from gateway.server.telemetry.tracing import UtteranceTracer
 
 log = logging.getLogger("gateway.connection")
 
@@ -58,9 +61,12 @@ UNWRITABLE = "%s cannot be written to"
 class WebSocketEndpoint:
     """The ASGI application of ``/v1/ws``: one call for each client."""
 
-    def __init__(self, hub: Hub, authenticator: Authenticator) -> None:
+    def __init__(
+        self, hub: Hub, authenticator: Authenticator, tracer: UtteranceTracer | None = None
+    ) -> None:
         self._hub = hub
         self._authenticator = authenticator
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
@@ -91,6 +97,8 @@ class WebSocketEndpoint:
             ids = session_ids(session)
             log.info("%s open", session.id, extra=ids)
             try:
+                if self._tracer is not None:
+                    self._tracer.connected(session.id, Headers(scope=scope))
                 writer = scope.get("extensions", {}).get(WRITER)
                 scope["headers"].clear()  # else they stay in memory for as long as the socket
                 await Connection(receive, send, hub, session, heartbeat, writer).serve()

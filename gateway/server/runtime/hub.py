@@ -82,7 +82,7 @@ class Hub:
     """All rooms of one process, in front of one engine.
 
     :param store: where logs are kept; None: rooms end with this process
-    :param observe: called with every event that a room decides
+    :param observe: called with a room's name, an event that it decided, and the time of that
     :param signer: signer of resume tokens; default: one with a new key
     :param clock: seconds, monotonic
     :param wall: seconds since the epoch, for what expires
@@ -95,7 +95,7 @@ class Hub:
         *,
         text: TextOptions = TextOptions(),  # noqa: B008  # it is frozen
         store: Store | None = None,
-        observe: Callable[[ServerMessage], None] = lambda _: None,
+        observe: Callable[[str, ServerMessage, float], None] = lambda *_: None,
         signer: Signer | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -354,7 +354,7 @@ class Hub:
             model=self.engine.profile,
             limits=self.limits,
             options=self.flow,
-            observe=self._observe,
+            observe=partial(self._observe, name),
             set_timer=partial(self._alarms.set, name),
         )
         if self.degraded != NOT_DEGRADED:

@@ -75,7 +75,7 @@ class Desk:
     def shown(self) -> list[Delta]:
         return self.readers.shown
 
-    def observe(self, event: ServerMessage) -> None:
+    def observe(self, event: ServerMessage, now: float) -> None:
         match event:
             case Final():
                 self.made[event.lang] = f"{event.by}: {event.text}"

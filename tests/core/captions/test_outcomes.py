@@ -47,7 +47,7 @@ class Stage:
         utterances = Utterances("meeting", StreamingOptions(), Limits())
         self.attendance = Attendance(subscribers.members, utterances)
         self.log = EventLog("epoch", Limits(), began=NOW)
-        publisher = Publisher(self.log, subscribers, lambda _: None)
+        publisher = Publisher(self.log, subscribers, lambda *_: None)
         self.outcomes = CaptionOutcomes(publisher, subscribers, self.attendance)
         self.listener = Listener()
         self.speaker = Member("s1", Role.SPEAK, Outbox(Codec.JSON, Limits()), self.listener)

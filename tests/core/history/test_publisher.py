@@ -35,8 +35,12 @@ class Stage:
         self.log = EventLog("epoch", Limits(), began=NOW)
         self.subscribers = Subscribers(("en", "de", "fr"), 30.0)
         self.seen: list[ServerMessage] = []
-        self.publisher = Publisher(self.log, self.subscribers, self.seen.append)
+        self.publisher = Publisher(self.log, self.subscribers, self.observe)
         self.german, self.austrian = self.reader("g", "de"), self.reader("a", "de-AT")
+
+    def observe(self, event: ServerMessage, now: float) -> None:
+        assert now == NOW
+        self.seen.append(event)
 
     def reader(self, id: str, lang: str) -> Member:
         member = Member(id, Role.SPEAK, Outbox(Codec.JSON, Limits()))
