@@ -14,6 +14,7 @@ FOLDERS = (
     "cli/replay/analysis",
     "cli/replay/meeting",
     "cli/report",
+    "cli/top/model",
     "cli/tune/model",
     "client/state",
     "core",

@@ -5,8 +5,9 @@ Owns: the commands, the flags of small commands, the flags of settings (made fro
 command line, 130 after Ctrl-C. Must not know: anything that a program could not do by the same
 calls. Every expected failure is a sentence on stderr; a traceback is a bug.
 
-The tools for operators (`gateway.cli.report`, `gateway.cli.replay`, `gateway.cli.tune`) are
-imported only when their command is given, so that a serving gateway does not hold them in memory.
+The tools for operators (`gateway.cli.report`, `gateway.cli.replay`, `gateway.cli.top`,
+`gateway.cli.tune`) are imported only when their command is given, so that a serving gateway does
+not hold them in memory.
 """
 
 from __future__ import annotations
@@ -141,6 +142,12 @@ def _tune(args: argparse.Namespace) -> int:
     return command.run(args, loaded.settings, key=_shown(), out=print, note=_note)
 
 
+def _top(args: argparse.Namespace) -> int:
+    from gateway.cli.top import command
+
+    return command.run(args, key=_shown())
+
+
 def _languages(args: argparse.Namespace) -> int:
     profile = asyncio.run(_profile(_loaded(args).settings))
     rows = [
@@ -268,6 +275,8 @@ def _parser() -> argparse.ArgumentParser:
     ).set_defaults(run=_bench_load)
     found = "Find the engine settings that fit the load of a gateway."
     command("tune", _tune, found, _add_tune)
+    shown = "Show how one or several gateways are doing, live, in the terminal."
+    command("top", _top, shown, _add_top)
 
     langs = command("languages", _languages, "List the languages that the engine translates.")
     langs.add_argument("--json", action="store_true", help="print JSON")
@@ -316,6 +325,12 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_settings(parser)
     load = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
     parser.usage = f"%(prog)s [options] {load} [--SETTING VALUE ...]"
+
+
+def _add_top(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.top import command
+
+    command.add(parser, URL)
 
 
 def _add_languages(parser: argparse.ArgumentParser, *, required: bool) -> None:

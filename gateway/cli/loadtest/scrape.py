@@ -1,6 +1,7 @@
 """The gateway's own metrics while it is under load.
 
-Owns: fetching ``/metrics`` and parsing its values. Must not know: what the values are used for.
+Owns: fetching ``/metrics`` and other pages, and parsing the values. Must not know: what the values
+are used for.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Scraper:
         """Reason why there are no samples."""
         # A proxy may serve the gateway below a path of its own.
         socket = urlsplit(address(url, {}))
-        path = socket.path.removesuffix(SOCKET_PATH).rstrip("/") + "/metrics"
+        path = socket.path.removesuffix(SOCKET_PATH).rstrip("/")
         scheme = socket.scheme.replace("ws", "http")
         self._tls = ssl.create_default_context() if scheme == "https" else False
         self._url = socket._replace(scheme=scheme, path=path, query="").geturl()
@@ -87,26 +88,29 @@ class Scraper:
 
     async def fetch(self) -> str:
         """Return the text of ``/metrics``. Raises `OSError` with a sentence."""
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                status, text = await self._get()
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
-            raise OSError(f"/metrics could not be read: {exc or type(exc).__name__}.") from exc
+        status, text = await self.get("/metrics")
         if status in (401, 403):
             raise OSError(
-                f"/metrics answered {status}: where keys are configured, it takes one that may"
-                f" moderate, from {KEY}."
+                f"/metrics needs an API key that may moderate ({status}). Set the variable {KEY}."
             )
         if status != 200:
             raise OSError(f"/metrics answered {status}.")
         return text
 
-    async def _get(self) -> tuple[int, str]:
+    async def get(self, path: str) -> tuple[int, str]:
+        """Return the status and the text of an answer. Raises `OSError` with a sentence."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._get(path)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
+            raise OSError(f"{path} could not be read: {exc or type(exc).__name__}.") from exc
+
+    async def _get(self, path: str) -> tuple[int, str]:
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         body = b""
         async with (
             httpx2.AsyncClient(verify=self._tls, trust_env=False) as client,
-            client.stream("GET", self._url, headers=headers) as answer,
+            client.stream("GET", self._url + path, headers=headers) as answer,
         ):
             async for more in answer.aiter_bytes():
                 body += more

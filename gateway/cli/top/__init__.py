@@ -1,0 +1,1 @@
+"""`gateway top`: a live view of one or several gateways in the terminal."""
