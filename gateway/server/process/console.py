@@ -14,16 +14,17 @@ from gateway.core.base.validation import usual
 from gateway.engines.base.engine import Engine, SubstitutableEngine
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.server.process import lan
+from gateway.server.process.logs import as_line
 from gateway.settings.catalogue import Settings, asks
 
 
 def say(text: str) -> None:
-    """Write text to standard error, if it can be written.
+    """Write text to standard error, if it can be written, in the format of the log.
 
     A gateway must not end because the disk that its output goes to is full.
     """
     with contextlib.suppress(OSError):
-        sys.stderr.write(text)
+        sys.stderr.write(as_line(text))
         sys.stderr.flush()
 
 
@@ -35,7 +36,7 @@ async def show_progress(engine: Engine, clock: Callable[[], float]) -> None:
     :param clock: seconds, monotonic
     """
     begun = clock()
-    terminal = sys.stderr.isatty()
+    terminal = sys.stderr.isatty() and as_line("") == ""
     try:
         while True:
             line = f"Starting {engine.name} ... {clock() - begun:.0f} s"

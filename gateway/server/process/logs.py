@@ -50,6 +50,21 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
+def as_line(text: str) -> str:
+    """Return a text for the terminal as a line of JSON, if the log of this process is JSON.
+
+    A program that reads the log expects nothing else there. The line has no level that could hide
+    it.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            record = logging.LogRecord(
+                "gateway.process", logging.INFO, "", 0, text.strip(), None, None
+            )
+            return handler.formatter.format(record) + "\n"
+    return text
+
+
 def formatter(form: LogFormat, worker: int | None = None) -> logging.Formatter:
     """Return the formatter of a format.
 

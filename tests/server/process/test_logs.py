@@ -14,6 +14,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Job
 from gateway.server.process.logs import JsonFormatter, formatter
+from tests.server.started import SCRIPTED, gateway
 from tests.support.live import running
 from tests.support.talk import talk
 
@@ -77,6 +78,16 @@ def test_a_gateway_with_the_setting_writes_json_to_standard_error() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stderr)["message"] == "hello 1"
     assert done.stdout == ""
+
+
+def test_a_gateway_that_logs_json_writes_nothing_else_to_standard_error() -> None:
+    with gateway(*SCRIPTED, "--log-format", "json") as process:
+        process.popen.terminate()
+        assert process.popen.wait(15) == 0
+        lines = [json.loads(line) for line in process.text.splitlines()]
+    messages = [line["message"] for line in lines]
+    assert any("scripted is ready.\n  Open   http://127.0.0.1:" in text for text in messages)
+    assert all(line.keys() >= {"time", "level", "logger", "message"} for line in lines)
 
 
 async def test_a_failed_caption_is_logged_with_session_room_utterance_and_job(
