@@ -275,6 +275,10 @@ class Prompt(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
+            for listener in server.sockets:
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+        await asyncio.sleep(0)  # a connection gets its transport a turn after it is accepted
+        for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
@@ -282,6 +286,9 @@ class Prompt(uvicorn.Server):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for connection in list(self.server_state.connections):  # of the cancelled tasks
+            connection.transport.abort()
+        await asyncio.sleep(0)  # aborted transports close in the next turn of the loop
 
 
 class Reply(Response):
