@@ -71,6 +71,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def only_room(self) -> str | None:
         """Room of a socket that names none, if the permissions are for exactly one room."""
+        # Without any room there is none to choose, as with a pattern.
         (room, *more) = self.rooms or ("*",)
         return None if more or {"*", "?"} & set(room) else room
 

@@ -53,6 +53,7 @@ class Signer:
         if len(token) > MAX_TOKEN:
             raise _refused("it is too long")
         try:
+            # Surplus padding is ignored, so two signs suit every length.
             body, signature = (urlsafe_b64decode(half + "==") for half in token.split("."))
         except ValueError:  # base64 raises it too
             raise _refused("it is not one of this gateway's") from None

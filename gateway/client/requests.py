@@ -217,7 +217,6 @@ class RequestTracker:
         self._ended.set()
 
     def _note(self, event: ServerMessage) -> None:
-        """Store how captions ended."""
         self._pending.record(event)
         match event:
             case Final() | Failed() | Cancelled(seq=int()):

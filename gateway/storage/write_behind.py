@@ -215,7 +215,6 @@ class WriteBehind:
             self._lose(self._leaving.pop(0).behind)
 
     def _lose(self, events: int) -> None:
-        """Count lost events."""
         self.lost += events
         if events:
             self._drop(events)

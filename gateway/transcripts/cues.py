@@ -219,7 +219,6 @@ class _CueText:
         return parts
 
     def _width(self, start: int, end: int) -> int:
-        """Return the width of a range of atoms."""
         return self._ends[end - 1][0] - self._starts[start][0]
 
     def _reach(self, start: int, lines: int) -> int:
@@ -242,7 +241,6 @@ class _CueText:
         return self._slice(start, middle), self._slice(middle, end)
 
     def _slice(self, start: int, end: int) -> str:
-        """Return the text of a range of atoms."""
         return self._text[self._starts[start][1] : self._ends[end - 1][1]]
 
     def _after(self, end: int) -> BreakCost:
@@ -287,7 +285,6 @@ def _joined(a: str, b: str) -> bool:
 
 
 def _hiragana(character: str) -> bool:
-    """Tell whether a character is Hiragana."""
     return "\u3041" <= character <= "\u309f"
 
 

@@ -135,7 +135,6 @@ def json(transcript: Transcript, title: Title, langs: Sequence[str]) -> bytes:
 
 
 def _row(utterance: TranscriptEntry, langs: Sequence[str]) -> dict[str, Any]:
-    """Return an utterance as a JSON object."""
     return {
         "id": utterance.id,
         "ord": utterance.ord,
@@ -153,7 +152,6 @@ def _row(utterance: TranscriptEntry, langs: Sequence[str]) -> dict[str, Any]:
 
 
 def _caption(utterance: TranscriptEntry, lang: str) -> dict[str, Any]:
-    """Return a caption as a JSON object."""
     caption = utterance.read(lang)
     row: dict[str, Any] = {"state": caption.state.value}
     if caption.state.shown:
@@ -251,7 +249,6 @@ def _harmless(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape text for WebVTT."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

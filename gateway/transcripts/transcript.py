@@ -172,7 +172,6 @@ class _LogReading:
                 self.utterances.pop((event.ord, event.id), None)
 
     def _begin(self, event: Source, at: float) -> None:
-        """Add an utterance."""
         clock = self._clocks.setdefault(event.speaker, _SpeakerClock())
         begin, end = clock.place(event, at)
         utterance = TranscriptEntry(
@@ -190,14 +189,12 @@ class _LogReading:
         self.utterances[event.ord, event.id] = self._newest[event.id] = utterance
 
     def _set(self, event: Final | Failed | Edited, caption: TranscriptCaption) -> None:
-        """Set the caption of a language."""
         # A client may use an id again for a later utterance. Together with `ord` it is unique.
         utterance = self.utterances.get((event.ord, event.id))
         if utterance is not None:
             utterance.captions[event.lang] = caption
 
     def _edit(self, event: Edited, at: float) -> None:
-        """Correct an original or a caption."""
         utterance = self.utterances.get((event.ord, event.id))
         if utterance is not None and languages.same(event.lang, utterance.lang):
             utterance.text, utterance.edited = event.text, True

@@ -279,9 +279,8 @@ async def test_a_text_that_an_exception_of_vllm_quotes_is_not_logged(
                 raise fault.with_traceback(None)
 
             loaded._run_in_task(request, fail)
-            halted = asyncio.ensure_future(fail())
-            await asyncio.wait([halted, *loaded._tasks])
-            loaded._log_abort(halted)
+            await asyncio.wait(loaded._tasks)
+            await loaded._finish_abort(fail())
         await until(lambda: len(told) == 2 * len(list(faults(said))))
 
     told: list[Exception] = []

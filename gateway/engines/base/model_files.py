@@ -273,6 +273,7 @@ def _spec(config: Mapping[str, Any], read: TensorReader) -> Any:
     decoder = spec.decoder
     decoder.scale_embeddings = False
     decoder.embeddings.weight = read("model.embed_tokens.weight")
+    # A tied model has no projection of its own.
     decoder.projection.weight = (
         decoder.embeddings.weight if config.get("tie_word_embeddings") else read("lm_head.weight")
     )
@@ -307,6 +308,7 @@ def _tokens(model: Path, size: int) -> list[str]:
 
 
 def _first_id(id: int | list[int]) -> int:
+    # Some models end a text with any of several tokens; CTranslate2 takes one.
     return id[0] if isinstance(id, list) else id
 
 
@@ -320,7 +322,7 @@ def _evict(cache: Path, used: Path) -> None:
         key=lambda path: path.stat().st_mtime,
         reverse=True,
     )
-    hour_ago = time.time() - 3600
+    hour_ago = time.time() - 3600  # another process may be converting right now
     for path in made:
         if path.name.startswith(".converting-") and path.stat().st_mtime < hour_ago:
             shutil.rmtree(path, ignore_errors=True)

@@ -326,7 +326,7 @@ def _hint_ends(prefix: str, pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
         if not prefix.startswith(piece, at):
             break
         at += len(piece)
-        if piece:
+        if piece:  # else the token ends inside a character
             ends.append((count, at))
     count, at = ends[-1]
     yield count, prefix[at:]

@@ -174,6 +174,7 @@ class DecoderModel:
 
         def callback(result: Any) -> bool:  # pragma: no cover
             entry: DecodeJob = batch[result.batch_id]
+            # The id of a control token is left out, since it cannot be forced as text later.
             if (id := result.token_id) not in stop:
                 return entry.on_token(id, *(() if id in controls else (id,)), last=result.is_last)
             entry.end()

@@ -122,6 +122,7 @@ def is_copy(source: str, text: str, spoken: str, wanted: str) -> bool:
     :param wanted: language of the output
     """
     a, b = spoken.split("-")[0], wanted.split("-")[0]
+    # Between near languages much of a sentence may rightly stay as it is.
     if a == b or any(a in family and b in family for family in NEAR):
         return False
     output = set(map(str.casefold, TOKEN.findall(text)[:COPY_SPAN]))
@@ -162,6 +163,7 @@ def in_wrong_script(source: str, text: str, target: str, least: float) -> bool:
     for char, count in Counter("".join(own)).items():
         found[letter_script(char)] += count
     kana = found["HIRAGANA"] + found["KATAKANA"]
+    # A Japanese text of this length has kana, and a Chinese one has none.
     if code == "Jpan" and not kana and found["CJK"] >= HAN_ONLY:
         return True
     if code in ("Hans", "Hant") and kana > KANA_SHARE * (kana + found["CJK"]):

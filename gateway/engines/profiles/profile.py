@@ -282,6 +282,7 @@ class Profile(
             messages.append(("user", _join(_fill(self._template, flags, safe))))
             if job.prefix:
                 messages.append(("assistant", safe_prefix))
+            # Only the server knows the tokens around the turns of this model.
             if self.turns is None:
                 return Prompt(parts=(), messages=tuple(messages), prefix=job.prefix)
         raw = known | self._user_values(job, self._escape_delimiters)

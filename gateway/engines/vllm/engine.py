@@ -207,6 +207,7 @@ class VllmEngine(ModelEngine):
             await self._loaded.warm_up()
             self._require_health(Health.STARTING)  # `aclose` may have come meanwhile
         except Exception as exc:
+            # The load fails if `aclose` comes meanwhile, which is no fault of vLLM.
             if self._health is Health.CLOSED:
                 raise EngineGone(f"{self.name} was closed while it started.") from exc
             self._set_health(Health.DEAD)

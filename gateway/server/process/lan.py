@@ -75,6 +75,7 @@ class Invitation:
 
 def host(settings: Settings) -> str:
     """Return the address to listen on."""
+    # Loopback is the default of the setting, and no other machine reaches it.
     return ALL_INTERFACES if settings.lan and loopback(settings.host) else settings.host
 
 
@@ -169,6 +170,7 @@ def fits(code: str, out: TextIO) -> bool:
         code.encode(out.encoding or "ascii")
     except UnicodeEncodeError:
         return False
+    # The last row has no change of colour inside, so that its length is its width.
     last = code.rpartition("\n")[2].removeprefix(_WHITE).removesuffix(_RESET)
     return shutil.get_terminal_size().columns >= len(last)
 

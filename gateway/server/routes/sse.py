@@ -135,7 +135,7 @@ class RoomEventStream:
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._has_frames.wait()
-            except TimeoutError:
+            except TimeoutError:  # a proxy must not take the stream for dead
                 session.tick(self._hub.now())
         # SSE has no close codes: the last event carries it.
         code = outbox.closing

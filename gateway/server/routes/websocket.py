@@ -8,9 +8,9 @@ enough to keep the order of messages by itself.
 
 The reader always waits in ``receive``: a socket whose messages are not read cannot answer pings
 either, and would be closed. Frames are written in the turn of the event loop in which they are
-made, if the transport has room: by the server's `SocketWriter`, else by the part of ``send`` that
-runs without waiting. If it has no room, a task waits for it, and later frames wait in the outbox,
-where deltas are merged.
+made, if the transport has room: by the gateway's `WebSocketProtocol`, on another server by the part
+of ``send`` that runs without waiting. If it has no room, a task waits for it, and later frames wait
+in the outbox, where deltas are merged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
 from gateway.server.runtime.hub import Hub, HubPhase
 from gateway.server.runtime.log_ids import session_ids
-from gateway.server.uvicorn.websocket import WRITER, SocketWriter, Write
+from gateway.server.uvicorn.websocket import WRITER, WebSocketProtocol, Write
 
 if TYPE_CHECKING:
     from gateway.server.telemetry.tracing import UtteranceTracer
@@ -113,7 +113,7 @@ class Connection:
     """The reader of an open socket, and its writer.
 
     :param heartbeat: seconds between two ``tick``; None: none are sent
-    :param writer: the server's interface for immediate writes, if it has one
+    :param writer: the server's protocol, if it is the gateway's
     """
 
     __slots__ = (
@@ -139,7 +139,7 @@ class Connection:
         hub: Hub,
         session: Session,
         heartbeat: float | None,
-        writer: SocketWriter | None,
+        writer: WebSocketProtocol | None,
     ) -> None:
         self._receive = receive
         self._send = send
@@ -220,7 +220,7 @@ class Connection:
         self._session.outbox.post = write
 
     def _send_now(self, wire: bytes) -> None:
-        """Send a frame at once, if the server has no `SocketWriter`. Never raises.
+        """Send a frame at once, if the server has no `WebSocketProtocol`. Never raises.
 
         If ``send`` has to wait, a task waits for it.
         """

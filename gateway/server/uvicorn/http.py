@@ -233,6 +233,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _check_unread(self) -> None:
         self._unread_timer = None
         size = self.transport.get_write_buffer_size()
+        # A rest that was smaller than the bound must be gone by now.
         if size > max(0, self._unread_bytes - UNREAD_BYTES):
             reset(self.transport)
         elif size:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -25,8 +25,8 @@ from gateway.server.uvicorn.http import reset
 log = logging.getLogger("gateway.upgrade")
 
 WRITER = "gateway.writer"
-"""Key of the `SocketWriter` among the extensions of a scope. Other servers have none: then every
-frame goes through ASGI's ``send``."""
+"""Key of the `WebSocketProtocol` among the extensions of a scope. Other servers have none: then
+every frame goes through ASGI's ``send``."""
 
 WRITE_BYTES = 16_384
 """Bytes in the transport from which it accepts no more. Later frames wait in the outbox instead,
@@ -48,23 +48,8 @@ Write = Callable[[bytes], object]
 """Function that writes bytes to a transport at once."""
 
 
-class SocketWriter(Protocol):
-    """An interface to write to a socket without waiting."""
-
-    changed: Callable[[], None] | None
-    """Function that is called when `write` has changed. Whoever sets it resets it to None."""
-
-    @property
-    def write(self) -> Write | None:
-        """Function that writes encoded frames at once, valid until `changed` is called.
-
-        None if the socket is not open or its transport is full: use ``send`` instead. The function
-        does not raise if the connection is lost.
-        """
-
-
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket connection, and the `SocketWriter` of its socket.
+    """A WebSocket connection, which writes to its socket without waiting.
 
     It also sends the answer to a handshake that is too large (414 or 431 by websockets: a line over
     8 KiB, too many headers), which uvicorn leaves unanswered for ever.
@@ -81,6 +66,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._reset_timer: asyncio.TimerHandle | None = None
         self._write_closed = False  # no frame may follow
         self.changed: Callable[[], None] | None = None
+        """Function that is called when `write` has changed. Whoever sets it resets it to None."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -233,8 +219,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def write(self) -> Write | None:
-        """See `SocketWriter`. The transport's own method: every delta to every reader goes this
-        way, and a wrapper around it would be called for each.
+        """Function that writes encoded frames at once, valid until `changed` is called.
+
+        None if the socket is not open or its transport is full: use ``send`` instead. The function
+        does not raise if the connection is lost. It is the transport's own: every delta to every
+        reader goes this way, and a wrapper around it would be called for each.
         """
         if self._write_closed or not self.writable.is_set() or self.transport.is_closing():
             return None
