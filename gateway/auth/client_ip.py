@@ -120,6 +120,7 @@ class AddressLimits:
         if record.sockets >= self._limits.address_sockets:
             raise _busy(f"{record.sockets} sockets already", "Close one that is not needed.")
         record.sockets += 1
+        # Only idle addresses can be forgotten.
         self._open[address] = record
         self._idle.pop(address, None)
 

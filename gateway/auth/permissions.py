@@ -90,6 +90,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
         langs = self.langs if other.langs is None else other.langs
         if self.langs is not None:
             langs = tuple(lang for lang in self.langs if other.can_read(lang))
+        # What ends first ends the whole.
         ends = [until for until in (self.until, other.until) if until is not None]
         return msgspec.structs.replace(
             self,

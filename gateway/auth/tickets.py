@@ -74,5 +74,6 @@ class Tickets:
         if len(self._used) >= MAX_USED:
             raise ClientFault(ErrorCode.BUSY, "Too many tickets were used within a minute.")
         self._used.add(ticket.nonce)
+        # The ticket was issued before, so it expires before this.
         self._order.append((now + TICKET_S, ticket.nonce))
         return ticket.permissions

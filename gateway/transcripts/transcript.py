@@ -168,7 +168,7 @@ class _LogReading:
                 if event.id in self._newest:
                     caption = TranscriptCaption(state=EntryState.CANCELLED, at=at)
                     self._newest[event.id].captions[lang] = caption
-            case Retracted():
+            case Retracted():  # a transcript must not keep what was taken back
                 self.utterances.pop((event.ord, event.id), None)
 
     def _begin(self, event: Source, at: float) -> None:

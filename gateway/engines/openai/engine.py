@@ -199,6 +199,7 @@ class OpenAIEngine(PullEngine, ModelEngine):
         if self._health is not Health.READY:
             message = f"The model server at {self._address} is {self._health.value}."
             refuse(sink, EngineGone(message))
+        # A job that was aborted counts until its connection is closed.
         elif self.unfinished >= OPEN_FACTOR * self._capacity:
             message = f"{self.unfinished} jobs are open at {self._address} already."
             refuse(sink, Overloaded(message))

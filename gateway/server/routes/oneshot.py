@@ -144,6 +144,7 @@ class OneShot:
             async for event in self.events():
                 if isinstance(event, Final):
                     done[event.id] = event
+            # Pieces end in any order, and their ids are their numbers.
             return [done[id] for id in sorted(done, key=int)]
         finally:
             self.close()

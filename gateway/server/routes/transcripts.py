@@ -119,7 +119,7 @@ class TranscriptWriter:
     def sending(self, body: bytes) -> Iterator[None]:
         """Count the bytes of a transcript while it is sent, once for all answers that share it."""
         count = self._senders[id(body)] = self._senders.get(id(body), 0) + 1
-        if count == 1:
+        if count == 1:  # answers that share a body share its memory
             self.sending_bytes += len(body)
         try:
             yield

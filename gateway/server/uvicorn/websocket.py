@@ -87,6 +87,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
         super().on_task_complete(task)
+        # The application has ended: only what is pending may still take time.
         self._reset_soon()
 
     def keepalive_timeout(self) -> None:

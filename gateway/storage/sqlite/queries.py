@@ -33,6 +33,7 @@ async def readable(
     db: aiosqlite.Connection, name: str, keep_s: float, now: float
 ) -> list[tables.RoomRow]:
     """Return the rooms of a name that are open or kept: open ones first, then newest first."""
+    # An open room is the one that people are in, whatever began later and has ended.
     rows = await db.execute_fetchall(
         f"SELECT {tables.COLUMNS} FROM rooms WHERE name = ? AND"
         " (ended IS NULL OR ended + ? > ?) ORDER BY ended IS NULL DESC, began DESC",
@@ -171,6 +172,7 @@ async def end_unseen(
     db: aiosqlite.Connection, owner: str | None, room_s: float, now: float
 ) -> None:
     """End the rooms of an owner (None: without one) that were last seen ``room_s`` seconds ago."""
+    # It ended when its time was over, not when this is noticed: `expire` counts from there.
     await db.execute(
         "UPDATE rooms SET ended = seen + ?, owner = NULL"
         " WHERE ended IS NULL AND owner IS ? AND seen + ? <= ?",
