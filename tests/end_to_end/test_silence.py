@@ -80,8 +80,8 @@ async def test_a_meeting_logged_at_debug_leaves_no_text_and_no_secret_in_the_log
 ) -> None:
     keys = tmp_path / "keys.toml"
     keys.write_text(FILE)
-    flags = ("--log-level", "debug", "--keys", str(keys), "--loop", loop, "--scripted-pace", "0")
-    flags += ("--log-format", form)
+    flags = ["--log-level", "debug", "--log-format", form, "--keys", str(keys)]
+    flags += ["--loop", loop, "--scripted-pace", "0"]
     with gateway(*SCRIPTED, *flags, GATEWAY_JWT_KEY=JWT_KEY) as process:
         secrets = await meet(process)
         process.popen.terminate()

@@ -78,10 +78,14 @@ def collecting() -> Iterator[Collector]:
 
 
 async def test_a_collector_receives_the_traces_and_metrics_of_a_gateway_that_ends() -> None:
-    variables = {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_SERVICE_NAME": "captions"}
     with (
         collecting() as collector,
-        gateway(*SCRIPTED, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, **variables) as process,
+        gateway(
+            *SCRIPTED,
+            OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+            OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
+            OTEL_SERVICE_NAME="captions",
+        ) as process,
     ):
         address = f"127.0.0.1:{process.port}"
         url = f"ws://{address}/v1/ws?room=board&from=ru&to=de&speaker=Иван"

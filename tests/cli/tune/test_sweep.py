@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -49,7 +49,7 @@ class Search:
             SCRIPTED, LOAD, ("de",), say=self.said.append, build=self.build, measure=self.measure
         )
 
-    def run(self, wanted: dict[str, tuple[int, ...]]) -> Sweep:
+    def run(self, wanted: Mapping[str, Sequence[int]]) -> Sweep:
         asyncio.run(self.sweep.run(wanted))
         assert all(one.health.value in ("closed", "starting") for one in self.engines)
         return self.sweep
@@ -114,7 +114,7 @@ def test_the_second_setting_is_tried_with_the_best_of_the_first_which_is_not_mea
     search = Search(
         lambda value, _: figures(final={2: 900, 4: 1200, 2048: 700}.get(value, 5000), running=9)
     )
-    search.run(SEQS | TOKENS)
+    search.run({**SEQS, **TOKENS})
     first, second = search.sweep.tried
     assert first.best == 2
     assert search.started[1:] == [(2, 512), (2, 2048)]
