@@ -195,7 +195,10 @@ class ScriptedEngine(ModelEngine):
         except Exception as exc:
             bare = redacted(exc)
             logger.error(
-                "job %s failed by a fault of the engine's own code", running.job.id, exc_info=bare
+                "job %s failed by a fault of the engine's own code",
+                running.job.id,
+                exc_info=bare,
+                extra={"job": running.job.id, "room": running.job.room},
             )
             return EngineFault("The engine failed by a fault of its own.", ErrorCode.INTERNAL)
         return None

@@ -494,5 +494,6 @@ class Session:
         """Change the state. Raises `IllegalTransition`."""
         state = next_state(SESSION_TRANSITIONS, self.state, event)
         if state is not self.state:
-            log.debug("%s %s -> %s", self.id, self.state.value, state.value)
+            ids = {"session": self.id, "room": self.room.name}
+            log.debug("%s %s -> %s", self.id, self.state.value, state.value, extra=ids)
             self.state = state
