@@ -42,6 +42,7 @@ def test_a_scheduler_tells_whether_it_may_have_actions() -> None:
     dispatch.abort("1")
     assert current(dispatch.due)
     assert dispatch.actions() == [StopJob("1")] and not dispatch.due
+    assert dispatch.actions() == []
 
 
 def test_a_job_that_ended_frees_its_slot() -> None:
@@ -313,6 +314,13 @@ def test_a_final_is_made_without_load_if_an_eighth_of_the_slots_is_in_use(
     dispatch.begun("0", NOW)
     dispatch.made("0", NOW + 9)
     assert (dispatch.load.alone > before) is alone
+
+
+def test_only_finals_count_as_asked_for() -> None:
+    dispatch = Scheduler(capacity=1, depth=20)
+    for priority in Priority:
+        queue(dispatch, job(priority.name, priority=priority))
+    assert dispatch.load._asked == 1
 
 
 def test_finals_that_begin_at_once_are_no_overload_and_neither_is_an_idle_engine() -> None:

@@ -12,7 +12,7 @@ from gateway.core.session.log_reader import PAGE_BYTES, LogReader
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec
-from gateway.protocol.messages import ServerMessage
+from gateway.protocol.messages import ServerMessage, Tick
 from tests.support.meeting import meeting, names, read
 
 
@@ -115,9 +115,11 @@ def test_half_of_the_recent_events_are_sent_if_all_do_not_fit() -> None:
 def test_a_member_whose_position_was_dropped_meanwhile_is_closed() -> None:
     behind = Behind(3)
     behind.start(0)
+    behind.member.outbox.send(Tick(seq=1), behind.meeting.now)
     behind.room.shed(behind.room.log.bytes)
     behind.reader.advance(behind.meeting.now)
     assert behind.member.outbox.closing is CloseCode.TOO_SLOW
+    assert behind.heard() == []  # what waits would leave a gap
 
 
 def test_a_position_of_another_log_is_answered_with_the_oldest_event_that_is_left() -> None:

@@ -307,6 +307,31 @@ def test_a_closed_socket_aborts_its_work_and_hears_nothing_more() -> None:
     assert not peer.session.member.inflight
 
 
+def test_what_waits_for_a_closed_socket_is_dropped() -> None:
+    peer = client()
+    peer.session.tick(NOW)
+    assert len(peer.session.outbox) == 1
+    peer.close()
+    assert len(peer.session.outbox) == 0
+
+
+def test_the_work_of_a_lost_socket_goes_on_without_it() -> None:
+    room = Meeting()
+    peer, other = room.enter("de"), room.enter("de")
+    peer.say("hello")
+    peer.cut()
+    assert list(room.room.subscribers.members) == [other.session.id]
+    assert list(room.room.attendance.away) == [peer.session.id]
+    room.finish_all()
+    assert one(Final, other.events()).text == "[de] hello"
+
+
+def test_a_dismissed_session_is_in_a_state_of_its_own() -> None:
+    peer = client()
+    peer.session.dismiss()
+    assert peer.session.state is SessionState.DISMISSED
+
+
 def test_a_session_can_be_read_in_a_log() -> None:
     assert repr(client().session) == (
         "<Session s1 open in meeting, <Outbox open, 0 frames, 0 bytes>>"
