@@ -42,6 +42,7 @@ from gateway.cli.replay.analysis.measure import ReaderRecord, joined
 from gateway.cli.replay.analysis.screen import ScreenRecorder
 from gateway.cli.replay.meeting.script import ScriptUtterance
 from gateway.cli.replay.play import load
+from gateway.core.base.model import Model
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog
@@ -50,7 +51,6 @@ from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job, Priority
@@ -147,7 +147,7 @@ class Stage:
         self,
         said: ScriptUtterance,
         to: Sequence[str],
-        profile: Profile,
+        profile: Model,
         flow: StreamingOptions,
         clock: Clock,
     ) -> None:
@@ -158,7 +158,7 @@ class Stage:
         self.dispatch = Scheduler(capacity=len(to), depth=limits.queue)
         self._clock = clock
         self.room = Room(
-            "room",
+            f"room {said.id}",  # an engine with two steps knows its utterances by their rooms
             log=EventLog("epoch", limits),
             scheduler=self.dispatch,
             model=profile,

@@ -46,7 +46,8 @@ class ErrorCode(enum.StrEnum):
     )
     PAIR_UNSUPPORTED = (
         "pair_unsupported",
-        "the engine has both languages, but does not translate in this direction",
+        "the gateway has both languages, but does not translate in this direction, not even in two "
+        "steps; over HTTP `hint` lists what is possible",
         False,
     )
     TOO_MANY_TARGETS = "too_many_targets", "more languages than `limits.targets`", False

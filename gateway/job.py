@@ -37,6 +37,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Key of fairness in the scheduler. Engines ignore it."""
     tenant: str = ""
     """Key of fairness in the scheduler. Engines ignore it."""
+    utterance: str = ""
+    """Id of the utterance in its room. Jobs of one utterance share the step into a pivot language;
+    a job without an id shares nothing."""
+    steps: int = 1
+    """Number of translations that the job takes: 2 through a pivot language. For the scheduler."""
     partial: bool = False
     """The source is still growing, so the model should not invent its end."""
     prefix: str = ""

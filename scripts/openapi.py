@@ -231,12 +231,25 @@ def _translation() -> Json:
 
 
 def _languages() -> Json:
-    language = _object("A language.", tag=TEXT, name=TEXT, endonym=TEXT, targets=_list(TEXT))
-    return _object("The model's languages.", model=TEXT, languages=_list(language))
+    language = _object(
+        "A language, what it can be translated into, and which of that takes two steps.",
+        tag=TEXT,
+        name=TEXT,
+        endonym=TEXT,
+        targets=_list(TEXT),
+        pivoted=_list(TEXT),
+    )
+    return _object(
+        "The languages of the gateway, and the one between two steps.",
+        model=TEXT,
+        pivot={"type": ["string", "null"]},
+        languages=_list(language),
+    )
 
 
 def _readiness() -> Json:
-    return _object("State of the engine.", status=TEXT, engine=TEXT)
+    states = {"type": "object", "additionalProperties": TEXT}
+    return _object("State of the engines.", status=TEXT, engine=TEXT, engines=states)
 
 
 class Authentication(enum.Enum):

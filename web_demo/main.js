@@ -13,6 +13,7 @@ import { inventRoomName, readSettings } from "./connection/meeting-url.js";
 import { WebSocketConnection } from "./connection/websocket.js";
 import { element } from "./page/dom.js";
 import { fillMenu, nameOf } from "./page/languages.js";
+import { pairsOf, reasonAgainst } from "./page/pairs.js";
 import { keepScreenOn } from "./page/wake-lock.js";
 import { DisplaySettings } from "./panels/display-settings.js";
 import { ModerationPanel } from "./panels/moderation.js";
@@ -48,7 +49,10 @@ new DisplaySettings({
   onChange: () => captions.releaseHeights(),
   onPresent: () => autoscroll.jumpToNewest(),
 }, { original: readOnly ? "hidden" : "shown" });
-const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages);
+const columns = new LanguageColumns($("#column-heads"), settings.to, onLanguages, (tag) => {
+  // Who only reads hears speakers of any language.
+  return reasonAgainst(pairs, readOnly ? pairs.map((pair) => pair.tag) : [from.value], tag);
+});
 const from = $("#from");
 let state = EMPTY_STATE;
 let frame = 0;
@@ -98,7 +102,10 @@ function onEvent(event) {
       welcomed = true;
       textInput.setLimits(event.limits);
       pasteDialog.setLimits(event.limits);
-      if (!columns.offered.length) offerLanguages(event.languages);
+      if (!columns.offered.length) {
+        pairs = pairsOf(event);
+        offerLanguages(event.languages);
+      }
       showNotice("");
       if (event.resumed?.ok === false) showGapNotice(event.resumed);
       break;
@@ -289,6 +296,7 @@ async function connect() {
 from.addEventListener("change", () => {
   connection.send({ type: "set", from: from.value });
   microphone.setLanguage(from.value);
+  columns.refresh();
 });
 
 setRole(settings.role);

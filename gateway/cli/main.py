@@ -32,7 +32,7 @@ from gateway.cli.chat import converse
 from gateway.cli.console.args import URL, tags
 from gateway.cli.console.terminal import Screen, printable
 from gateway.client import NotTranslated, Refused
-from gateway.engines.profiles import Profile
+from gateway.core.base.model import Model
 from gateway.engines.registry import build
 from gateway.errors import GatewayError
 from gateway.server.process.logs import set_up_logs
@@ -155,6 +155,7 @@ def _languages(args: argparse.Namespace) -> int:
             "code": source,
             "name": languages.name(source),
             "targets": [t for t in profile.targets if t != source and profile.supports(source, t)],
+            "pivoted": [t for t in profile.targets if profile.pivots(source, t)],
         }
         for source in profile.sources
     ]
@@ -162,11 +163,15 @@ def _languages(args: argparse.Namespace) -> int:
         print(json.dumps(rows, ensure_ascii=False, indent=2))
     else:
         for row in rows:
-            print(f"{row['code']:8}  {row['name']:24}  to {', '.join(row['targets'])}")
+            direct = [target for target in row["targets"] if target not in row["pivoted"]]
+            line = f"{row['code']:8}  {row['name']:24}  to {', '.join(direct)}"
+            if row["pivoted"]:
+                line += f"; through {profile.pivot} to {', '.join(row['pivoted'])}"
+            print(line)
     return 0
 
 
-async def _profile(settings: Settings) -> Profile:
+async def _profile(settings: Settings) -> Model:
     """Return the languages of the engine's model, without loading the model."""
     engine = build(settings)
     try:

@@ -12,9 +12,9 @@ from contextlib import aclosing
 
 from gateway.cli.console.terminal import Screen
 from gateway.client import Captions, NotTranslated, Refused, connect
+from gateway.core.base.model import Model
 from gateway.core.base.validation import clean
 from gateway.engines.base.engine import Engine
-from gateway.engines.profiles import Profile
 from gateway.engines.registry import build
 from gateway.errors import ClientFault, ErrorCode, GatewayError
 from gateway.job import Job
@@ -125,7 +125,7 @@ async def _stream(engine: Engine, job: Job, out: CaptionPrinter) -> None:
         out.show(job.id, text)
 
 
-def _spoken(text: str, settings: Settings, profile: Profile) -> str:
+def _spoken(text: str, settings: Settings, profile: Model) -> str:
     """Return the configured or detected language of a text. Raises `ClientFault`."""
     lang = settings.lang or Detector(profile.sources)(text)
     if lang is None:

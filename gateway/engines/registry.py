@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gateway.errors import EngineFault
+from gateway.errors import ClientFault, EngineFault
+from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.engines.base.engine import Engine
@@ -36,15 +37,57 @@ EMBEDDED = Path(__file__).resolve().parents[1] / "model"
 def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | None = None) -> Engine:
     """Construct the engine of ``settings``, and load nothing before `Engine.start`.
 
+    Several engines are put behind one that chooses among them for each job. Around it is the engine
+    that translates in two steps, unless that is switched off.
+
     :param guards: counts what the guards did, as `gateway.engines.wrappers.guarded` describes
 
     Raises `EngineFault`, with a sentence for the operator, if a model or package is missing.
     """
-    from gateway.engines.wrappers.fallback import FallbackEngine
+    from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
 
     counts: MutableMapping[tuple[str, str], int] = guards if guards is not None else Counter()
+    if not settings.engines:
+        engine, _ = _with_fallback(settings, counts, insist=False)
+        return _pivoting(engine, settings)
+    built = []
+    for table in settings.engines:
+        # The others go on while one of them is tried again.
+        engine, supervisor = _with_fallback(table.settings, counts, insist=True)
+        route = EngineRoute(str(table.name), engine, pairs=table.pairs, weight=table.weight)
+        built.append((route, supervisor))
+    routed = RoutedEngine([route for route, _ in built])
+    for _, supervisor in built:
+        if supervisor is not None:
+            supervisor.changed = routed.update
+    return _pivoting(routed, settings)
+
+
+def _pivoting(engine: Engine, settings: Settings) -> Engine:
+    """Wrap an engine in what translates the other pairs in two steps."""
+    from gateway.engines.wrappers.pivot import PivotEngine
+
+    if settings.pivot == "off":
+        return engine
+    try:
+        pivot = languages.normalise(settings.pivot)
+    except ClientFault as fault:
+        raise EngineFault(f"{fault} Check --pivot.") from fault
+    return PivotEngine(engine, pivot, settings.flow.stability)
+
+
+def _with_fallback(
+    settings: Settings, counts: MutableMapping[tuple[str, str], int], *, insist: bool
+) -> tuple[Engine, Supervisor | None]:
+    """Construct an engine with its fallback, if it has one.
+
+    Returns also its supervisor, whose `changed` the caller may set, if it has no fallback.
+    """
+    from gateway.engines.wrappers.fallback import FallbackEngine
+
     if settings.fallback is None:
-        return _wrapped(_supervised(settings, insist=False), settings, counts)
+        supervisor = _supervised(settings, insist=insist)
+        return _wrapped(supervisor, settings, counts), supervisor
     other = replace(settings, engine=settings.fallback, model=settings.fallback_model, profile=None)
     # Two copies of one engine would fail for the same reason.
     if (other.engine, other.model) == (settings.engine, settings.model):
@@ -55,7 +98,7 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
     primary, secondary = _supervised(settings, insist=True), _supervised(other, insist=True)
     engine = FallbackEngine(_wrapped(primary, settings, counts), _wrapped(secondary, other, counts))
     primary.changed = secondary.changed = engine.update_substitute
-    return engine
+    return engine, None
 
 
 def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, str], int]) -> Engine:
@@ -68,9 +111,8 @@ def around(engine: Any, settings: Settings, guards: MutableMapping[tuple[str, st
     """
     from gateway.engines.vllm.borrowed import BorrowedEngine
 
-    return _wrapped(
-        _construct(lambda _, profile: BorrowedEngine(engine, profile), settings), settings, guards
-    )
+    made = _construct(lambda _, profile: BorrowedEngine(engine, profile), settings)
+    return _pivoting(_wrapped(made, settings, guards), settings)
 
 
 def _supervised(settings: Settings, *, insist: bool) -> Supervisor:

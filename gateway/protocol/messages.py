@@ -193,6 +193,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
     """The first frame of every socket. ``resume`` is a token with which a new socket can take the
     place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``.
+    ``impossible`` lists by source the targets into which it cannot be translated; it is absent if
+    there are none, and if there are too many languages to say.
     """
 
     v: int
@@ -203,6 +205,7 @@ class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
     resume: str | None
     engine: str
     languages: tuple[str, ...]
+    impossible: dict[str, tuple[str, ...]] | None = None
     limits: LimitsInfo
     resumed: Resumed | None = None
     hint: str | None = None

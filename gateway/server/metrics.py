@@ -20,7 +20,7 @@ from prometheus_client.core import (
 )
 
 from gateway.core.delivery.waiting_frames import DeliveryCounters
-from gateway.engines.base.engine import Engine, Health
+from gateway.engines.base.engine import Health, parts
 from gateway.job import Priority
 from gateway.protocol.messages import Cancelled, Failed, Final, ServerMessage, Source
 from gateway.server.access.authenticator import Authenticator
@@ -58,7 +58,7 @@ class Metrics:
         )
         self._flags = Count(
             "gateway_caption_flags",
-            "Finished captions that a guard found doubtful.",
+            "Finished captions with a flag: a doubt of a guard, or made in two steps.",
             ("flag",),
             registry=self.registry,
         )
@@ -161,10 +161,6 @@ class _HubCollector:
                 "1 while the fallback engine does the work, else 0.",
                 hub.degraded.engine is not None,
             ),
-            "gateway_engine_unfinished": (
-                "Jobs that the engine itself counts as unfinished.",
-                hub.engine.unfinished,
-            ),
             "gateway_outbox_bytes": (
                 "Memory of what waits to be sent, of all sockets.",
                 sum(session.outbox.bytes for session in sessions),
@@ -176,15 +172,7 @@ class _HubCollector:
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(name, text, value=float(value))
-        health = GaugeMetricFamily(
-            "gateway_engine_health",
-            "1 for the state that the engine is in, 0 for the others.",
-            labels=["state"],
-        )
-        # One series for each state, so that a query can select one and show the changes.
-        for state in Health:
-            health.add_metric([state.value], float(hub.engine.health is state))
-        yield health
+        yield from _engines(hub)
         yield from _delivery(hub.tally)
         resumed = CounterMetricFamily(
             "gateway_resumed",
@@ -220,7 +208,6 @@ class _HubCollector:
             "Pieces of text that were sent together with the one before, under load.",
             value=hub.jobs.merged,
         )
-        yield from _engine(hub.engine)
         rejected = CounterMetricFamily(
             "gateway_guard", "Outputs that a guard stopped, by guard and what became of them.",
             labels=["guard", "outcome"],
@@ -345,11 +332,43 @@ class _PauseCollector:
         )
 
 
-def _engine(engine: Engine) -> Iterator[Metric]:
-    """Yield the gauges that only some engines have, e.g. KV-cache use."""
-    for name, value in engine.stats().items():
-        text = ENGINE_HELP.get(name, "As the engine counts it.")
-        yield GaugeMetricFamily(f"gateway_engine_{name}", text, value=value)
+def _engines(hub: Hub) -> Iterator[Metric]:
+    """Yield the gauges of each engine."""
+    engines = parts(hub.engine)
+    health = GaugeMetricFamily(
+        "gateway_engine_health",
+        "1 for the state that the engine is in, 0 for the others.",
+        labels=["engine", "state"],
+    )
+    gauges: dict[str, GaugeMetricFamily] = {}
+
+    def gauge(name: str, text: str, engine: str, value: float) -> None:
+        family = gauges.get(name)
+        if family is None:
+            family = gauges[name] = GaugeMetricFamily(name, text, labels=["engine"])
+        family.add_metric([engine], value)
+
+    for name, engine in engines.items():
+        # One series for each state, so that a query can select one and show the changes.
+        for state in Health:
+            health.add_metric([name, state.value], float(engine.health is state))
+        texts = ENGINE_GAUGES
+        gauge("gateway_engine_unfinished", texts["unfinished"], name, engine.unfinished)
+        gauge("gateway_engine_capacity", texts["capacity"], name, engine.capacity)
+        gauge("gateway_engine_queued", texts["queued"], name, hub.dispatch.queue_of((name,)))
+        for own, value in engine.stats().items():
+            text = ENGINE_HELP.get(own, "As the engine counts it.")
+            gauge(f"gateway_engine_{own}", text, name, value)
+    yield health
+    yield from gauges.values()
+
+
+ENGINE_GAUGES = {
+    "unfinished": "Jobs that the engine itself counts as unfinished.",
+    "capacity": "Jobs that the engine is given at once, at most.",
+    "queued": "Waiting jobs that could go to the engine; a job may count for several.",
+}
+"""Help texts of the gauges that every engine has."""
 
 
 ENGINE_HELP = {

@@ -58,6 +58,25 @@ class SettingsError(ValueError):
     """A setting cannot be used. The message says which one, where it was set and what to do."""
 
 
+class EngineTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one of several engines: an ``[[engine]]`` table of the TOML file.
+
+    The string below a field is its documentation. Beside these keys a table has those of `Settings`
+    in `OF_AN_ENGINE`.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    """Unique name, which metrics and ``/readyz`` use. Default: the key ``engine``, with a number if
+    several tables have the same."""
+    pairs: tuple[tuple[str, str], ...] | None = None
+    """Language pairs that this engine is given, such as ``[["en", "ja"], ["*", "de"]]``; ``*`` is
+    any language. Default: all that its model has."""
+    weight: Annotated[float, Meta(gt=0, le=1_000)] = 1.0
+    """Share of the jobs, compared with another engine for the same pair that is equally fast."""
+    settings: Settings
+    """All settings, with the keys of the table in place of those outside of the tables."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one gateway process. The string below a field is its documentation."""
 
@@ -154,6 +173,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None = None
     """Prompt profile of the model: the name of a bundled profile or a ``.toml`` file. Default: the
     bundled profile that matches the name of the model."""
+    pivot: str = "en"
+    """Language through which pairs are translated that no engine has, as a BCP 47 tag. Such
+    captions have the flag ``pivot:`` and this tag. ``off`` makes these pairs impossible."""
     lang: str | None = None
     """Language of speakers who name none, as a BCP 47 tag. Default: the language of each text is
     detected."""
@@ -231,11 +253,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``scripted``: share of translations that fail, from 0 to 1. Every tenth failure stops the
     engine."""
 
+    engines: tuple[EngineTable, ...] = ()
     limits: Limits = field(default_factory=Limits)
     flow: StreamingOptions = field(default_factory=StreamingOptions)
 
     def __repr__(self) -> str:
         return f"<Settings {self.engine} on {self.host}:{self.port}>"  # the fields contain secrets
+
+
+OF_AN_ENGINE = (
+    *("engine", "model", "profile", "fallback", "fallback_model", "hang_s", "guards"),
+    *("compute_type", "inter_threads", "batch", "intra_threads", "cache_dir"),
+    *("max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "dtype"),
+    *("max_model_len", "enforce_eager", "load_format", "feed", "vllm"),
+    *("openai_url", "openai_api_key", "openai_api", "openai_extras"),
+    *("scripted_delay", "scripted_pace", "scripted_faults"),
+)
+"""Settings that each ``[[engine]]`` table may have for itself."""
 
 
 # The core does not depend on settings, so its options are structs of their own.
@@ -318,7 +352,19 @@ def table() -> Mapping[str, Setting]:
     rows = [*_rows(Settings)]
     for group in GROUPS:
         rows += _rows(group.struct, group.prefix, group.meta)
-    return {row.name: row for row in rows if row.name not in ("limits", "flow")}
+    return {row.name: row for row in rows if row.name not in ("engines", "limits", "flow")}
+
+
+@cache
+def engine_table() -> Mapping[str, Setting]:
+    """Return the keys of an ``[[engine]]`` table by name."""
+    own = {row.name: row for row in _rows(EngineTable) if row.name != "settings"}
+    return own | {name: table()[name] for name in OF_AN_ENGINE}
+
+
+def engines(settings: Settings) -> tuple[EngineTable, ...]:
+    """Return the engines; without tables the one that the other settings describe."""
+    return settings.engines or (EngineTable(name=settings.engine, settings=settings),)
 
 
 def value(settings: Settings, name: str) -> Any:
@@ -408,5 +454,7 @@ def _words(kind: msgspec.inspect.Type) -> str:
             return f"text of at least {least} characters"
         case msgspec.inspect.DictType():
             return "a table"
+        case msgspec.inspect.VarTupleType():
+            return "a list of pairs of languages"
         case _:
             return "text"

@@ -11,13 +11,21 @@ from typing import Any
 
 import msgspec
 
-from gateway.settings.catalogue import CONFIG, table, value
+from gateway.settings.catalogue import (
+    CONFIG,
+    OF_AN_ENGINE,
+    EngineTable,
+    Setting,
+    engine_table,
+    table,
+    value,
+)
 from gateway.settings.loading import LoadedSettings
 
 
 def as_text(loaded: LoadedSettings) -> str:
     """Return one line for each setting, with value and origin. Secrets are masked."""
-    return "\n".join(f"{name:24}{shown:24}  {origin}" for name, shown, origin in _in_force(loaded))
+    return "\n".join(f"{name:24} {shown:24}  {origin}" for name, shown, origin in _in_force(loaded))
 
 
 def as_json(loaded: LoadedSettings) -> dict[str, dict[str, Any]]:
@@ -37,8 +45,12 @@ def markdown() -> str:
     for row in table().values():
         flag = row.flag + (" KEY=VALUE" if row.table else "")
         cells = (f"`{row.name}`", f"`{flag}`", f"`{row.variable}`", f"`{_shown(row.default)}`")
-        meaning = row.doc.replace("``", "`").replace("|", "\\|")
-        lines.append(f"| {' | '.join(cells)} | {row.wanted} | {meaning} |")
+        lines.append(f"| {' | '.join(cells)} | {row.wanted} | {_meaning(row)} |")
+    lines.append(_ENGINES)
+    for row in engine_table().values():
+        if row.name not in OF_AN_ENGINE:
+            default = f"`{_shown(row.default)}`"
+            lines.append(f"| `{row.name}` | {default} | {row.wanted} | {_meaning(row)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +68,24 @@ In the file a prefix can be a table: `[limit]` with `text = 500` is `limit_text 
 |---|---|---|---|---|---|"""
 
 
+_ENGINES = f"""\
+
+## Several engines
+
+Each table `[[engine]]` of the TOML file describes one engine
+([how to use several](../how-to/engines.md)). It has the keys below, and of the settings above
+{", ".join(f"`{name}`" for name in OF_AN_ENGINE)}. What a table leaves out is as outside of the
+tables. A flag or variable that sets `engine` replaces all tables.
+
+| key | default | value | meaning |
+|---|---|---|---|"""
+
+
 _MASK = "****"
+
+
+def _meaning(row: Setting) -> str:
+    return row.doc.replace("``", "`").replace("|", "\\|")
 
 
 def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
@@ -68,6 +97,14 @@ def _in_force(loaded: LoadedSettings) -> Iterator[tuple[str, str, str]]:
         now = value(loaded.settings, row.name)
         shown = _MASK if row.secret and now else _shown(now)
         yield row.name, shown, loaded.origins.get(row.name, "default")
+    for engine in loaded.settings.engines:
+        for row in engine_table().values():
+            name = f"engine.{engine.name}.{row.name}"
+            if name in loaded.origins:
+                own = row.name in EngineTable.__struct_fields__
+                now = getattr(engine if own else engine.settings, row.name)
+                shown = _MASK if row.secret and now else _shown(now)
+                yield name, shown, loaded.origins[name]
 
 
 def _shown(value: object) -> str:

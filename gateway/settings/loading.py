@@ -3,14 +3,16 @@
 Owns: the order flag > environment > file > default, the errors for values that cannot be used, and
 suggestions for misspelled names. Must not know: what a setting is used for.
 
-In the file a prefix can be a table: ``[limit]`` with ``text = 500`` is ``limit_text = 500``.
+In the file a prefix can be a table: ``[limit]`` with ``text = 500`` is ``limit_text = 500``. Each
+``[[engine]]`` table describes one of several engines; what it leaves out is as outside of the
+tables.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,20 @@ from gateway.core.streaming.options import StreamingOptions
 from gateway.core.streaming.partials import PartialTiming
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
+from gateway.errors import ClientFault
 from gateway.limits import Limits
-from gateway.settings.catalogue import CONFIG, GROUPS, KEY, PREFIX, Settings, SettingsError, table
+from gateway.settings.catalogue import (
+    CONFIG,
+    GROUPS,
+    KEY,
+    PREFIX,
+    EngineTable,
+    Settings,
+    SettingsError,
+    engine_table,
+    table,
+)
+from gateway.text import languages
 
 
 class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +62,11 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
     settings = table()
     given: dict[str, tuple[object, str]] = {}
     path = flags.get("config") or environ.get(CONFIG)
+    tables: list[dict[str, Any]] = []
     if path:
         file = _flat(_toml(Path(str(path)).expanduser()))
+        if isinstance(file.get("engine"), list):
+            tables = file.pop("engine")
         for key in file:
             if key not in settings:
                 raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
@@ -77,19 +94,65 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
             for name in list(values)
             if name.startswith(group.prefix)
         }
-    return LoadedSettings(
-        settings=Settings(
-            **values,
-            limits=Limits(**grouped[Limits]),
-            flow=StreamingOptions(
-                pace=PartialTiming(**grouped[PartialTiming]),
-                lengths=SegmentLengths(**grouped[SegmentLengths]),
-                stability=StabilityRules(**grouped[StabilityRules]),
-            ),
+    settings_given = Settings(
+        **values,
+        limits=Limits(**grouped[Limits]),
+        flow=StreamingOptions(
+            pace=PartialTiming(**grouped[PartialTiming]),
+            lengths=SegmentLengths(**grouped[SegmentLengths]),
+            stability=StabilityRules(**grouped[StabilityRules]),
         ),
-        origins={name: origin for name, (_, origin) in given.items()},
+    )
+    origins = {name: origin for name, (_, origin) in given.items()}
+    # A flag or variable that names an engine wins over the file, also over its tables.
+    if tables and "engine" not in given:
+        engines, of_tables = _engines(tables, settings_given, str(path))
+        settings_given = msgspec.structs.replace(settings_given, engines=engines)
+        origins |= of_tables
+    return LoadedSettings(
+        settings=settings_given,
+        origins=origins,
         warnings=tuple(warnings),
     )
+
+
+def _engines(
+    tables: Sequence[Mapping[str, Any]], settings: Settings, path: str
+) -> tuple[tuple[EngineTable, ...], dict[str, str]]:
+    """Return the engines of ``[[engine]]`` tables, and the origins of their keys.
+
+    The origins are keyed by ``engine.NAME.KEY``. Raises `SettingsError`.
+    """
+    rows = engine_table()
+    engines: dict[str, EngineTable] = {}
+    origins: dict[str, str] = {}
+    for number, given in enumerate(tables, 1):
+        where = f"[[engine]] {number} in {path}"
+        if unknown := next((key for key in given if key not in rows), None):
+            raise SettingsError(f"{where}: there is no key {unknown!r}.{near(unknown, rows)}")
+        values = {key: rows[key].read(value, f"{key} of {where}") for key, value in given.items()}
+        own = {key: values.pop(key) for key in ("name", "pairs", "weight") if key in values}
+        merged = msgspec.structs.replace(settings, **values)
+        name = own.pop("name", None)
+        if name is None:
+            names = (merged.engine, *(f"{merged.engine}-{n}" for n in range(2, len(tables) + 1)))
+            name = next(one for one in names if one not in engines)
+        elif name in engines:
+            raise SettingsError(f"{where}: another engine is called {name!r}, too.")
+        if own.get("pairs") is not None:
+            own["pairs"] = tuple(_pair(pair, where) for pair in own["pairs"])
+        engines[name] = EngineTable(name=name, settings=merged, **own)
+        origins |= {f"engine.{name}.{key}": where for key in given}
+    return tuple(engines.values()), origins
+
+
+def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:
+    """Return a language pair with normalised tags. Raises `SettingsError`."""
+    try:
+        source, target = (tag if tag == "*" else languages.normalise(tag) for tag in pair)
+    except ClientFault as fault:
+        raise SettingsError(f"pairs of {where}: {fault} {fault.hint}") from fault
+    return source, target
 
 
 def near(name: str, names: Iterable[str]) -> str:

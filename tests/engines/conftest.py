@@ -13,10 +13,13 @@ import pytest
 
 from gateway.engines.base.engine import Engine, Health
 from gateway.engines.ctranslate2 import model
+from gateway.engines.profiles import Profile
 from gateway.engines.scripted import ScriptedEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.pivot import PivotEngine
+from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from tests.engines.puppet import Puppet
 
@@ -105,6 +108,34 @@ def fallen(dir: Path) -> Iterator[Engine]:
     yield FallbackEngine(first, ScriptedEngine(pace=0.001))
 
 
+class Legs(ScriptedEngine):
+    """An engine that needs French between English and German."""
+
+    def __init__(self) -> None:
+        super().__init__(pace=0.001)
+        pairs = (("en", "fr"), ("fr", "de"))
+        self._profile = Profile(name="legs", kind="raw", languages=("en", "fr", "de"), pairs=pairs)
+
+
+@contextmanager
+def routed(dir: Path) -> Iterator[Engine]:
+    yield RoutedEngine([EngineRoute(f"e{n}", ScriptedEngine(pace=0.001)) for n in range(2)])
+
+
+@contextmanager
+def pivoting(dir: Path) -> Iterator[Engine]:
+    yield PivotEngine(Legs(), "fr")
+
+
+@contextmanager
+def pivoting_routed(dir: Path) -> Iterator[Engine]:
+    routes = [
+        EngineRoute("first", Legs(), pairs=(("en", "*"),)),
+        EngineRoute("second", Legs(), pairs=(("fr", "de"),)),
+    ]
+    yield PivotEngine(RoutedEngine(routes), "fr")
+
+
 async def never() -> None:
     await asyncio.Event().wait()
 
@@ -154,6 +185,7 @@ ENGINES = {
     make.__name__: make
     for make in (
         *(scripted, guarded, piecewise, supervised, fallback, fallen),
+        *(routed, pivoting, pivoting_routed),
         *(llama, marian, openai, vllm, vllm_asked),
     )
 }

@@ -11,18 +11,20 @@ from typing import Any, Literal
 import pytest
 
 from gateway.engines import registry
-from gateway.engines.base.engine import Health
+from gateway.engines.base.engine import Engine, Health
 from gateway.engines.ctranslate2.engine import BATCH
 from gateway.engines.openai.engine import OpenAIEngine
-from gateway.engines.registry import SERVER_BACKOFF_MAX, build
+from gateway.engines.registry import SERVER_BACKOFF_MAX
 from gateway.engines.vllm.engine import VllmEngine
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.engines.wrappers.piecewise import PiecewiseEngine
+from gateway.engines.wrappers.pivot import PivotEngine
+from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Job
-from gateway.settings.catalogue import Settings
+from gateway.settings.catalogue import EngineTable, Settings
 from tests.support.models import tiny_llama
 
 
@@ -42,6 +44,13 @@ def with_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def close(engine: Any) -> None:
     asyncio.run(engine.aclose())
+
+
+def build(settings: Settings, counts: Counter[tuple[str, str]] | None = None) -> Engine:
+    """Return the engine inside of the one that pivots."""
+    engine = registry.build(settings, counts)
+    assert isinstance(engine, PivotEngine)
+    return engine.engine
 
 
 def test_the_engine_is_supervised_inside_then_guarded_and_given_pieces(model: Path) -> None:
@@ -226,3 +235,57 @@ def test_a_missing_vllm_is_reported_with_the_command_that_installs_it(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(EngineFault, match=r"needs vLLM: pip install 'caption-gateway\[vllm\]'"):
         build(Settings(engine="vllm", model=str(model)))
+
+
+# --- several engines ---------------------------------------------------------------------------
+
+
+def several(*tables: EngineTable, **settings: Any) -> RoutedEngine:
+    engine = build(Settings(engines=tables, **settings))
+    assert isinstance(engine, RoutedEngine)
+    return engine
+
+
+def test_each_engine_table_becomes_an_engine_with_its_own_wrappers(model: Path) -> None:
+    engine = several(
+        EngineTable(
+            name="german", pairs=(("en", "de"),), weight=2.0, settings=Settings(model=str(model))
+        ),
+        EngineTable(name="rest", settings=Settings(engine="scripted")),
+    )
+    german, rest = engine.routes
+    assert (german.name, german.weight, rest.name, rest.weight) == ("german", 2.0, "rest", 1.0)
+    assert isinstance(german.engine, PiecewiseEngine)
+    assert isinstance(german.engine.engine, GuardedEngine)
+    living = german.engine.engine.engine
+    assert isinstance(living, Supervisor) and living.insist
+    assert living.changed == engine.update
+    assert german.takes("en", "de") and not german.takes("de", "en")
+    assert engine.lane("en", "de") == ()
+    close(engine)
+
+
+def test_an_engine_of_several_can_have_its_own_fallback(model: Path) -> None:
+    engine = several(
+        EngineTable(name="a", settings=Settings(model=str(model), fallback="scripted")),
+        EngineTable(name="b", settings=Settings(engine="scripted")),
+    )
+    inner = engine.routes[0].engine
+    assert isinstance(inner, FallbackEngine) and inner.changed == engine.update
+    close(engine)
+
+
+def test_the_pivot_can_be_another_language_or_none() -> None:
+    german = registry.build(Settings(engine="scripted", pivot="DE"))
+    assert isinstance(german, PivotEngine) and german.pivot == "de"
+    assert isinstance(registry.build(Settings(engine="scripted", pivot="off")), Supervisor)
+    with pytest.raises(EngineFault, match="`?` is not a language tag. Check --pivot"):
+        registry.build(Settings(engine="scripted", pivot="?"))
+
+
+def test_the_embedded_model_translates_all_thirty_directions_of_its_languages() -> None:
+    profile = registry.build(Settings()).profile
+    pairs = [(one, other) for one in profile.sources for other in profile.targets if one != other]
+    assert len(pairs) == 30
+    assert all(profile.supports(*pair) for pair in pairs)
+    assert sum(profile.pivots(*pair) for pair in pairs) == 20

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.core.session.quota import Account
 from gateway.engines.registry import build
 from gateway.engines.vllm.compat import EngineStats
+from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.app import create_app
@@ -36,7 +37,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the answer of a gateway with every part there is, to which everything has happened."""
     engine = build(Settings(engine="ctranslate2", fallback="scripted"))
     stats = {**engine.stats(), **EngineStats().values}
-    monkeypatch.setattr(type(engine), "stats", lambda _: stats)
+    monkeypatch.setattr(FallbackEngine, "stats", lambda _: stats)
     guards = Counter({("loop", "retried"): 1})
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
     metrics: Metrics = app.state.metrics

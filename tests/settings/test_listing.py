@@ -38,3 +38,25 @@ def test_the_repr_of_settings_contains_no_secret() -> None:
     settings = Settings(jwt_key=secret, signing_key=secret, openai_api_key=secret)
     assert repr(settings) == "<Settings ctranslate2 on 127.0.0.1:8000>"
     assert secret not in f"{settings} {load({}, {'GATEWAY_JWT_KEY': secret})!r}"
+
+
+def test_the_keys_of_engine_tables_are_listed_with_their_engine_and_without_secrets(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(
+        '[[engine]]\nname = "far"\nengine = "openai"\nopenai_api_key = "sesame"\n'
+        'pairs = [["en", "ja"]]\n[[engine]]\n',
+        encoding="utf-8",
+    )
+    loaded = load({"config": str(config)}, {})
+    rows = {line.split()[0]: line.split()[1] for line in listing.as_text(loaded).splitlines()}
+    assert rows["engine.far.openai_api_key"] == "****"
+    assert rows["engine.far.pairs"] == '[["en","ja"]]'
+    assert rows["engine.far.engine"] == '"openai"'
+    assert listing.as_json(loaded)["engine.far.pairs"]["value"] == [["en", "ja"]]
+
+
+def test_every_key_of_an_engine_table_is_a_setting_or_documented() -> None:
+    assert set(catalogue.OF_AN_ENGINE) <= set(catalogue.table())
+    assert all(row.doc for row in catalogue.engine_table().values())

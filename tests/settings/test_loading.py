@@ -196,3 +196,76 @@ def test_a_short_signing_key_is_refused_and_not_repeated() -> None:
     assert "it is text of at least 32 characters" in str(refused.value)
     assert "secret" not in str(refused.value)
     assert load({}, {"GATEWAY_SIGNING_KEY": "s" * 32}).settings.signing_key == "s" * 32
+
+
+# --- several engines ---------------------------------------------------------------------------
+
+
+TABLES = """
+hang_s = 7
+
+[[engine]]
+name = "japanese"
+engine = "openai"
+openai_url = "http://127.0.0.1:8001/v1"
+openai_api_key = "sesame"
+pairs = [["EN", "ja"], ["*", "pt_BR"]]
+weight = 2
+
+[[engine]]
+fallback = "scripted"
+hang_s = 3
+
+[[engine]]
+engine = "ctranslate2"
+vllm = { seed = 1 }
+"""
+
+
+def test_each_engine_table_is_laid_over_the_settings_outside_of_it(tmp_path: Path) -> None:
+    loaded = load({"config": write(tmp_path / "g.toml", TABLES)}, {"GATEWAY_BATCH": "3"})
+    first, second, third = loaded.settings.engines
+    assert (first.name, first.weight) == ("japanese", 2.0)
+    assert first.pairs == (("en", "ja"), ("*", "pt-BR"))
+    assert (first.settings.engine, first.settings.hang_s) == ("openai", 7)
+    assert (second.name, third.name) == ("ctranslate2", "ctranslate2-2")
+    assert (second.settings.fallback, second.settings.hang_s, second.pairs) == ("scripted", 3, None)
+    assert third.settings.vllm == {"seed": 1} and third.settings.fallback is None
+    assert [one.settings.batch for one in (first, second, third)] == [3, 3, 3]
+    assert loaded.origins["engine.japanese.weight"] == f"[[engine]] 1 in {tmp_path / 'g.toml'}"
+    assert catalogue.engines(loaded.settings) == loaded.settings.engines
+
+
+def test_without_tables_the_other_settings_are_those_of_one_engine() -> None:
+    (only,) = catalogue.engines(Settings(engine="scripted"))
+    assert (only.name, only.pairs, only.settings.engine) == ("scripted", None, "scripted")
+
+
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_a_flag_or_variable_that_names_an_engine_replaces_all_tables(
+    tmp_path: Path, how: str
+) -> None:
+    config = write(tmp_path / "g.toml", TABLES)
+    flags = {"config": config} | ({"engine": "scripted"} if how == "flag" else {})
+    loaded = load(flags, {} if how == "flag" else {"GATEWAY_ENGINE": "scripted"})
+    assert loaded.settings.engines == () and loaded.settings.engine == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("modle = 'x'", "[[engine]] 1 in {}: there is no key 'modle'. Did you mean model?"),
+        ("port = 1", "[[engine]] 1 in {}: there is no key 'port'."),
+        ("weight = 0", "weight of [[engine]] 1 in {} cannot be 0: it is a number above 0 to 1000."),
+        ("pairs = ['en-de']", "pairs of [[engine]] 1 in {} cannot be ['en-de']: "),
+        ("pairs = [['en', '?']]", "pairs of [[engine]] 1 in {}: `?` is not a language tag."),
+        ("name = 'a'\n[[engine]]\nname = 'a'", "[[engine]] 2 in {}: another engine is called 'a'"),
+    ],
+)
+def test_a_fault_in_an_engine_table_is_named_with_its_place(
+    tmp_path: Path, tables: str, says: str
+) -> None:
+    config = write(tmp_path / "g.toml", f"[[engine]]\n{tables}\n")
+    with pytest.raises(SettingsError) as caught:
+        load({"config": config}, {})
+    assert str(caught.value).startswith(says.format(config))

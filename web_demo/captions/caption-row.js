@@ -21,6 +21,7 @@ const NOTES = {
   interrupted: () => "Not finished: the connection was lost",
 };
 const TERM_MISSING = "A glossary term was not used"; // shown to speakers only
+const LANGUAGE_NAMES = new Intl.DisplayNames("en", { type: "language" });
 
 /** A row of the caption list. */
 export class CaptionRow {
@@ -124,15 +125,18 @@ class Caption {
     const empty = !this.#stable.length && !this.#draft.length;
     this.node.dataset.status = this.growing && empty ? "waiting" : status;
     this.#showNotes([
-      NOTES[status]?.(caption?.code), caption?.edited && "Edited", caption?.termMissing && TERM_MISSING,
-    ].filter(Boolean));
+      ["tag", NOTES[status]?.(caption?.code)],
+      ["tag", caption?.edited && "Edited"],
+      ["tag term", caption?.termMissing && TERM_MISSING],
+      ["tag via", caption?.pivot && `via ${LANGUAGE_NAMES.of(caption.pivot)}`],
+    ].filter(([, note]) => note));
   }
 
   #showNotes(notes) {
     if (notes.join() === this.#notes) return;
     this.#notes = notes.join();
     for (const old of this.node.querySelectorAll(".tag")) old.remove();
-    this.node.append(...notes.map((note) => inLanguage(element("span", note === TERM_MISSING ? "tag term" : "tag", note), "en")));
+    this.node.append(...notes.map(([kind, note]) => inLanguage(element("span", kind, note), "en")));
   }
 }
 

@@ -13,16 +13,19 @@ export class LanguageColumns {
   languages;
   #node;
   #onChange;
+  #reasonAgainst;
   #offered = [];
 
   /**
    * @param {HTMLElement} node receives the heads
    * @param {string[]} languages tags to begin with
    * @param {(languages: string[]) => void} onChange called when somebody chooses other languages
+   * @param {(tag: string) => string} reasonAgainst returns why a language cannot be chosen now, "" if it can
    */
-  constructor(node, languages, onChange) {
+  constructor(node, languages, onChange, reasonAgainst) {
     this.#node = node;
     this.#onChange = onChange;
+    this.#reasonAgainst = reasonAgainst;
     this.languages = languages;
   }
 
@@ -30,13 +33,19 @@ export class LanguageColumns {
   offer(tags) {
     this.#offered = tags.map((tag) => ({ tag, endonym: nameOf(tag) }));
     const languages = this.languages.filter((tag) => tags.includes(tag));
-    if (!languages.length) languages.push(...tags.filter((tag) => !tag.startsWith("en")).slice(0, 2));
+    const possible = tags.filter((tag) => !this.#reasonAgainst(tag));
+    if (!languages.length) languages.push(...possible.filter((tag) => !tag.startsWith("en")).slice(0, 2));
     this.#set(languages.length ? languages : tags.slice(0, 1));
   }
 
   /** Tags that the gateway translates into. */
   get offered() {
     return this.#offered.map(({ tag }) => tag);
+  }
+
+  /** Show again which languages can be chosen, because another one is spoken. */
+  refresh() {
+    this.#render();
   }
 
   /** Read these languages, in columns from left to right. */
@@ -55,7 +64,7 @@ export class LanguageColumns {
   #render() {
     const label = element("p", "column-label", this.languages.length > 1 ? "Languages" : "Language");
     const heads = this.languages.map((tag, i) => this.#head(tag, i));
-    const free = this.#offered.find(({ tag }) => !this.languages.includes(tag));
+    const free = this.#offered.find(({ tag }) => !this.languages.includes(tag) && !this.#reasonAgainst(tag));
     if (free && this.languages.length < MAX_COLUMNS) {
       const add = iconButton("plus", "Add a language");
       add.addEventListener("click", () => {
@@ -72,7 +81,7 @@ export class LanguageColumns {
     head.dir = direction(tag); // the head stands above its text, also in right-to-left columns
     const menu = element("select");
     menu.setAttribute("aria-label", `Language of column ${i + 1}`);
-    fillMenu(menu, this.#offered, tag);
+    fillMenu(menu, this.#offered.map((one) => ({ ...one, reason: this.#reasonAgainst(one.tag) })), tag);
     inLanguage(menu, tag);
     menu.addEventListener("change", () => {
       const languages = [...this.languages];

@@ -37,13 +37,14 @@ export function inLanguage(node, tag) {
 /**
  * Fill a menu with languages and select one.
  * @param {HTMLSelectElement} select
- * @param {{tag: string, endonym: string}[]} languages
+ * @param {{tag: string, endonym: string, reason?: string}[]} languages `reason`: why it cannot be selected
  * @param {string} chosen tag to select; the first language if it is not among them
  */
 export function fillMenu(select, languages, chosen) {
-  const options = languages.map(({ tag, endonym }) => {
-    const option = inLanguage(element("option", "", endonym), tag);
+  const options = languages.map(({ tag, endonym, reason }) => {
+    const option = inLanguage(element("option", "", reason ? `${endonym} (${reason})` : endonym), tag);
     option.value = tag;
+    option.disabled = Boolean(reason);
     return option;
   });
   select.replaceChildren(...options);

@@ -25,7 +25,7 @@ from gateway.text import languages
 
 if TYPE_CHECKING:
     from gateway.cli.tune.model.load import Load
-    from gateway.engines.profiles import Profile
+    from gateway.core.base.model import Model
 
 EVERY_S = 1.0
 """Seconds between two scrapes."""
@@ -143,7 +143,7 @@ def run(
     return status
 
 
-async def _known(settings: Settings) -> tuple[str, Profile]:
+async def _known(settings: Settings) -> tuple[str, Model]:
     """Return name and profile of the engine, without loading its model."""
     from gateway.engines.registry import build
 
@@ -155,7 +155,7 @@ async def _known(settings: Settings) -> tuple[str, Profile]:
 
 
 def _load(
-    args: argparse.Namespace, profile: Profile, *, key: str | None, note: Callable[[str], None]
+    args: argparse.Namespace, profile: Model, *, key: str | None, note: Callable[[str], None]
 ) -> Load:
     """Return the load that the flags name. Raises `OSError`, and `ValueError` with a sentence."""
     from gateway.cli.replay import play
@@ -208,7 +208,7 @@ def _lines(name: str | None, lang: str) -> list[str]:
     return text.lines(path)
 
 
-def _targets(asked: Sequence[str], load: Load, profile: Profile) -> tuple[str, ...]:
+def _targets(asked: Sequence[str], load: Load, profile: Model) -> tuple[str, ...]:
     """Return the languages to read. Raises `ValueError`, or `ClientFault` for a pair that the model
     does not translate.
     """

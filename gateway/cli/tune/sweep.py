@@ -66,6 +66,10 @@ def tunable(
 
     Raises `SettingsError` for a setting that the engine cannot be tuned by.
     """
+    if settings.engines:
+        raise SettingsError(
+            "gateway tune measures one engine: name it with --engine, and leave out the others."
+        )
     found: dict[str, tuple[int, ...]] = {HELD: PLACES}
     if settings.engine == "ctranslate2":
         cpus = _cpus()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -18,6 +19,9 @@ from gateway.protocol.messages import Set
 from gateway.text import languages
 
 _BLANK = frozenset(("Cc", "Cs", "Zl", "Zp"))
+
+PAIRS = 4_096
+"""Most language pairs that are checked for a list of the impossible ones: 64 by 64 languages."""
 
 AUTO = "auto"
 """Tag of a speaker whose language is detected."""
@@ -153,6 +157,25 @@ def readable(
         else:
             found[tag] = None
     return tuple(found), unsupported(unknown, model.targets) if unknown else denied
+
+
+@lru_cache(maxsize=4)  # of the few models that a process has at a time; each socket asks
+def impossible(model: Model) -> dict[str, tuple[str, ...]]:
+    """Return, by source, the targets into which a model cannot translate, not even in two steps.
+
+    Returns nothing for a model of more than `PAIRS` pairs: the list would be too long to send.
+    """
+    if len(model.sources) * len(model.targets) > PAIRS:
+        return {}
+    found = {
+        source: tuple(
+            target
+            for target in model.targets
+            if not languages.same(source, target) and not model.supports(source, target)
+        )
+        for source in model.sources
+    }
+    return {source: targets for source, targets in found.items() if targets}
 
 
 def unsupported(tags: list[str], there: tuple[str, ...]) -> ClientFault:

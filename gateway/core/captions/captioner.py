@@ -117,7 +117,9 @@ class Captioner:
 
     def translate(self, utterance: Utterance, langs: Iterable[str], now: float) -> None:
         """Bring the utterance's captions, and new ones in ``langs``, to its newest text."""
-        for lang in sorted({*langs, *utterance.captions}):
+        pivot = self._model.pivot
+        # The pivot language comes first, so that captions made through it share its translation.
+        for lang in sorted({*langs, *utterance.captions}, key=lambda tag: (tag != pivot, tag)):
             caption = utterance.captions.get(lang) or self._add(utterance, lang)
             if not caption.state.ended and caption.turn != utterance.turn:
                 self._advance(utterance, caption, now)
@@ -140,7 +142,8 @@ class Captioner:
         """
         # The original itself needs no job.
         free = languages.same(lang, utterance.lang)
-        if free or self._scheduler.admits(1, Priority.BACKFILL):
+        pairs = [(utterance.lang, lang)]
+        if free or self._scheduler.admits(1, Priority.BACKFILL, pairs):
             caption = self._add(utterance, lang)
             self._advance(utterance, caption, now, Priority.BACKFILL)
             return True
@@ -161,7 +164,7 @@ class Captioner:
                 self._outcomes.revise(utterance, caption, utterance.text, "same", now)
             elif caption.by == "mt":  # readers keep the old translation until the new one is whole
                 job = self._job(utterance, caption)
-                if job is not None and self._scheduler.admits(1):
+                if job is not None and self._admits(job):
                     self._submit(job, utterance, caption, now, revises=True)
 
     def invalidate(self, utterance: Utterance) -> None:
@@ -311,7 +314,7 @@ class Captioner:
             return
         # `Ingest.say` has asked the scheduler for finals. New languages and late revisions have
         # not been asked for yet, and partials can wait.
-        if not self._scheduler.admits(1, job.priority):
+        if not self._admits(job):
             self._give_up(utterance, caption, ErrorCode.BUSY, now)
             return
         # `_job` has given it the priority of a final, which must not wait for old utterances.
@@ -366,6 +369,8 @@ class Captioner:
             id=self._scheduler.new_id(self._name),
             room=self._name,
             tenant=self.tenant,
+            utterance=utterance.id,
+            steps=2 if self._model.pivots(source, target) else 1,
             text=utterance.text,
             source=source,
             target=target,
@@ -378,6 +383,10 @@ class Captioner:
             style=self.translation_context.style,
             priority=Priority.PARTIAL if growing else Priority.FINAL,
         )
+
+    def _admits(self, job: Job) -> bool:
+        """Tell whether the queue has a place for a job."""
+        return self._scheduler.admits(1, job.priority, [(job.source, job.target)])
 
     def _submit(
         self, job: Job, utterance: Utterance, caption: Caption, now: float, *, revises: bool = False

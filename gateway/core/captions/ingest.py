@@ -72,10 +72,11 @@ class Ingest:
         # Jobs that wait are given the new text, so only the others need a place in the queue.
         queued = [c for c in speech.open.active if c.state is CaptionState.QUEUED] if speech else ()
         wanted = self._subscribers.wanted
-        jobs = sum(not languages.same(tag, lang) for tag in wanted) - len(queued)
+        pairs = [(lang, tag) for tag in wanted if not languages.same(tag, lang)]
+        jobs = len(pairs) - len(queued)
         if speech is None:
             tenant = self._captioner.tenant
-            wait = self._scheduler.admit(self._name, tenant, jobs, now) if jobs else 0
+            wait = self._scheduler.admit(self._name, tenant, jobs, now, pairs) if jobs else 0
             if wait:
                 raise ClientFault(
                     ErrorCode.BUSY,
@@ -85,7 +86,7 @@ class Ingest:
             member.charge(now)
             speech = self._utterances.begin(say.id, member.id, now)
             member.inflight.add(speech.id)
-        elif not self._scheduler.admits(jobs):
+        elif not self._scheduler.admits(jobs, pairs=pairs):
             raise ClientFault(
                 ErrorCode.BUSY, "The engine's queue is full; say it again in a moment."
             )

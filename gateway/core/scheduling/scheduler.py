@@ -15,12 +15,17 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from gateway.core.scheduling.overload import BYTES, OverloadMonitor
+from gateway.core.scheduling.slots import Lane, Slots
 from gateway.job import Job, Priority
+
+Pair = tuple[str, str]
+"""Source and target language of a job."""
 
 KNOWN_S = 300.0
 """Seconds after a tenant's last job or new socket for which a slot is kept free for it: longer than
@@ -31,9 +36,11 @@ def work(job: Job) -> int:
     """Estimate the time that a job takes in the engine, in bytes of UTF-8.
 
     A translation has about as many bytes as its source, and a token about four bytes in English and
-    three in Chinese, so bytes compare over scripts. The forced ``prefix`` is not made again.
+    three in Chinese, so bytes compare over scripts. The forced ``prefix`` is not made again. A job
+    through a pivot language is translated twice.
     """
-    return BYTES + max(0, len(job.text.encode()) - len(job.prefix.encode()))
+    size = len(job.text.encode())
+    return job.steps * (BYTES + size) - min(size, len(job.prefix.encode()))
 
 
 class JobStage(enum.Enum):
@@ -126,19 +133,41 @@ class JobTurns:
         own = sum(count for name, count in counts if name == room)
         return any(count > own + jobs for _, count in counts)
 
-    def next(self, work: Callable[[str], int], among: Container[str] | None = None) -> str | None:
+    def next(
+        self,
+        work: Callable[[str], int],
+        among: Container[str] | None = None,
+        fits: Callable[[str], bool] | None = None,
+    ) -> str | None:
         """Remove and return the job whose turn it is; None if there is none.
 
         :param work: the work of a job, by its id
         :param among: tenants that may have a turn; None: all
+        :param fits: tells of a job whether there is a slot for it; None: there is one for all. The
+            others are passed over
         """
         tenants = [tenant for tenant in self._waiting if among is None or tenant in among]
+        ready: dict[str, dict[str, str]] = {}  # by tenant and room, the job that would be next
+        if fits is not None:
+            for tenant in tenants:
+                found = {
+                    room: id
+                    for room, ids in self._waiting[tenant].items()
+                    if (id := next(filter(fits, ids), None)) is not None
+                }
+                if found:
+                    ready[tenant] = found
+            tenants = list(ready)
         if not tenants:
             return None
         tenant = self._tenants.first(tenants)
         rooms = self._waiting[tenant]
-        room = self._rooms[tenant].first(rooms)
-        id = rooms[room].popleft()
+        room = self._rooms[tenant].first(ready.get(tenant, rooms))
+        if fits is None:
+            id = rooms[room].popleft()
+        else:
+            id = ready[tenant][room]
+            rooms[room].remove(id)
         cost = work(id)
         self._tenants.charge(tenant, cost, self._waiting)
         self._rooms[tenant].charge(room, cost, rooms)
@@ -157,12 +186,36 @@ class JobTurns:
             self._tenants = Shares()
 
 
-class Scheduler:
-    """The queue in front of one engine, shared by all rooms."""
+class _Place(NamedTuple):
+    """A queue for jobs of an utterance: of the engine, or of one lane of several engines."""
 
-    def __init__(self, *, capacity: int, depth: int, load: OverloadMonitor | None = None) -> None:
+    jobs: int
+    """Jobs that would wait in it."""
+    queued: int
+    finals: int
+    capacity: int
+    free: int
+
+
+class Scheduler:
+    """The queue in front of the engine, shared by all rooms.
+
+    :param capacity: jobs that the engine takes at once; of several engines the sum
+    :param depth: jobs that may wait; of several engines the jobs of each lane
+    :param slots: slots of several engines by language pair; None: all jobs share the slots
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        depth: int,
+        load: OverloadMonitor | None = None,
+        slots: Slots | None = None,
+    ) -> None:
         self.capacity = capacity
         self.depth = depth
+        self.slots = slots
         self.load = load or OverloadMonitor()
         self.finals = 0
         """Number of finals that wait."""
@@ -177,6 +230,8 @@ class Scheduler:
         self._known: dict[str, float] = {}  # when each tenant was expected last
         self._slots: dict[str, int] = {}  # running jobs of each known tenant
         self._named = 0
+        self._waiting_by_pair: Counter[Pair] = Counter()  # with several engines only
+        self._finals_by_pair: Counter[Pair] = Counter()
 
     def __repr__(self) -> str:
         return f"<Scheduler {self.running}/{self.capacity} running, {self.queued} queued>"
@@ -198,30 +253,85 @@ class Scheduler:
         self._named += 1
         return f"{room}.{self._named}"
 
-    def admits(self, jobs: int, priority: Priority = Priority.FINAL) -> bool:
+    def queue_of(self, lane: Lane) -> int:
+        """Return the number of jobs that wait for the engines of a lane."""
+        return self._of_lane(self._waiting_by_pair, lane)
+
+    def admits(
+        self, jobs: int, priority: Priority = Priority.FINAL, pairs: Sequence[Pair] = ()
+    ) -> bool:
         """Tell whether ``jobs`` more may be submitted.
 
         Backfill leaves half of the queue free. While the engine does not keep up, only finals are
         admitted.
+
+        :param pairs: language pairs of the jobs; with several engines each lane has its own queue
         """
         if self.load.overloaded and priority is not Priority.FINAL:
             return False
         depth = self.depth // 2 if priority is Priority.BACKFILL else self.depth
-        return self.queued + jobs <= depth + max(0, self.capacity - self.running)
+        return all(
+            place.queued + place.jobs <= depth + max(0, place.free)
+            for place in self._places(jobs, pairs)
+        )
 
-    def admit(self, room: str, tenant: str, jobs: int, now: float) -> float:
+    def admit(
+        self, room: str, tenant: str, jobs: int, now: float, pairs: Sequence[Pair] = ()
+    ) -> float:
         """Return 0 if a new utterance that takes ``jobs`` jobs is admitted in a room.
 
         Otherwise returns the seconds after which to try again.
         """
-        if not self.admits(jobs):
-            return self.load.full(self.queued, self.capacity, now)
+        # With several engines, the lane decides in which the jobs would wait longest.
+        place = max(
+            self._places(jobs, pairs), key=lambda place: place.finals / max(1, place.capacity)
+        )
+        if not self.admits(jobs, pairs=pairs):
+            return self.load.full(place.queued, place.capacity, now)
         behind = self.load.overloaded and self._turns[Priority.FINAL].behind(room, jobs)
-        free = self.capacity - self.running
+        free = place.free
         kept = 0 < free <= jobs and len(self._slots) > 1 and not self._slots.get(tenant)
         return self.load.admit(
-            room, tenant, self.finals, self.capacity, now, behind=behind, kept=kept
+            room, tenant, place.finals, place.capacity, now, behind=behind, kept=kept
         )
+
+    def _places(self, jobs: int, pairs: Sequence[Pair]) -> list[_Place]:
+        """Return the queues that ``jobs`` jobs of these pairs would wait in."""
+        if self.slots is None or not pairs:
+            free = self.capacity - self.running
+            return [_Place(jobs, self.queued, self.finals, self.capacity, free)]
+        lanes = Counter(self.slots.lane(*pair) for pair in pairs)
+        return [
+            _Place(
+                min(count, jobs),
+                self._of_lane(self._waiting_by_pair, lane),
+                self._of_lane(self._finals_by_pair, lane),
+                self.slots.size(lane),
+                self.slots.free(lane),
+            )
+            for lane, count in lanes.items()
+        ]
+
+    def _of_lane(self, counts: Counter[Pair], lane: Lane) -> int:
+        """Return the sum of the counts of those pairs that could go to one of these engines."""
+        if self.slots is None:
+            return self.queued
+        lane_of = self.slots.lane
+        return sum(n for pair, n in counts.items() if not {*lane}.isdisjoint(lane_of(*pair)))
+
+    def _count(self, job: Job, change: int) -> None:
+        """Count a job that begins or ceases to wait."""
+        if job.priority is Priority.FINAL:
+            self.finals += change
+        if self.slots is not None:
+            pair = (job.source, job.target)
+            counters = [self._waiting_by_pair]
+            if job.priority is Priority.FINAL:
+                counters.append(self._finals_by_pair)
+            for counter in counters:
+                counter[pair] += change
+                if not counter[pair]:
+                    del counter[pair]
 
     def expect(self, tenant: str, now: float) -> None:
         """Keep a slot free for a tenant from now on, for `KNOWN_S`.
@@ -240,8 +350,8 @@ class Scheduler:
         self.expect(job.tenant, now)
         self._waiting[job.id] = (job, now)
         self._turns[job.priority].add(job)
+        self._count(job, +1)
         if job.priority is Priority.FINAL:
-            self.finals += 1
             self.load.asked()
 
     def waits(self, job_id: str) -> bool:
@@ -271,7 +381,8 @@ class Scheduler:
         job, since = self._running[job_id]
         if job.priority is Priority.FINAL:
             alone = len(self._running) <= max(1, self.capacity // 8)
-            self.load.begun(job_id, len(job.text.encode()), now - since, now, alone=alone)
+            size = job.steps * (BYTES + len(job.text.encode())) - BYTES
+            self.load.begun(job_id, size, now - since, now, alone=alone)
 
     def made(self, job_id: str, now: float) -> None:
         """Note that the engine has done a job to its end."""
@@ -313,37 +424,57 @@ class Scheduler:
         return spared
 
     def actions(self) -> list[StartJob | StopJob]:
-        """Return what the engine has to do now: stops, then as many starts as there are slots."""
+        """Return what the engine has to do now: stops, then as many starts as there are slots.
+
+        With several engines one start at a time, so the caller asks until nothing is left.
+        """
         self.due = False
         actions: list[StartJob | StopJob] = list(self._stops)
         self._stops.clear()
         while (id := self._next()) is not None:
             job, since = self._waiting.pop(id)
-            self.finals -= job.priority is Priority.FINAL
+            self._count(job, -1)
             self._running[id] = (job, since)
             self._slots[job.tenant] += 1
             self.given[job.priority] += 1
             actions.append(StartJob(job))
+            if self.slots is not None:  # which slot it takes is known once the engine has it
+                break
         return actions
 
     def _next(self) -> str | None:
         """Remove and return the id of the job that is to start now; None if none is."""
         free = self.capacity - len(self._running)
-        if free <= 0 or not self._waiting:
+        if not self._waiting or (free <= 0 and self.slots is None):
             return None
         among = None
         if free == 1 and len(self._slots) > 1:
             fewest = min(self._slots.values())
             among = {tenant for tenant, running in self._slots.items() if running == fewest}
+        fits = None if self.slots is None else self._slot_check(self.slots)
         for turns in self._turns.values():
-            if (id := turns.next(self._work, among)) is not None:
+            if (id := turns.next(self._work, among, fits)) is not None:
                 return id
         return None
+
+    def _slot_check(self, slots: Slots) -> Callable[[str], bool]:
+        """Return a function that tells whether there is a slot for a job now."""
+        known: dict[Pair, bool] = {}
+
+        def fits(id: str) -> bool:
+            job = self._waiting[id][0]
+            pair = (job.source, job.target)
+            if pair not in known:
+                # None, not even for what fails at once, while the engines start.
+                known[pair] = self.capacity > 0 and slots.free(slots.lane(*pair)) > 0
+            return known[pair]
+
+        return fits
 
     def _work(self, id: str) -> int:
         return work(self._waiting[id][0])
 
     def _forget(self, job: Job) -> None:
         del self._waiting[job.id]
-        self.finals -= job.priority is Priority.FINAL
+        self._count(job, -1)
         self._turns[job.priority].remove(job)

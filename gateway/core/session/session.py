@@ -167,6 +167,7 @@ class Session:
                 resume=token,
                 engine=self._context.engine,
                 languages=self._context.model.targets,
+                impossible=validation.impossible(self._context.model) or None,
                 limits=self._context.limits_info(),
                 resumed=resumed,
                 hint=hint,

@@ -45,7 +45,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from gateway.engines.profiles import Profile
+from gateway.core.base.model import Model
+from gateway.core.scheduling.slots import Slots
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job, merged
 
@@ -97,8 +98,8 @@ class Engine(Protocol):
         """Short name of engine and model for people, for example ``ctranslate2:embedded``."""
 
     @property
-    def profile(self) -> Profile:
-        """Prompt format and languages of the model."""
+    def profile(self) -> Model:
+        """Languages and, of a single model, the prompt format: a `Profile`."""
 
     @property
     def capacity(self) -> int:
@@ -342,6 +343,32 @@ class SubstitutableEngine(Protocol):
         """Name of the engine that translates now; None if it is the chosen engine."""
 
 
+@runtime_checkable
+class SelectiveEngine(Protocol):
+    """An engine that may translate fewer pairs at a time than its profile has."""
+
+    def serves(self, source: str, target: str, /) -> bool:
+        """Tell whether a job of this pair would be translated now."""
+
+
+@runtime_checkable
+class SeveralEngines(Protocol):
+    """An engine around several, which are supervised one by one."""
+
+    @property
+    def parts(self) -> Mapping[str, Engine]:
+        """The engines inside, by the name that metrics and settings give them."""
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of these engines; None if every job can go to each of them."""
+
+
+def parts(engine: Engine) -> Mapping[str, Engine]:
+    """Return the engines inside of one that is made of several, by name; else the engine itself."""
+    return engine.parts if isinstance(engine, SeveralEngines) else {engine.name: engine}
+
+
 class SinkWrapper:
     """A `Sink` around the sink of a job that passes through an `EngineWrapper`.
 
@@ -401,7 +428,7 @@ class EngineWrapper(PushEngine):
         return self.engine.name
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> Model:
         return self.engine.profile
 
     @property

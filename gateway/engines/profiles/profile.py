@@ -233,13 +233,22 @@ class Profile(
             return False
         return True
 
+    @property
+    def pivot(self) -> None:
+        """A single model has no pivot, see `gateway.engines.base.pairs`."""
+        return None
+
+    def pivots(self, source: str, target: str) -> bool:
+        """Return False: a single model translates every pair that it has directly."""
+        return False
+
     def resolve(self, source: str, target: str) -> tuple[str, str]:
         """Return the model's languages for two canonical tags: ``de`` for ``de-AT``.
 
         Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``). Its hint lists what the
         model has.
         """
-        one, other = _find_language(source, self.sources), _find_language(target, self.targets)
+        one, other = find_language(source, self.sources), find_language(target, self.targets)
         if isinstance(self.pairs, str):
             able = one != other and (self.pairs == "any" or "en" in (one, other))
             into = [lang for lang in self.targets if lang != one]
@@ -257,7 +266,7 @@ class Profile(
 
     def code(self, tag: str) -> str:
         """Return the model's own code of a language. Raises `ClientFault` if it has none."""
-        tag = _find_language(tag, self.languages)
+        tag = find_language(tag, self.languages)
         return self.codes.get(tag, tag)
 
     # Prompts
@@ -315,7 +324,7 @@ class Profile(
         """Return the values of template fields for the languages."""
         values: dict[str, Control | str] = {}
         for side, asked in (("source", source), ("target", target)):
-            tag = _find_language(asked, self.languages)
+            tag = find_language(asked, self.languages)
             code = self.codes.get(tag, tag)
             values[side] = self.names.get(tag) or languages.name(tag)
             values[f"{side}_zh"] = self.zh_names.get(tag, tag)
@@ -420,7 +429,7 @@ class Profile(
         return max(most - prefix_tokens, min(MIN_CONTINUATION, most))
 
 
-def _find_language(tag: str, among: tuple[str, ...]) -> str:
+def find_language(tag: str, among: tuple[str, ...]) -> str:
     """Return the language of ``among`` for ``tag``. Raises `ClientFault` if there is none."""
     found = languages.match(tag, among)
     if found is None:

@@ -17,10 +17,11 @@ import itertools
 import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
@@ -31,7 +32,6 @@ from gateway.engines.base.engine import (
     is_engine_failure,
     refuse,
 )
-from gateway.engines.profiles import Profile
 from gateway.engines.wrappers.supervised import backoff
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
@@ -77,8 +77,13 @@ class FallbackEngine(PushEngine):
         return self.primary.name
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> Model:
         return self.primary.profile
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether the engine that translates now has this pair."""
+        ready = self.health is Health.READY
+        return ready and self._engine.profile.supports(source, target)
 
     @property
     def capacity(self) -> int:
@@ -143,8 +148,8 @@ class FallbackEngine(PushEngine):
         self.update_substitute()
         if self._engine is self.primary:
             self.primary.submit(job, FallbackSink(self, self._open_sinks, job, sink))
-        elif (adapted := self._adapt(job)) is not None:
-            self.secondary.submit(adapted, sink)
+        elif (job_of_secondary := adapted(job, self.secondary.profile)) is not None:
+            self.secondary.submit(job_of_secondary, sink)
         else:
             fault = EngineFault(
                 f"{self.secondary.name}, which translates now, cannot translate"
@@ -161,18 +166,18 @@ class FallbackEngine(PushEngine):
         if self._closed or self.secondary.health is not Health.READY:
             return False
         # The secondary may lack a language that the primary has.
-        adapted = self._adapt(sink.job)
-        if adapted is None:
+        job = adapted(sink.job, self.secondary.profile)
+        if job is None:
             return False
         logger.info(
             "job %s is repeated by %s: %s",
-            adapted.id,
+            job.id,
             self.secondary.name,
             fault.summary,
-            extra={"job": adapted.id, "room": adapted.room},
+            extra={"job": job.id, "room": job.room},
         )
         self.takeovers += 1
-        self.secondary.submit(adapted, sink)
+        self.secondary.submit(job, sink)
         return True
 
     def abort(self, job_id: str) -> None:
@@ -194,26 +199,21 @@ class FallbackEngine(PushEngine):
         finally:
             await self.secondary.aclose()
 
-    def _adapt(self, job: Job) -> Job | None:
-        """Return the job with the secondary's tags of its languages; None if it lacks one.
 
-        Token ids of the primary mean nothing to another vocabulary, so they are left out.
-        """
-        profile = self.secondary.profile
-        source = languages.match(job.source, profile.sources)
-        target = languages.match(job.target, profile.targets)
-        if source is None or target is None or not profile.supports(source, target):
-            return None
-        return replace(job, source=source, target=target, prefix_ids=())
+class RepeatingEngine(Protocol):
+    """An engine that repeats a job at which the engine inside failed."""
+
+    def take_over(self, sink: FallbackSink, fault: EngineFault, /) -> bool:
+        """Have another engine do the job; return False if there is none."""
 
 
 class FallbackSink(SinkWrapper):
-    """A job that the primary has, or the secondary after the primary failed at it."""
+    """A job that one engine has, or another one after the first failed at it."""
 
     __slots__ = ("engine", "has_output", "reset_pending", "taken_over")
 
     def __init__(
-        self, engine: FallbackEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+        self, engine: RepeatingEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
     ) -> None:
         super().__init__(open_sinks, job, sink)
         self.engine = engine
@@ -240,3 +240,15 @@ class FallbackSink(SinkWrapper):
             # The secondary translated into nothing, so no chunk of its own has voided the output.
             self.sink.chunk(Chunk("", tokens=0, reset=True))
         self.finish(fault)
+
+
+def adapted(job: Job, profile: Model) -> Job | None:
+    """Return the job with the tags that another model has for its languages; None if it lacks one.
+
+    Token ids mean nothing to another vocabulary, so they are left out.
+    """
+    source = languages.match(job.source, profile.sources)
+    target = languages.match(job.target, profile.targets)
+    if source is None or target is None or not profile.supports(source, target):
+        return None
+    return replace(job, source=source, target=target, prefix_ids=())

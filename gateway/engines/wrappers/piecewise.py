@@ -19,6 +19,7 @@ import msgspec
 
 from gateway.engines.base.engine import EngineWrapper, Sink, SinkWrapper
 from gateway.engines.guards.words import weight
+from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.text import languages, sentences
@@ -49,7 +50,8 @@ class PiecewiseEngine(EngineWrapper):
     def submit(self, job: Job, sink: Sink) -> None:
         # Nothing tells which pieces a forced prefix already translates, so that such a job stays
         # whole.
-        if self.profile.kind != "ids" or job.prefix:
+        profile = self.profile
+        if not isinstance(profile, Profile) or profile.kind != "ids" or job.prefix:
             self.engine.submit(job, sink)
         elif any(map(str.isalpha, job.text)):
             PiecewiseSink(self, self._open_sinks, job, sink).start_next_piece()

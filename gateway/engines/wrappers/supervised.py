@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from gateway.core.base.model import Model
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
@@ -35,7 +36,6 @@ from gateway.engines.base.engine import (
     is_engine_failure,
     refuse,
 )
-from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, JobFault, redacted
 from gateway.job import Chunk, Job, Priority
 
@@ -138,7 +138,7 @@ class Supervisor(PushEngine):
         return self._engine.name
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> Model:
         return self._engine.profile
 
     @property
@@ -406,7 +406,7 @@ def backoff(tries: int, max_backoff: float = BACKOFF_MAX) -> float:
     return min(max_backoff, BACKOFF * 2.0 ** min(tries, 30))  # large powers would overflow
 
 
-def probe_job(profile: Profile) -> Job:
+def probe_job(profile: Model) -> Job:
     """Return the job that a new engine must translate, for a language pair of ``profile``.
 
     The source is English if the model has it, because `PROBE` is English.

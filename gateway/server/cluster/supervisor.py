@@ -48,7 +48,7 @@ from gateway.server.process.console import say
 from gateway.server.process.listener import inherited, listen
 from gateway.server.process.serve import LAST_S
 from gateway.server.runtime.tasks import BackgroundTasks
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import Settings, SettingsError, engines
 
 log = logging.getLogger("gateway.workers")
 
@@ -85,9 +85,10 @@ def check(settings: Settings) -> None:
     """Raise `SettingsError` if these settings are for one process only."""
     if not supported() or os.name != "posix":
         raise SettingsError("--workers needs a system that passes sockets between processes.")
-    if settings.engine not in SHARED:
+    own = [one.settings.engine for one in engines(settings) if one.settings.engine not in SHARED]
+    if own:
         raise SettingsError(
-            f"Each worker would load a {settings.engine} engine of its own. Load the model in one"
+            f"Each worker would load a {own[0]} engine of its own. Load the model in one"
             " server, such as `vllm serve`, and pass --engine openai --openai-url"
             " http://HOST:PORT/v1."
         )

@@ -25,7 +25,8 @@ from starlette.websockets import WebSocket
 
 from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
-from gateway.engines.profiles import Profile
+from gateway.core.base.model import Model
+from gateway.engines.base.engine import parts
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Context, Final, Terms
@@ -195,20 +196,21 @@ async def list_languages(request: Request) -> Response:
     return await language_list(request, _rows)
 
 
-def _rows(profile: Profile) -> object:
+def _rows(profile: Model) -> object:
     rows = [
         {
             "tag": tag,
             "name": languages.name(tag),
             "endonym": languages.endonym(tag),
             "targets": targets,
+            "pivoted": [target for target in targets if profile.pivots(tag, target)],
         }
         for tag, targets in directions(profile).items()
     ]
-    return {"model": profile.name, "languages": rows}
+    return {"model": profile.name, "pivot": profile.pivot, "languages": rows}
 
 
-async def language_list(request: Request, make: Callable[[Profile], object]) -> Response:
+async def language_list(request: Request, make: Callable[[Model], object]) -> Response:
     """Answer with a list of the engine's languages.
 
     The list is made once for each profile: making one takes long, and no key is required.
@@ -216,7 +218,7 @@ async def language_list(request: Request, make: Callable[[Profile], object]) -> 
     :param make: returns the list, as an object that can be encoded in JSON
     """
     profile = _hub(request).engine.profile
-    cache: dict[object, tuple[Profile, bytes]] = request.app.state.language_lists
+    cache: dict[object, tuple[Model, bytes]] = request.app.state.language_lists
     cached_for, body = cache.get(make, (None, b""))
     if cached_for is not profile:
         # Two requests may both make it. That is rare and does no harm.
@@ -225,7 +227,7 @@ async def language_list(request: Request, make: Callable[[Profile], object]) -> 
     return Response(body, media_type="application/json")
 
 
-def directions(profile: Profile) -> dict[str, list[str]]:
+def directions(profile: Model) -> dict[str, list[str]]:
     """Return the targets of each source. Takes 50 ms for NLLB: call it off the event loop."""
     return {
         tag: [t for t in profile.targets if profile.supports(tag, t)] for tag in profile.sources
@@ -245,6 +247,7 @@ async def readyz(request: Request) -> Response:
         "engine": hub.engine.name,
         "fallback": hub.degraded.engine,
         "partials": hub.degraded.partials,
+        "engines": {name: part.health.value for name, part in parts(hub.engine).items()},
     }
     return reply(body, 200 if hub.ready else 503)
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway.auth.permissions import Role
-from gateway.engines.profiles import Profile
+from gateway.core.base.model import Model
 from gateway.errors import ClientFault, ErrorCode
 from gateway.protocol.messages import PRIVATE
 from gateway.server.routes.api import (
@@ -102,7 +102,7 @@ async def list_languages(request: Request) -> Response:
     return await language_list(request, _rows)
 
 
-def _rows(profile: Profile) -> object:
+def _rows(profile: Model) -> object:
     return [
         {"code": tag, "name": languages.name(tag), "targets": targets}
         for tag, targets in directions(profile).items()

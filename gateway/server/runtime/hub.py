@@ -35,7 +35,7 @@ from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import TenantUsage
 from gateway.core.session.session import Session
 from gateway.core.session.state import SessionState
-from gateway.engines.base.engine import Engine, Health, SubstitutableEngine
+from gateway.engines.base.engine import Engine, Health, SeveralEngines, SubstitutableEngine
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.limits import Limits
 from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
@@ -108,7 +108,12 @@ class Hub:
         self.ledger = TenantUsage()
         self.load = OverloadMonitor(limits.stretch, limits.soon_s)
         self._started = False  # whether the engine was ready once; it may start again later
-        self.dispatch = Scheduler(capacity=self._capacity(), depth=limits.queue, load=self.load)
+        self.dispatch = Scheduler(
+            capacity=self._capacity(),
+            depth=limits.queue,
+            load=self.load,
+            slots=engine.slots if isinstance(engine, SeveralEngines) else None,
+        )
         self.detect = text.detect
         detected = "en" if text.detect is None else AUTO
         self.lang = text.lang if text.lang is not None else detected

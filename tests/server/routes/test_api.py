@@ -218,7 +218,7 @@ async def test_metrics_count_captions_and_show_the_queue() -> None:
         assert 'gateway_captions_total{by="mt",outcome="final"} 1.0' in text
         assert "gateway_jobs_queued 0.0" in text
         assert "gateway_ready 1.0" in text
-        assert 'gateway_engine_health{state="ready"} 1.0' in text
+        assert 'gateway_engine_health{engine="scripted",state="ready"} 1.0' in text
         assert "gateway_caption_first_seconds_count 1.0" in text
         assert 'gateway_jobs_total{priority="final"} 1.0' in text
         assert "gateway_utterance_characters_count 1.0" in text

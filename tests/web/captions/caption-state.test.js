@@ -246,6 +246,11 @@ test("a caption without a glossary term is marked", () => {
   assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.termMissing, undefined);
 });
 
+test("a caption that was made in two steps names the language between them", () => {
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers", "pivot:en"] }))).captions.de.pivot, "en");
+  assert.equal(only(after(source("a", 1), final({ flags: ["numbers"] }))).captions.de.pivot, undefined);
+});
+
 test("a refused utterance is removed, unless a segment of it was accepted", () => {
   const say = { type: "say", id: "b", text: "\u200b", lang: "en", final: true };
   const error = { type: "error", code: "empty_text", fatal: false, retry: false, id: "b", msg: "The text is empty." };

@@ -1,0 +1,69 @@
+"""The language pairs of several engines together, and the pairs that take a pivot language.
+
+Owns: which pairs are possible, and by which way. Must not know: any particular engine, jobs, which
+engine is ready now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.core.base.model import Model
+from gateway.engines.profiles.profile import find_language
+from gateway.errors import ClientFault, ErrorCode
+from gateway.text import languages
+
+
+class PairTable:
+    """Languages of several models, as `gateway.core.base.model.Model` describes them.
+
+    :param direct: tells whether a model translates from one tag into another by itself
+    :param pivot: language through which the other pairs are translated; None: they are impossible
+    """
+
+    def __init__(
+        self, models: Sequence[Model], direct: Callable[[str, str], bool], pivot: str | None = None
+    ) -> None:
+        self.name = ", ".join(dict.fromkeys(model.name for model in models))
+        self.sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))
+        self.targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
+        self.pivot = pivot
+        self._ask = direct
+        self._direct: dict[tuple[str, str], bool] = {}
+
+    def supports(self, source: str, target: str) -> bool:
+        """Tell whether a pair is possible, directly or through `pivot`."""
+        return self._is_direct(source, target) or self.pivots(source, target)
+
+    def pivots(self, source: str, target: str) -> bool:
+        """Tell whether a pair is possible through `pivot` only."""
+        pivot = self.pivot
+        return (
+            pivot is not None
+            and not languages.same(source, target)
+            and not self._is_direct(source, target)
+            and self._is_direct(source, pivot)
+            and self._is_direct(pivot, target)
+        )
+
+    def resolve(self, source: str, target: str) -> tuple[str, str]:
+        """Return the table's own tags for two canonical tags.
+
+        Raises `ClientFault` (``lang_unsupported``, ``pair_unsupported``) with what is possible.
+        """
+        one, other = find_language(source, self.sources), find_language(target, self.targets)
+        if not self.supports(one, other):
+            into = ", ".join(tag for tag in self.targets if self.supports(one, tag))
+            raise ClientFault(
+                ErrorCode.PAIR_UNSUPPORTED,
+                f"This gateway does not translate from `{one}` into `{other}`.",
+                hint=f"From `{one}` it translates into {into}." if into else None,
+            )
+        return one, other
+
+    def _is_direct(self, source: str, target: str) -> bool:
+        # At most the pairs of the known tags: callers match the tags of clients first.
+        known = self._direct.get((source, target))
+        if known is None:
+            known = self._direct[source, target] = self._ask(source, target)
+        return known

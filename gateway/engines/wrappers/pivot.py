@@ -1,0 +1,383 @@
+"""An engine around an engine: translates the pairs that the engine lacks in two steps.
+
+Owns: when a pair takes two steps, the text between them, and sharing the first step. Must not know:
+any particular engine, how many engines there are, readers.
+
+The first step translates into the pivot language, usually English; the second one translates that
+into the reader's language and streams. Both run under the same rules as any other job: each is
+guarded, supervised and split by its own engine. To abort the job aborts the step that runs.
+
+All captions of an utterance share its first step, also with readers of the pivot language: what the
+engine makes for them is the first step of the others. The text of a first step is forgotten
+`KEEP_S` after it was last used.
+
+A source that still grows is translated again and again, and its translation must not flicker twice.
+The first step follows the rules of growing captions (`gateway.core.streaming.stability`): what two
+translations agree on is committed, and the next one is forced to begin with it. The second step
+gets the translation without the last words, because most of them change. A finished source is
+translated anew in both steps, as without a pivot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from gateway.core.base.model import Model
+from gateway.core.scheduling.slots import Lane, Slots
+from gateway.core.streaming.stability import Agreement, StabilityRules
+from gateway.engines.base.engine import (
+    Engine,
+    EngineWrapper,
+    Health,
+    SelectiveEngine,
+    SeveralEngines,
+    Sink,
+    SinkWrapper,
+    SubstitutableEngine,
+)
+from gateway.engines.base.pairs import PairTable
+from gateway.errors import EngineFault
+from gateway.job import Chunk, Job
+from gateway.text import languages
+
+PIVOTED = "pivot:"
+"""Flag of a caption that was made in two steps; the tag of the pivot language follows."""
+
+KEEP_S = 30.0
+"""Seconds for which an unused first step is kept: partials of one utterance come sooner."""
+
+
+class PivotEngine(EngineWrapper):
+    """An `Engine` around ``engine`` that has the pairs through ``pivot`` besides.
+
+    :param pivot: canonical tag of the pivot language
+    :param rules: what of the first step stays while the source is growing
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        pivot: str,
+        rules: StabilityRules = StabilityRules(),  # noqa: B008
+    ) -> None:
+        super().__init__(engine)
+        self.pivot = pivot
+        self.rules = rules
+        self._serves = engine.serves if isinstance(engine, SelectiveEngine) else self._supports
+        self._table: tuple[Model, PairTable] | None = None
+        self._texts: dict[tuple[str, str, str], PivotTexts] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+        self._numbers = itertools.count(1)
+
+    # --- what it can do -------------------------------------------------------------------------
+
+    @property
+    def profile(self) -> Model:
+        """Languages of the inner engine, with the pairs through the pivot."""
+        inner = self.engine.profile  # another one once a model server has named its model
+        if self._table is None or self._table[0] is not inner:
+            self._table = inner, PairTable([inner], inner.supports, self.pivot)
+        return self._table[1]
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether a pair would be translated now, in one step or two."""
+        return self._serves(source, target) or self._takes_two_steps(source, target)
+
+    @property
+    def substitute(self) -> str | None:
+        """Name of the engine that translates now; None if it is the chosen one."""
+        inner = self.engine
+        return inner.substitute if isinstance(inner, SubstitutableEngine) else None
+
+    @property
+    def changed(self) -> Callable[[], None]:
+        """Called when `substitute` or the capacity has changed."""
+        inner = self.engine
+        return inner.changed if isinstance(inner, SubstitutableEngine) else lambda: None
+
+    @changed.setter
+    def changed(self, call: Callable[[], None]) -> None:
+        if isinstance(self.engine, SubstitutableEngine):
+            self.engine.changed = call
+
+    @property
+    def parts(self) -> Mapping[str, Engine]:
+        """The engines inside, by name."""
+        inner = self.engine
+        return inner.parts if isinstance(inner, SeveralEngines) else {inner.name: inner}
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of the engines inside; None if there is one engine only."""
+        inner = self.engine.slots if isinstance(self.engine, SeveralEngines) else None
+        return None if inner is None else PivotSlots(self, inner)
+
+    def first_target(self, source: str, target: str) -> str:
+        """Return the language into which a job of a pair would be translated first."""
+        return self.pivot if self._takes_two_steps(source, target) else target
+
+    def _supports(self, source: str, target: str) -> bool:
+        ready = self.engine.health is Health.READY
+        return ready and self.engine.profile.supports(source, target)
+
+    def _takes_two_steps(self, source: str, target: str) -> bool:
+        if self._serves(source, target):
+            return False
+        return self._serves(source, self.pivot) and self._serves(self.pivot, target)
+
+    # --- jobs -----------------------------------------------------------------------------------
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        if self._takes_two_steps(job.source, job.target):
+            PivotSink(self, self._open_sinks, job, sink).begin()
+        elif job.utterance and languages.same(job.target, self.pivot):
+            # Captions of the same utterance in other languages can be made of this one.
+            step = self.texts(job).share(job)
+            self.engine.submit(job, SharedSink(self._open_sinks, job, sink, step))
+        else:
+            self.engine.submit(job, sink)
+
+    def texts(self, job: Job) -> PivotTexts:
+        """Return the first steps of the utterance of ``job``."""
+        if not job.utterance:
+            return PivotTexts(self)
+        key = (job.room, job.utterance, job.source)
+        texts = self._texts.get(key)
+        if texts is None:
+            texts = self._texts[key] = PivotTexts(self)
+        loop = asyncio.get_running_loop()
+        texts.used_at = loop.time()
+        if self._sweep is None:
+            self._sweep = loop.call_later(KEEP_S, self._forget)
+        return texts
+
+    def new_id(self, job: Job) -> str:
+        """Return the id of a first step for ``job``."""
+        return f"{job.id}.pivot{next(self._numbers)}"
+
+    async def aclose(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        self._texts.clear()
+        await super().aclose()
+
+    def _forget(self) -> None:
+        """Forget texts that were not used lately, and look again while there are others."""
+        loop = asyncio.get_running_loop()
+        limit = loop.time() - KEEP_S
+        self._texts = {key: one for key, one in self._texts.items() if one.used_at > limit}
+        self._sweep = loop.call_later(KEEP_S, self._forget) if self._texts else None
+
+
+class PivotSlots:
+    """The slots of several engines, for jobs of which some take two steps.
+
+    A job that takes two steps is begun when its first step has a slot. Its second step does not
+    wait for another one: to finish what has been begun comes before beginning something else.
+    """
+
+    def __init__(self, engine: PivotEngine, inner: Slots) -> None:
+        self._engine = engine
+        self._inner = inner
+
+    def lane(self, source: str, target: str) -> Lane:
+        return self._inner.lane(source, self._engine.first_target(source, target))
+
+    def size(self, lane: Lane) -> int:
+        return self._inner.size(lane)
+
+    def free(self, lane: Lane) -> int:
+        return self._inner.free(lane)
+
+
+class PivotTexts:
+    """The translations of one utterance into the pivot language."""
+
+    def __init__(self, engine: PivotEngine) -> None:
+        self.used_at = 0.0
+        self._engine = engine
+        # By source text, and whether that is still growing.
+        self._steps: dict[tuple[str, bool], FirstStep] = {}
+        self._agreement = Agreement(engine.pivot, engine.rules)
+        self._agreed = ""  # source of the last translation that the agreement was given
+
+    def step(self, job: Job) -> FirstStep:
+        """Return the first step for ``job``, and begin it unless it has been begun."""
+        return self._steps.get((job.text, job.partial)) or self._begin(job)
+
+    def share(self, job: Job) -> FirstStep:
+        """Return the first step that ``job`` is, because it is into the pivot language."""
+        return self._keep(FirstStep(self, job, own=False))
+
+    def drop(self, step: FirstStep) -> None:
+        """Forget a step that has failed or that nobody waits for; stop it if it runs."""
+        self._steps = {key: one for key, one in self._steps.items() if one is not step}
+        if step.own:
+            self._engine.engine.abort(step.job.id)
+
+    def agree(self, source: str, text: str, ids: tuple[int, ...]) -> str:
+        """Return what of the translation of a growing source is ready for the second step."""
+        if source.startswith(self._agreed):  # else newer texts have been translated already
+            self._agreed = source
+            self._agreement.add(text, ids)
+        return self._agreement.visible(text)
+
+    def _begin(self, job: Job) -> FirstStep:
+        if not job.text.startswith(self._agreed):  # words have been changed
+            self._agreement.reset()
+            self._agreed = ""
+        first = replace(
+            job,
+            id=self._engine.new_id(job),
+            target=self._engine.pivot,
+            prefix=self._agreement.committed if job.partial else "",
+            prefix_ids=self._agreement.ids if job.partial else (),
+            context=(),  # its translations are in the language of the second step
+            # A term stays as it is, so that the second step finds it.
+            glossary=tuple((term, term) for term, _ in job.glossary),
+            style=None,
+        )
+        step = self._keep(FirstStep(self, first, own=True))
+        self._engine.engine.submit(first, step)
+        return step
+
+    def _keep(self, step: FirstStep) -> FirstStep:
+        # Nobody asks again for a finished step of an older text.
+        steps = {key: one for key, one in self._steps.items() if one.result is None}
+        self._steps = {**steps, (step.job.text, step.job.partial): step}
+        return step
+
+
+class FirstStep:
+    """The translation of one text into the pivot language: a `Sink` of its job.
+
+    :param job: the job into the pivot language
+    :param own: whether the job was made for the step only, and nobody reads its output
+    """
+
+    __slots__ = ("_chunks", "flags", "job", "own", "result", "texts", "waiting")
+
+    def __init__(self, texts: PivotTexts, job: Job, *, own: bool) -> None:
+        self.texts = texts
+        self.job = job
+        self.own = own
+        self.waiting: list[PivotSink] = []
+        self.result: str | None = None
+        """The text of the second step; None until this one has ended."""
+        self.flags: tuple[str, ...] = ()
+        self._chunks: list[Chunk] = []
+
+    def chunk(self, chunk: Chunk) -> None:
+        if chunk.reset:
+            self._chunks.clear()
+        self._chunks.append(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        waiting, self.waiting = self.waiting, []
+        if fault is None:
+            job, chunks = self.job, self._chunks
+            text = job.prefix + "".join(chunk.text for chunk in chunks)
+            self.flags = sum((chunk.flags for chunk in chunks), ())
+            if job.partial:
+                text = self.texts.agree(job.text, text, sum((one.ids for one in chunks), ()))
+            self.result = text
+            for sink in waiting:
+                sink.go_on(self)
+            return
+        self.texts.drop(self)
+        for sink in waiting:
+            if self.own:
+                sink.step = None
+                sink.finish(fault)
+            else:  # its reader may have cancelled it
+                sink.begin()
+
+    def leave(self, sink: PivotSink) -> None:
+        """Do not wait any longer. The step is stopped if nobody else waits for it."""
+        self.waiting.remove(sink)
+        if self.own and not self.waiting:
+            self.texts.drop(self)
+
+
+class SharedSink(SinkWrapper):
+    """A job into the pivot language whose output is also a first step."""
+
+    __slots__ = ("step",)
+
+    def __init__(
+        self, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink, step: FirstStep
+    ) -> None:
+        super().__init__(open_sinks, job, sink)
+        self.step = step
+
+    def chunk(self, chunk: Chunk) -> None:
+        if self.live:
+            self.step.chunk(chunk)
+            self.sink.chunk(chunk)
+
+    def finish(self, fault: EngineFault | None) -> None:
+        if self.live:
+            super().finish(fault)
+            self.step.end(fault)
+
+
+class PivotSink(SinkWrapper):
+    """A job in two steps. Only the chunks of the second one are passed on."""
+
+    __slots__ = ("_engine", "_flags", "_texts", "flagged", "step")
+
+    def __init__(
+        self, engine: PivotEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
+    ) -> None:
+        super().__init__(open_sinks, job, sink)
+        self._engine = engine
+        self._texts = engine.texts(job)
+        self._flags: tuple[str, ...] = ()
+        self.flagged = False
+        """True once the receiver has the flags."""
+        self.step: FirstStep | None = None
+        """The first step, while this job waits for it."""
+
+    def begin(self) -> None:
+        """Wait for the first step, or begin the second one if the first one has been made."""
+        step = self._texts.step(self.job)
+        if step.result is not None:
+            self.go_on(step)
+        else:
+            self.step = step
+            step.waiting.append(self)
+
+    def go_on(self, step: FirstStep) -> None:
+        """Begin the second step."""
+        self.step = None
+        self._flags = (*step.flags, PIVOTED + self._engine.pivot)
+        text = step.result or ""
+        if text.strip():
+            second = replace(self.job, text=text, source=self._engine.pivot, context=())
+            self._engine.engine.submit(second, self)
+        else:  # of a source that has just begun; the guards let no other translation be empty
+            asyncio.get_running_loop().call_soon(self.end, None)
+
+    def chunk(self, chunk: Chunk) -> None:
+        if not self.live:
+            return
+        if chunk.reset or not self.flagged:  # a reset voids flags, too
+            self.flagged = True
+            chunk = replace(chunk, flags=self._flags + chunk.flags)
+        self.sink.chunk(chunk)
+
+    def end(self, fault: EngineFault | None) -> None:
+        if self.live and fault is None and not (self.flagged or self.job.partial):
+            self.chunk(Chunk("", 0))
+        self.finish(fault)
+
+    def detach(self) -> None:
+        super().detach()
+        if self.step is not None:
+            step, self.step = self.step, None
+            step.leave(self)

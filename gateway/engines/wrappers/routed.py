@@ -1,0 +1,329 @@
+"""An engine around several engines: each job goes to one that translates its language pair.
+
+Owns: the choice of the engine for each job, and repeating a job at which an engine failed. Must not
+know: any particular engine, why one is gone, how it comes back
+(`gateway.engines.wrappers.supervised`), pairs that take two steps
+(`gateway.engines.wrappers.pivot`).
+
+Each engine comes with its own supervision, fallback, guards and splitting of long texts. Of those
+that are ready for a pair, one with a free slot is chosen, and of these the one with the shortest
+expected time for the job (`EngineRoute.expected`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from gateway.core.base.model import Model
+from gateway.core.scheduling.scheduler import work
+from gateway.core.scheduling.slots import Lane, Slots
+from gateway.engines.base.engine import (
+    Aborted,
+    Engine,
+    Health,
+    PushEngine,
+    SelectiveEngine,
+    Sink,
+    SinkWrapper,
+    SubstitutableEngine,
+    refuse,
+)
+from gateway.engines.base.pairs import PairTable
+from gateway.engines.wrappers.fallback import FallbackSink, adapted
+from gateway.errors import EngineFault, EngineGone
+from gateway.job import Job
+from gateway.text import languages
+
+logger = logging.getLogger(__name__)
+
+ANY = "*"
+"""Stands for every language in the pairs of a route."""
+
+Pairs = tuple[tuple[str, str], ...]
+
+QUICK = 0.2
+"""Weight of a new measurement of an engine's pace."""
+
+STALE_S = 30.0
+"""Seconds after which the pace of an engine is unknown again. An engine that was slow for a moment
+is tried with one job then, and not left out for good."""
+
+
+KNOWN_PAIRS = 4_096
+"""Pairs whose answer a route remembers. Tags come from clients, so there must be a bound."""
+
+
+class EngineRoute:
+    """One of several engines: its pairs, its jobs, and its pace.
+
+    :param name: unique name, for metrics
+    :param pairs: pairs that it is given, with `ANY`; None: all pairs of its model
+    :param weight: share of the jobs that it gets, compared with an engine of the same pace
+    """
+
+    def __init__(
+        self, name: str, engine: Engine, *, pairs: Pairs | None = None, weight: float = 1.0
+    ) -> None:
+        self.name = name
+        self.engine = engine
+        self.weight = weight
+        self.jobs = 0
+        """Jobs that it has now."""
+        self._pairs = pairs
+        self._model: Model | None = None
+        self._taken: dict[tuple[str, str], bool] = {}  # what `takes` has returned for this model
+        self._ready = engine.serves if isinstance(engine, SelectiveEngine) else self._supports
+        self._pace = 0.0  # seconds for a unit of work with no other job; see `work`
+        self._paced_at = float("-inf")
+
+    def takes(self, source: str, target: str) -> bool:
+        """Tell whether it is given a pair, ready or not."""
+        model = self.engine.profile
+        if model is not self._model or len(self._taken) > KNOWN_PAIRS:
+            self._model, self._taken = model, {}
+        known = self._taken.get((source, target))
+        if known is None:
+            allowed = self._pairs is None or any(
+                _fits(one, source) and _fits(other, target) for one, other in self._pairs
+            )
+            known = self._taken[source, target] = allowed and model.supports(source, target)
+        return known
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether it would translate a pair now."""
+        ready = self.engine.health is Health.READY
+        return ready and self.takes(source, target) and self._ready(source, target)
+
+    @property
+    def free(self) -> int:
+        """Number of jobs that it takes without making others wait."""
+        return max(0, self.engine.capacity - self.jobs)
+
+    def pace(self, now: float) -> float | None:
+        """Return the seconds for a unit of work if no other job runs; None if unknown."""
+        return self._pace if now - self._paced_at < STALE_S else None
+
+    def expected(self, pace: float) -> float:
+        """Return the expected seconds for a unit of work in a further job, divided by the weight.
+
+        With all slots taken, a job takes about twice as long as alone. The exact factor does not
+        matter, since it is the same for all engines: it spreads jobs over engines of one pace.
+        """
+        return pace * (1 + self.jobs / max(1, self.engine.capacity)) / self.weight
+
+    def measure(self, seconds: float, units: int, jobs: int, now: float) -> None:
+        """Note how long a job took.
+
+        :param units: its `work`
+        :param jobs: other jobs that the engine had when it began
+        """
+        pace = seconds / units / (1 + jobs / max(1, self.engine.capacity))
+        known = self.pace(now)
+        self._pace = pace if known is None else known + QUICK * (pace - known)
+        self._paced_at = now
+
+    def _supports(self, source: str, target: str) -> bool:
+        return True  # `takes` has asked the profile
+
+
+class RoutedEngine(PushEngine):
+    """An `Engine` around the engines of ``routes``.
+
+    :param clock: returns the time in seconds; tests replace it
+    """
+
+    def __init__(
+        self, routes: Sequence[EngineRoute], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.routes = tuple(routes)
+        self.clock = clock
+        self.changed: Callable[[], None] = lambda: None
+        """Called when the capacity or `substitute` has changed."""
+        self._working = self.name
+        self._started = self._closed = False
+        self._open_sinks: dict[str, SinkWrapper] = {}
+        self._table: tuple[tuple[object, ...], PairTable] | None = None
+        for route in self.routes:
+            if isinstance(route.engine, SubstitutableEngine):
+                route.engine.changed = self.update
+
+    # --- what it can do -------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return ", ".join(dict.fromkeys(route.engine.name for route in self.routes))
+
+    @property
+    def profile(self) -> PairTable:
+        models = [route.engine.profile for route in self.routes]
+        key = tuple(map(id, models))  # a model server may name another model later
+        if self._table is None or self._table[0] != key:
+            self._table = key, PairTable(models, self._takes)
+        return self._table[1]
+
+    @property
+    def capacity(self) -> int:
+        """Sum over the engines that are ready; over all if none is, so that their jobs fail."""
+        ready = [route for route in self.routes if route.engine.health is Health.READY]
+        return sum(route.engine.capacity for route in ready or self.routes)
+
+    @property
+    def health(self) -> Health:
+        if self._closed:
+            return Health.CLOSED
+        states = [route.engine.health for route in self.routes]
+        if not self._started:
+            return Health.STARTING
+        return next((one for one in (Health.READY, Health.STARTING) if one in states), Health.DEAD)
+
+    @property
+    def unfinished(self) -> int:
+        return sum(route.engine.unfinished for route in self.routes)
+
+    @property
+    def parts(self) -> Mapping[str, Engine]:
+        return {route.name: route.engine for route in self.routes}
+
+    @property
+    def slots(self) -> Slots:
+        return self
+
+    @property
+    def substitute(self) -> str | None:
+        """Names of the engines that translate while one of them cannot; None if all can."""
+        return None if self._working == self.name else self._working
+
+    def stats(self) -> Mapping[str, float]:
+        """Return nothing: the engines are counted one by one, see `parts`."""
+        return {}
+
+    def serves(self, source: str, target: str) -> bool:
+        """Tell whether one of the engines would translate a pair now."""
+        return any(route.serves(source, target) for route in self.routes)
+
+    # As `Slots`
+
+    def lane(self, source: str, target: str) -> Lane:
+        return tuple(route.name for route in self.routes if route.serves(source, target))
+
+    def size(self, lane: Lane) -> int:
+        return sum(route.engine.capacity for route in self.routes if route.name in lane)
+
+    def free(self, lane: Lane) -> int:
+        return sum(route.free for route in self.routes if route.name in lane) if lane else 1
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start all engines; return when each has started or failed for the first time."""
+        # One after the other: vLLM measures the free memory of a GPU that others may share.
+        for route in self.routes:
+            await route.engine.start()
+        self._started = True
+        self.update()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(route.engine.aclose() for route in self.routes))
+
+    def update(self) -> None:
+        """Tell the hub of a change in the health of an engine."""
+        working = [
+            (inner.substitute if isinstance(inner, SubstitutableEngine) else None) or inner.name
+            for inner in (route.engine for route in self.routes)
+            if inner.health is Health.READY
+        ]
+        # While none works, the last report stays: nothing has come back.
+        if self._started and working:
+            self._working = ", ".join(dict.fromkeys(working))
+        if self._started and not self._closed:
+            self.changed()
+
+    # --- jobs -----------------------------------------------------------------------------------
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        route = self.choose(job)
+        if route is not None:
+            RoutedSink(self, self._open_sinks, job, sink).give(route)
+        elif self._closed:
+            refuse(sink, EngineGone("The engines were closed; the gateway is shutting down."))
+        else:
+            hint = "It is starting or restarting by itself; try again in a few seconds."
+            what = f"No engine is ready to translate {job.source} into {job.target}."
+            refuse(sink, EngineFault(what, hint=hint))
+
+    def choose(self, job: Job, without: EngineRoute | None = None) -> EngineRoute | None:
+        """Return the engine for a job; None if none is ready for its pair.
+
+        :param without: an engine that failed at it
+        """
+        able = [
+            route
+            for route in self.routes
+            if route is not without and route.serves(job.source, job.target)
+        ]
+        if len(able) < 2:
+            return able[0] if able else None
+        now = self.clock()
+        paces = {route: route.pace(now) for route in able}
+        # An engine of unknown pace is taken to be as fast as the fastest, so that it is tried.
+        best = min((pace for pace in paces.values() if pace), default=1.0)
+        able = [route for route in able if route.free] or able
+        return min(able, key=lambda route: route.expected(paces[route] or best))
+
+    def take_over(self, sink: FallbackSink, fault: EngineFault) -> bool:
+        """Repeat a job at which an engine failed on another one; return False if there is none."""
+        assert isinstance(sink, RoutedSink)
+        route = None if self._closed else self.choose(sink.job, without=sink.route)
+        if route is None:
+            return False
+        logger.info("job %s is repeated by %s: %s", sink.job.id, route.name, fault.summary)
+        sink.route.jobs -= 1
+        sink.give(route)
+        return True
+
+    def abort(self, job_id: str) -> None:
+        sink = self._open_sinks.get(job_id)
+        if isinstance(sink, RoutedSink):
+            sink.route.engine.abort(job_id)
+            sink.finish(Aborted(job_id))
+
+    def _takes(self, source: str, target: str) -> bool:
+        return any(route.takes(source, target) for route in self.routes)
+
+
+class RoutedSink(FallbackSink):
+    """A job that one of several engines has, or another one after that failed at it."""
+
+    __slots__ = ("began", "others", "route")
+
+    engine: RoutedEngine
+
+    def give(self, route: EngineRoute) -> None:
+        """Give the job to an engine."""
+        self.route = route
+        self.others = route.jobs
+        self.began = self.engine.clock()
+        route.jobs += 1
+        job = adapted(self.job, route.engine.profile)
+        assert job is not None, "the engine was chosen for its languages"
+        route.engine.submit(job, self)
+
+    def end(self, fault: EngineFault | None) -> None:
+        if self.live:
+            now = self.engine.clock()
+            if fault is None:
+                self.route.measure(now - self.began, work(self.job), self.others, now)
+        super().end(fault)
+
+    def finish(self, fault: EngineFault | None) -> None:
+        if self.live:
+            self.route.jobs -= 1
+        super().finish(fault)
+
+
+def _fits(tag: str, asked: str) -> bool:
+    return tag == ANY or languages.same(tag, asked)

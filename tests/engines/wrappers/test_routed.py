@@ -1,0 +1,374 @@
+"""Tests of several engines: which one gets a job, and what happens while one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.scheduling.scheduler import work
+from gateway.engines.base.engine import Aborted, Health
+from gateway.engines.scripted import ScriptedEngine, failing
+from gateway.engines.wrappers import routed as module
+from gateway.engines.wrappers.fallback import FallbackEngine
+from gateway.engines.wrappers.routed import STALE_S, EngineRoute, RoutedEngine
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault
+from gateway.job import Job
+from tests.engines.reading import chunks, job, read, started
+from tests.engines.test_contract import Taken
+from tests.engines.workshop import Loading, Time, settle
+
+
+class Named(ScriptedEngine):
+    """A scripted engine with a name, held from the beginning if ``held``."""
+
+    def __init__(self, name: str = "one", *, held: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._name = name
+        if held:
+            self.hold()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+def two(**options: Any) -> tuple[Named, Named, RoutedEngine]:
+    one, other = Named("one", **options), Named("other", **options)
+    return one, other, RoutedEngine([EngineRoute("one", one), EngineRoute("other", other)])
+
+
+def submit(engine: RoutedEngine, count: int, **fields: Any) -> list[Taken]:
+    return [Taken().submit(engine, job(f"j{n}", **fields)) for n in range(count)]
+
+
+# --- the choice --------------------------------------------------------------------------------
+
+
+async def test_engines_of_one_pace_get_jobs_in_turn() -> None:
+    one, other, engine = two(held=True)
+    async with started(engine):
+        submit(engine, 6)
+        assert (one.unfinished, other.unfinished, engine.unfinished) == (3, 3, 6)
+
+
+async def test_a_job_goes_to_an_engine_that_has_its_pair() -> None:
+    german, french = Named(languages=("en", "de")), Named("french", languages=("en", "fr"))
+    engine = RoutedEngine([EngineRoute("german", german), EngineRoute("french", french)])
+    async with started(engine):
+        assert engine.serves("en", "de") and not engine.serves("de", "fr")
+        for target in ("de", "fr", "de"):
+            await read(engine, Job(id=target, text="hello", source="en", target=target))
+        assert (list(german.started), list(french.started)) == (["de", "de"], ["fr"])
+        assert engine.profile.targets == ("en", "de", "fr")
+        assert engine.profile.pivot is None and not engine.profile.supports("de", "fr")
+
+
+async def test_the_pairs_of_a_route_narrow_those_of_its_model() -> None:
+    one, other = Named(), Named("other")
+    engine = RoutedEngine(
+        [
+            EngineRoute("one", one, pairs=(("*", "de"), ("ja", "zh"))),
+            EngineRoute("other", other, pairs=(("en", "*"),)),
+        ]
+    )
+    assert [engine.profile.supports(*pair) for pair in (("fr", "de"), ("ja", "zh"))] == [True] * 2
+    assert not engine.profile.supports("ja", "en")
+    async with started(engine):
+        assert engine.lane("en", "de") == ("one", "other")
+        assert engine.lane("en", "fr-CA") == ("other",)
+        assert engine.lane("fr", "de-AT") == ("one",)
+        assert engine.lane("ja", "en") == ()
+
+
+async def test_a_job_gets_the_tags_that_its_engine_has() -> None:
+    seen: list[Job] = []
+    brazil = Named(languages=("en", "pt-BR"), fault=lambda job, _: seen.append(job))
+    engine = RoutedEngine([EngineRoute("one", brazil)])
+    async with started(engine):
+        await read(engine, Job(id="1", text="hello", source="en-GB", target="pt", prefix_ids=(1,)))
+        assert (seen[0].source, seen[0].target, seen[0].prefix_ids) == ("en", "pt-BR", ())
+
+
+async def test_a_weight_is_a_share_of_the_jobs() -> None:
+    one, other = Named(held=True, capacity=100), Named("other", held=True, capacity=100)
+    engine = RoutedEngine(
+        [EngineRoute("one", one, weight=1.0), EngineRoute("other", other, weight=1.5)]
+    )
+    async with started(engine):
+        submit(engine, 100)
+        assert one.unfinished < 30 < 70 < other.unfinished
+
+
+async def test_the_faster_engine_gets_more_jobs() -> None:
+    time = Time()
+    slow, fast = Named(held=True, capacity=10), Named("fast", held=True, capacity=10)
+    engine = RoutedEngine([EngineRoute("slow", slow), EngineRoute("fast", fast)], clock=time.clock)
+    async with started(engine):
+        both = submit(engine, 2)
+        assert (slow.unfinished, fast.unfinished) == (1, 1)
+        time.now = 1.0
+        fast.release()
+        await both[1].over.wait()
+        time.now = 1.6
+        slow.release()
+        await both[0].over.wait()
+        slow.hold()
+        fast.hold()
+        submit(engine, 8)
+        assert (slow.unfinished, fast.unfinished) == (1, 7)
+
+
+async def test_an_engine_that_was_slow_for_a_moment_is_tried_again() -> None:
+    time = Time()
+    one, other = Named(held=True), Named("other", held=True)
+    routes = [EngineRoute("one", one), EngineRoute("other", other)]
+    engine = RoutedEngine(routes, clock=time.clock)
+    async with started(engine):
+        routes[0].measure(100.0, 1, 0, time.now)
+        routes[1].measure(1.0, 1, 0, time.now)
+        assert engine.choose(job()) is routes[1]
+        time.now = STALE_S
+        routes[1].measure(1.0, 1, 0, time.now)
+        assert engine.choose(job()) is routes[0]
+
+
+async def test_a_full_engine_gets_a_job_only_if_all_are_full() -> None:
+    small, large = Named(held=True, capacity=1), Named("large", held=True, capacity=3)
+    routes = [EngineRoute("small", small, weight=100.0), EngineRoute("large", large)]
+    engine = RoutedEngine(routes)
+    async with started(engine):
+        assert engine.capacity == 4
+        submit(engine, 3)
+        assert (small.unfinished, large.unfinished) == (1, 2)
+        assert engine.free(("small", "large")) == 1 and engine.free(("small",)) == 0
+        submit(engine, 2)
+        assert small.unfinished == 2
+
+
+states = st.lists(
+    st.tuples(
+        st.booleans(),  # ready
+        st.booleans(),  # has the pair
+        st.integers(1, 8),  # capacity
+        st.integers(0, 12),  # jobs
+        st.floats(0.01, 100.0),  # weight
+        st.none() | st.floats(0.001, 10.0),  # pace
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(states)
+def test_the_chosen_engine_is_ready_and_none_other_with_a_slot_would_be_sooner(
+    given: list[tuple[bool, bool, int, int, float, float | None]],
+) -> None:
+    """The property, written out from the definition: no other able engine is expected sooner."""
+    now = 5.0
+    routes = []
+    for n, (ready, able, capacity, jobs, weight, pace) in enumerate(given):
+        engine = Named(languages=("en", "de" if able else "fr"), capacity=capacity)
+        engine._health = Health.READY if ready else Health.DEAD
+        route = EngineRoute(f"{n}", engine, weight=weight)
+        route.jobs = jobs
+        if pace is not None:
+            route.measure(pace, 1, 0, now)
+        routes.append(route)
+    chosen = RoutedEngine(routes, clock=lambda: now).choose(job())
+    able_routes = [
+        (route, row) for route, row in zip(routes, given, strict=True) if row[0] and row[1]
+    ]
+    if not able_routes:
+        assert chosen is None
+        return
+    known = [row[5] for _, row in able_routes if row[5] is not None]
+
+    def seconds(row: tuple[bool, bool, int, int, float, float | None]) -> float:
+        _, _, capacity, jobs, weight, pace = row
+        return (pace or min(known, default=1.0)) * (1 + jobs / capacity) / weight
+
+    free = [(route, row) for route, row in able_routes if row[3] < row[2]] or able_routes
+    best = min(seconds(row) for _, row in free)
+    assert chosen in [route for route, row in free if seconds(row) <= best * 1.000001]
+
+
+def test_a_pace_counts_the_jobs_beside_it_and_moves_slowly() -> None:
+    route = EngineRoute("one", Named(capacity=4))
+    assert route.pace(0.0) is None
+    route.measure(2.0, 10, 4, now=0.0)
+    assert route.pace(0.0) == pytest.approx(0.1)
+    route.measure(2.0, 10, 0, now=1.0)
+    assert route.pace(1.0) == pytest.approx(0.12)
+    assert route.pace(1.0 + STALE_S) is None
+
+
+async def test_only_translated_jobs_are_measured() -> None:
+    time = Time()
+    one = Named(fault=failing(JobFault("No.", ErrorCode.REJECTED)))
+    route = EngineRoute("one", one)
+    engine = RoutedEngine([route], clock=time.clock)
+    async with started(engine):
+        with pytest.raises(JobFault):
+            await read(engine, job())
+        assert route.pace(time.now) is None and route.jobs == 0
+        await read(engine, job("2"))
+        assert route.pace(time.now) is not None
+        assert work(job()) > 0
+
+
+def test_the_answers_of_a_route_are_kept_for_a_bounded_number_of_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "KNOWN_PAIRS", 3)
+    route = EngineRoute("one", Named())
+    for tag in ("de", "fr", "es", "it", "ja", "ko"):
+        assert route.takes("en", tag) and route.takes("en", tag)
+        assert len(route._taken) <= 4
+
+
+# --- engines that fail -------------------------------------------------------------------------
+
+
+async def test_a_job_of_a_dying_engine_is_repeated_by_another_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    one, other, engine = two()
+    one.hold()
+    async with started(engine):
+        reading = asyncio.create_task(chunks(engine, job(text="good morning")))
+        await one.step()
+        one.die()
+        found = await reading
+        assert [(chunk.text, chunk.reset) for chunk in found] == [
+            *(("[de]", False), ("[de]", True), (" good", False), (" morning", False))
+        ]
+        assert [route.jobs for route in engine.routes] == [0, 0]
+        assert "is repeated by other" in caplog.text and "good" not in caplog.text
+
+
+async def test_a_job_that_two_engines_fail_at_has_failed() -> None:
+    one, other, engine = two()
+    async with started(engine):
+        one.hold()
+        other.hold()
+        (taken,) = submit(engine, 1)
+        one.die()
+        other.die()
+        await taken.over.wait()
+        assert isinstance(taken.fault, EngineGone)
+        assert [route.jobs for route in engine.routes] == [0, 0]
+
+
+async def test_a_text_that_one_engine_refuses_is_not_given_to_another() -> None:
+    one, other, engine = two(fault=failing(JobFault("No.", ErrorCode.TOO_LONG), times=9))
+    async with started(engine):
+        with pytest.raises(JobFault):
+            await read(engine, job())
+        assert not other.started
+
+
+async def test_pairs_of_a_dead_engine_go_to_the_others_until_it_is_back() -> None:
+    one, other, engine = two(capacity=3)
+    told: list[str | None] = []
+    engine.changed = lambda: told.append(engine.substitute)
+    async with started(engine):
+        assert (engine.name, engine.substitute, engine.capacity) == ("one, other", None, 6)
+        one.die()
+        engine.update()
+        assert (engine.substitute, engine.capacity, engine.health) == ("other", 3, Health.READY)
+        assert engine.lane("en", "de") == ("other",) and engine.size(("other",)) == 3
+        await read(engine, job())
+        assert not one.started
+        await one.start()
+        engine.update()
+        assert told == [None, "other", None]
+
+
+async def test_pairs_that_only_a_dead_engine_has_fail_at_once() -> None:
+    german, french = Named(languages=("en", "de")), Named("f", languages=("en", "fr"))
+    engine = RoutedEngine([EngineRoute("german", german), EngineRoute("french", french)])
+    async with started(engine):
+        german.die()
+        with pytest.raises(
+            EngineFault, match="No engine is ready to translate en into de"
+        ) as caught:
+            await read(engine, job())
+        assert caught.value.code is ErrorCode.ENGINE_UNAVAILABLE
+        assert engine.lane("en", "de") == ()
+        assert engine.free(()) == 1, "such a job does not wait for a slot"
+        assert engine.profile.supports("en", "de"), "the engine may come back"
+
+
+async def test_while_no_engine_works_nothing_is_reported_to_be_back() -> None:
+    one, other, engine = two(capacity=3)
+    async with started(engine):
+        for dying in (one, other):
+            dying.die()
+            engine.update()
+        assert engine.substitute == "other"
+        assert engine.health is Health.DEAD
+        assert engine.capacity == 6, "its jobs fail at once instead of waiting"
+
+
+async def test_the_fallback_of_one_engine_is_named_in_its_place() -> None:
+    first, spare = Named("first"), Named("spare", languages=("en", "de"))
+    routes = [EngineRoute("a", FallbackEngine(first, spare)), EngineRoute("b", Named("second"))]
+    engine = RoutedEngine(routes)
+    told: list[str | None] = []
+    async with started(engine):
+        await settle()
+        engine.changed = lambda: told.append(engine.substitute)
+        first.die()
+        assert not routes[0].serves("en", "fr") and routes[0].serves("en", "de")
+        routes[0].engine.update_substitute()  # type: ignore[attr-defined]
+        assert told == ["spare, second"]
+
+
+# --- life --------------------------------------------------------------------------------------
+
+
+async def test_engines_start_one_after_the_other_and_all_are_waited_for() -> None:
+    first, second = Loading(), Loading()
+    engine = RoutedEngine([EngineRoute("first", first), EngineRoute("second", second)])
+    starting = asyncio.create_task(engine.start())
+    second.loaded.set()
+    await settle()
+    assert second.health is Health.STARTING, "it would measure the memory while the first loads"
+    assert engine.health is Health.STARTING and not starting.done()
+    first.loaded.set()
+    await starting
+    assert engine.health is Health.READY
+    await engine.aclose()
+    assert engine.health is Health.CLOSED
+
+
+async def test_a_gateway_whose_engines_are_all_restarting_is_not_ready() -> None:
+    one, other, engine = two()
+    async with started(engine):
+        one.die()
+        other._health = Health.STARTING
+        assert engine.health is Health.STARTING
+
+
+async def test_an_abort_reaches_the_engine_that_has_the_job() -> None:
+    one, other, engine = two(held=True)
+    async with started(engine):
+        first, second = submit(engine, 2)
+        engine.abort("j1")
+        assert isinstance(second.fault, Aborted) and list(other.aborted) == ["j1"]
+        assert (first.fault, one.unfinished) == (None, 1)
+        assert [route.jobs for route in engine.routes] == [1, 0]
+
+
+async def test_engines_are_counted_one_by_one() -> None:
+    one, other, engine = two()
+    assert engine.parts == {"one": one, "other": other}
+    assert engine.slots is engine and engine.stats() == {}
+    async with started(engine):
+        assert engine.profile is engine.profile

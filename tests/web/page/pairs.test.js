@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { pairsOf, reasonAgainst } from "../../../web_demo/page/pairs.js";
+
+const PAIRS = [
+  { tag: "de", targets: ["en"] },
+  { tag: "en", targets: ["de", "fr"] },
+];
+
+test("a language that the spoken one cannot be translated into is refused with a reason", () => {
+  assert.equal(reasonAgainst(PAIRS, ["de"], "fr"), "not from Deutsch");
+  assert.equal(reasonAgainst(PAIRS, ["de"], "en"), "");
+  assert.equal(reasonAgainst(PAIRS, ["de"], "de"), "", "it can be read as it was spoken");
+});
+
+test("for readers a language is refused only if no spoken one leads to it", () => {
+  assert.equal(reasonAgainst(PAIRS, ["de", "en"], "fr"), "");
+  assert.equal(reasonAgainst(PAIRS, ["de", "en"], "it"), "not from any other language");
+});
+
+test("while the pairs are unknown nothing is refused", () => {
+  assert.equal(reasonAgainst([], ["de"], "fr"), "");
+  assert.equal(reasonAgainst(PAIRS, ["auto"], "fr"), "");
+});
+
+test("a welcome tells the pairs by those that are impossible", () => {
+  assert.deepEqual(pairsOf({ languages: ["de", "en"] }), [
+    { tag: "de", targets: ["en"] }, { tag: "en", targets: ["de"] },
+  ]);
+  assert.deepEqual(pairsOf({ languages: ["de", "en"], impossible: { fr: ["de"] } }).at(-1), { tag: "fr", targets: ["en"] });
+});
