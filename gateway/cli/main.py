@@ -364,7 +364,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     own = parser.format_usage().removeprefix(f"usage: {parser.prog} [-h]").split()
     parser.usage = " ".join(["%(prog)s [-h] [--config FILE] [--SETTING VALUE ...]", *own])
     group = parser.add_argument_group(
-        "settings", "Each is also an environment variable GATEWAY_... and a key of the TOML file."
+        "settings",
+        "Each is also an environment variable GATEWAY_... and a key of the TOML file. [[engine]]"
+        " tables of the file describe several engines.",
     )
     group.add_argument(
         "--config", metavar="FILE", default=argparse.SUPPRESS, help="TOML file of settings"

@@ -23,8 +23,9 @@ from gateway.text import languages
 if TYPE_CHECKING:
     from gateway.engines.base.engine import Engine
     from gateway.engines.profiles import Profile
+    from gateway.engines.wrappers.routed import EngineRoute
     from gateway.engines.wrappers.supervised import Supervisor
-    from gateway.settings.catalogue import Settings
+    from gateway.settings.catalogue import EngineTable, Settings
 
 SERVER_BACKOFF_MAX = 8.0
 """Longest wait in seconds before a model server is tried again. A try costs a few tokens. An engine
@@ -56,11 +57,28 @@ def build(settings: Settings, guards: MutableMapping[tuple[str, str], int] | Non
         engine, supervisor = _with_fallback(table.settings, counts, insist=True)
         route = EngineRoute(str(table.name), engine, pairs=table.pairs, weight=table.weight)
         built.append((route, supervisor))
+        _check_pairs(route, table)
     routed = RoutedEngine([route for route, _ in built])
     for _, supervisor in built:
         if supervisor is not None:
             supervisor.changed = routed.update
     return _pivoting(routed, settings)
+
+
+def _check_pairs(route: EngineRoute, table: EngineTable) -> None:
+    """Raise `EngineFault` if a model lacks a pair that its engine is to be given."""
+    # A model server may name a model with other languages when it starts.
+    if table.settings.engine == "openai":
+        return
+    for source, target in table.pairs or ():
+        model = route.engine.profile
+        sources = model.sources if source == "*" else (source,)
+        targets = model.targets if target == "*" else (target,)
+        if not any(route.takes(one, other) for one in sources for other in targets):
+            raise EngineFault(
+                f"The engine {route.name} is to translate from {source} into {target}, but"
+                f" {route.engine.name} does not. Check its pairs."
+            )
 
 
 def _pivoting(engine: Engine, settings: Settings) -> Engine:

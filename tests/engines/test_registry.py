@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import re
 from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
@@ -262,6 +263,23 @@ def test_each_engine_table_becomes_an_engine_with_its_own_wrappers(model: Path) 
     assert living.changed == engine.update
     assert german.takes("en", "de") and not german.takes("de", "en")
     assert engine.lane("en", "de") == ()
+    close(engine)
+
+
+@pytest.mark.parametrize("pair", [("en", "fr"), ("*", "fr"), ("de", "*")])
+def test_a_pair_that_the_model_of_its_engine_lacks_is_refused(
+    model: Path, pair: tuple[str, str]
+) -> None:
+    table = EngineTable(name="german", pairs=(pair,), settings=Settings(model=str(model)))
+    says = f"The engine german is to translate from {pair[0]} into {pair[1]}, but"
+    with pytest.raises(EngineFault, match=re.escape(says)):
+        several(table)
+
+
+def test_the_pairs_of_a_model_server_are_known_when_it_has_started() -> None:
+    there = Settings(engine="openai", openai_url="http://127.0.0.1:1/v1")
+    engine = several(EngineTable(name="far", pairs=(("en", "tlh"),), settings=there))
+    assert not engine.profile.sources
     close(engine)
 
 

@@ -52,7 +52,8 @@ def speakable(tag: str, model: Model, detect: Detect | None) -> str:
 
 def usual(model: Model) -> str:
     """Return the language assumed of a speaker: English if the model reads it."""
-    return "en" if "en" in model.sources else model.sources[0]
+    # There may be no language yet, because a model server says at its start what it has.
+    return "en" if "en" in model.sources or not model.sources else model.sources[0]
 
 
 def clean(text: str) -> str:

@@ -25,11 +25,18 @@ class PairTable:
         self, models: Sequence[Model], direct: Callable[[str, str], bool], pivot: str | None = None
     ) -> None:
         self.name = ", ".join(dict.fromkeys(model.name for model in models))
-        self.sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))
-        self.targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
         self.pivot = pivot
         self._ask = direct
         self._direct: dict[tuple[str, str], bool] = {}
+        sources = tuple(dict.fromkeys(tag for model in models for tag in model.sources))
+        targets = tuple(dict.fromkeys(tag for model in models for tag in model.targets))
+        # Engines may be given less than their models have, and may lack a language then.
+        self.sources = tuple(
+            one for one in sources if any(self.supports(one, other) for other in targets)
+        )
+        self.targets = tuple(
+            other for other in targets if any(self.supports(one, other) for one in sources)
+        )
 
     def supports(self, source: str, target: str) -> bool:
         """Tell whether a pair is possible, directly or through `pivot`."""
@@ -57,7 +64,7 @@ class PairTable:
             raise ClientFault(
                 ErrorCode.PAIR_UNSUPPORTED,
                 f"This gateway does not translate from `{one}` into `{other}`.",
-                hint=f"From `{one}` it translates into {into}." if into else None,
+                hint=f"From `{one}` it translates into {into}.",
             )
         return one, other
 

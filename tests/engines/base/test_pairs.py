@@ -61,8 +61,8 @@ def test_a_pair_stays_impossible_if_one_of_its_steps_is() -> None:
     assert caught.value.code is ErrorCode.LANG_UNSUPPORTED
 
 
-def test_a_source_without_any_target_has_no_hint() -> None:
-    strange = PairTable([GERMAN], lambda *_: False, None)
-    with pytest.raises(ClientFault) as caught:
-        strange.resolve("de", "en")
-    assert caught.value.hint is None
+def test_a_language_that_nothing_can_be_translated_from_or_into_is_not_listed() -> None:
+    narrowed = PairTable([GERMAN, FRENCH], lambda *pair: pair == ("de", "en"), "en")
+    assert (narrowed.sources, narrowed.targets) == (("de",), ("en",))
+    with pytest.raises(ClientFault, match="does not have the language `fr`"):
+        narrowed.resolve("de", "fr")
