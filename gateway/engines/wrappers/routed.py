@@ -280,7 +280,13 @@ class RoutedEngine(PushEngine):
         route = None if self._closed else self.choose(sink.job, without=sink.route)
         if route is None:
             return False
-        logger.info("job %s is repeated by %s: %s", sink.job.id, route.name, fault.summary)
+        logger.info(
+            "job %s is repeated by %s: %s",
+            sink.job.id,
+            route.name,
+            fault.summary,
+            extra={"job": sink.job.id, "room": sink.job.room},
+        )
         sink.route.jobs -= 1
         sink.give(route)
         return True

@@ -100,3 +100,26 @@ def test_settings_are_made_uniform_and_terms_of_which_nothing_is_left_are_gone()
     )
     assert validation.cleaned(change) == Set(speaker="Ana", context="a court", glossary={"a": "b"})
     assert validation.cleaned(Set(style="formal")) == Set(style="formal")
+
+
+def test_impossible_pairs_are_listed_by_source_without_those_of_one_language() -> None:
+    pairs = (("en", "de"), ("zh", "en"), ("en", "zh-Hant"))
+    langs = ("en", "de", "zh", "zh-Hant")
+    model = Profile(name="few", kind="raw", languages=langs, pairs=pairs)
+    assert validation.impossible(model) == {"zh": ("de", "zh-Hant")}
+    assert validation.impossible(PROFILE) == {}
+    assert validation.impossible(model) is validation.impossible(model), "each socket asks for it"
+
+
+def test_impossible_pairs_of_very_many_languages_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "PAIRS", 3)
+    model = Profile(name="english", kind="raw", languages=("de", "en", "fr"), pairs="english")
+    assert validation.impossible(model) == {}
+
+
+def test_the_usual_language_is_english_or_the_first_one() -> None:
+    assert validation.usual(PROFILE) == "en"
+    assert validation.usual(Profile(name="test", kind="raw", languages=("de", "fr"))) == "de"
+    assert validation.usual(Profile(name="test", kind="raw")) == "en"

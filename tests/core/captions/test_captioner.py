@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.core.base.model import Model
 from gateway.core.base.translation_context import Pairs
 from gateway.core.captions.captioner import MISSED, Captioner, CaptionSink
 from gateway.core.captions.outcomes import CaptionOutcomes
@@ -53,7 +54,7 @@ class Past(Utterances):
 class Desk:
     """A captioner whose engine is worked by hand. ``made`` is what became of each language."""
 
-    def __init__(self, profile: Profile = PROFILE, depth: int = 10, capacity: int = 5) -> None:
+    def __init__(self, profile: Model = PROFILE, depth: int = 10, capacity: int = 5) -> None:
         self.dispatch = Scheduler(capacity=capacity, depth=depth)
         self.readers = Readers()
         self.past = Past("desk", StreamingOptions(), LIMITS)
@@ -324,3 +325,27 @@ def test_the_times_of_a_caption_count_from_the_utterance() -> None:
     room.now += 1
     room.finish(room.job("de"), "b")
     assert one(Final, peer.events()).ms == Timing(queue=1000, first=2000, total=3000)
+
+
+class Bridge:
+    """A model with English on one side of every pair, and the other pairs through it."""
+
+    name = "bridge"
+    sources = targets = ("de", "en", "fr", "ja")
+    pivot = "en"
+
+    def supports(self, source: str, target: str) -> bool:
+        return source != target
+
+    def pivots(self, source: str, target: str) -> bool:
+        return "en" not in (source, target)
+
+    def resolve(self, source: str, target: str) -> tuple[str, str]:
+        return source, target
+
+
+def test_the_pivot_language_comes_first_and_jobs_through_it_count_two_steps() -> None:
+    desk = Desk(Bridge())
+    jobs = desk.translate(utterance("guten Tag", "de"), "ja", "en", "fr")
+    assert [(job.target, job.steps) for job in jobs] == [("en", 1), ("fr", 2), ("ja", 2)]
+    assert {job.utterance for job in jobs} == {"u1"}

@@ -62,6 +62,14 @@ def test_a_socket_that_enters_an_overloaded_room_is_told_so_after_its_welcome() 
     assert one(Degraded, events) == Degraded(partials="off")
 
 
+def test_the_welcome_lists_the_pairs_that_are_impossible() -> None:
+    pairs = (("en", "de"), ("en", "fr"), ("de", "en"))
+    model = Profile(name="few", kind="raw", languages=("en", "de", "fr"), pairs=pairs)
+    welcome = one(Welcome, Meeting(model=model).enter("de", greeted=False).events())
+    assert welcome.impossible == {"de": ("fr",)}
+    assert one(Welcome, Meeting().enter("de", greeted=False).events()).impossible is None
+
+
 def test_a_language_in_the_address_that_does_not_exist_is_named_after_the_welcome() -> None:
     room = Meeting()
     peer = room.enter("de", "tlh", greeted=False)

@@ -94,6 +94,11 @@ def test_prompts_equal_the_golden_file(profile: Profile) -> None:
     assert golden(profile) == (GOLDEN / f"{profile.name}.txt").read_text(encoding="utf-8")
 
 
+def test_a_single_model_translates_every_pair_that_it_has_in_one_step() -> None:
+    profile = profiles.load("embedded")
+    assert profile.pivot is None and not profile.pivots("de", "fr")
+
+
 def test_there_is_no_golden_file_without_a_profile() -> None:
     assert {path.stem for path in GOLDEN.glob("*.txt")} == set(EVERY)
 
