@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -269,3 +270,18 @@ def test_a_fault_in_an_engine_table_is_named_with_its_place(
     with pytest.raises(SettingsError) as caught:
         load({"config": config}, {})
     assert str(caught.value).startswith(says.format(config))
+
+
+def test_the_examples_of_the_guide_to_several_engines_can_be_loaded(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "engines.md"
+    examples = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    loaded = [
+        load({"config": write(tmp_path / f"{n}.toml", example)}, {}).settings.engines
+        for n, example in enumerate(examples)
+    ]
+    names = [[(one.name, one.settings.engine) for one in engines] for engines in loaded]
+    assert names == [
+        [("japanese", "openai"), ("rest", "ctranslate2")],
+        [("first", "vllm"), ("second", "vllm")],
+    ]
+    assert {one.settings.gpu_memory_utilization for one in loaded[1]} == {0.4}
