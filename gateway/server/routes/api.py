@@ -32,7 +32,8 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Context, Final, Terms
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes import oneshot
-from gateway.server.runtime.hub import Hub, HubPhase
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.phase import HubPhase
 from gateway.settings.loading import near
 from gateway.storage.base import StoreFault
 from gateway.text import languages

@@ -11,7 +11,6 @@ aborts jobs before the event loop turns. Only then does anything wait.
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 import secrets
 import time
@@ -21,7 +20,7 @@ from functools import partial
 
 from gateway.auth.permissions import Permissions
 from gateway.auth.signing import Signer
-from gateway.core.base.transitions import Table, next_state
+from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
@@ -44,6 +43,7 @@ from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.options import TextOptions
+from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.storage.base import Store
 
@@ -54,28 +54,6 @@ HOUSEKEEPING_S = 1.0
 
 NOT_DEGRADED = Degraded(partials="on")
 """The normal state, which clients are not told."""
-
-
-class HubPhase(enum.Enum):
-    """Phase of the gateway's life."""
-
-    OPEN = "open"
-    DRAINING = "draining"  # nothing new is accepted, rooms are released as they settle
-    CLOSED = "closed"
-
-
-class HubEvent(enum.Enum):
-    """Events that change the phase of a gateway."""
-
-    DRAIN = "drain"
-    END = "end"
-
-
-HUB_TRANSITIONS: Table[HubPhase, HubEvent] = {
-    HubPhase.OPEN: {HubEvent.DRAIN: HubPhase.DRAINING},
-    HubPhase.DRAINING: {HubEvent.END: HubPhase.CLOSED},
-    HubPhase.CLOSED: {},
-}
 
 
 class Hub:

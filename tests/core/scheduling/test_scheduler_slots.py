@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.core.scheduling.scheduler import Lane, Scheduler, StartJob, StopJob, work
+from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob, work
+from gateway.core.scheduling.slots import Lane
 from gateway.job import Job, Priority
 from tests.support.meeting import NOW
 

@@ -21,6 +21,7 @@ from gateway.job import Job
 from tests.engines.reading import chunks, job, read, started
 from tests.engines.test_contract import Taken
 from tests.engines.workshop import Loading, Time, settle
+from tests.support.typed import current
 
 
 class Named(ScriptedEngine):
@@ -339,11 +340,13 @@ async def test_engines_start_one_after_the_other_and_all_are_waited_for() -> Non
     starting = asyncio.create_task(engine.start())
     second.loaded.set()
     await settle()
-    assert second.health is Health.STARTING, "it would measure the memory while the first loads"
-    assert engine.health is Health.STARTING and not starting.done()
+    assert current(second.health) is Health.STARTING, (
+        "it would measure the memory while the first loads"
+    )
+    assert current(engine.health) is Health.STARTING and not starting.done()
     first.loaded.set()
     await starting
-    assert engine.health is Health.READY
+    assert current(engine.health) is Health.READY
     await engine.aclose()
     assert engine.health is Health.CLOSED
 

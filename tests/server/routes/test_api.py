@@ -18,8 +18,8 @@ from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineGone, Rejected
 from gateway.limits import Limits
 from gateway.server.routes import api, libretranslate, oneshot, page, qr, sse, tickets, transcripts
-from gateway.server.runtime.hub import HubPhase
 from gateway.server.runtime.language_detection import Detector
+from gateway.server.runtime.phase import HubPhase
 from tests.support.live import browse, until
 
 

@@ -16,7 +16,8 @@ from gateway.eager import run_eagerly
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
 from gateway.limits import Limits
-from gateway.server.runtime.hub import Hub, HubPhase
+from gateway.server.runtime.hub import Hub
+from gateway.server.runtime.phase import HubPhase
 from gateway.storage.sqlite.store import SqliteStore
 from tests.server.wire import dial
 from tests.support.live import running, until

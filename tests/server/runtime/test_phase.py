@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.base.transitions import IllegalTransition, next_state
-from gateway.server.runtime.hub import HUB_TRANSITIONS, HubEvent, HubPhase
+from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 
 LEGAL = {
     (HubPhase.OPEN, HubEvent.DRAIN): HubPhase.DRAINING,
