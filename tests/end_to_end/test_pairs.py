@@ -136,11 +136,12 @@ class Workshop:
     def __init__(self, name: str, *pairs: tuple[str, str]) -> None:
         self.name = name
         self.pairs = pairs
+        self.capacity = 16
         self.built: list[Bridge] = []
         self.mend = asyncio.Event()
 
     def __call__(self) -> Engine:
-        self.built.append(Bridge(self.name, *self.pairs))
+        self.built.append(Bridge(self.name, *self.pairs, capacity=self.capacity))
         return self.built[-1]
 
     async def sleep(self, seconds: float) -> None:
@@ -255,6 +256,29 @@ async def test_a_full_engine_holds_up_no_caption_of_another_pair() -> None:
         slow.built[0].release()
         for _ in range(slow.built[0].capacity + limits.queue):
             await flood.until("final")
+
+
+async def test_the_slot_of_a_first_step_is_free_for_others_during_the_second() -> None:
+    german, french = Workshop("german", *GERMAN_ENGLISH), Workshop("french", *ENGLISH_FRENCH)
+    german.capacity = 1
+    async with (
+        meeting(german, french) as (live, _),
+        talk(live, "?from=de&to=fr") as peer,
+        talk(live, "?from=de&to=en") as other,
+    ):
+        await peer.until("welcome")
+        await other.until("welcome")
+        german.built[0].hold()
+        french.built[0].hold()
+        await peer.send("eins")
+        await until(lambda: german.built[0].unfinished == 1)
+        await other.send("zwei")
+        await until(lambda: live.hub.dispatch.queued == 1)
+        german.built[0].release()
+        assert (await other.until("final"))[-1]["text"] == "[en] zwei"
+        assert french.built[0].unfinished == 1
+        french.built[0].release()
+        assert (await peer.until("final"))[-1]["text"] == "[fr] [en] eins"
 
 
 @pytest.mark.parametrize("step", ["first", "second"])

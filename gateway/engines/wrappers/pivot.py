@@ -95,7 +95,7 @@ class PivotEngine(EngineWrapper):
 
     @property
     def changed(self) -> Callable[[], None]:
-        """Called when `substitute` or the capacity has changed."""
+        """Called when `substitute`, the capacity or the number of free slots has changed."""
         inner = self.engine
         return inner.changed if isinstance(inner, SubstitutableEngine) else lambda: None
 
@@ -159,6 +159,14 @@ class PivotEngine(EngineWrapper):
         """Return the id of a first step for ``job``."""
         return f"{job.id}.pivot{next(self._numbers)}"
 
+    def tell_of_free_slot(self) -> None:
+        """Tell the hub that an engine takes another job, although the job with two steps goes on.
+
+        A single engine has one slot for both steps.
+        """
+        if self.slots is not None:
+            self.changed()
+
     async def aclose(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
@@ -200,7 +208,7 @@ class PivotTexts:
 
     def __init__(self, engine: PivotEngine) -> None:
         self.used_at = 0.0
-        self._engine = engine
+        self.engine = engine
         # By source text, and whether that is still growing.
         self._steps: dict[tuple[str, bool], FirstStep] = {}
         self._agreement = Agreement(engine.pivot, engine.rules)
@@ -218,7 +226,7 @@ class PivotTexts:
         """Forget a step that has failed or that nobody waits for; stop it if it runs."""
         self._steps = {key: one for key, one in self._steps.items() if one is not step}
         if step.own:
-            self._engine.engine.abort(step.job.id)
+            self.engine.engine.abort(step.job.id)
 
     def agree(self, source: str, text: str, ids: tuple[int, ...]) -> str:
         """Return what of the translation of a growing source is ready for the second step."""
@@ -233,8 +241,8 @@ class PivotTexts:
             self._agreed = ""
         first = replace(
             job,
-            id=self._engine.new_id(job),
-            target=self._engine.pivot,
+            id=self.engine.new_id(job),
+            target=self.engine.pivot,
             prefix=self._agreement.committed if job.partial else "",
             prefix_ids=self._agreement.ids if job.partial else (),
             context=(),  # its translations are in the language of the second step
@@ -243,7 +251,7 @@ class PivotTexts:
             style=None,
         )
         step = self._keep(FirstStep(self, first, own=True))
-        self._engine.engine.submit(first, step)
+        self.engine.engine.submit(first, step)
         return step
 
     def _keep(self, step: FirstStep) -> FirstStep:
@@ -260,7 +268,7 @@ class FirstStep:
     :param own: whether the job was made for the step only, and nobody reads its output
     """
 
-    __slots__ = ("_chunks", "flags", "job", "own", "result", "texts", "waiting")
+    __slots__ = ("_chunks", "_tokens", "flags", "job", "own", "result", "texts", "waiting")
 
     def __init__(self, texts: PivotTexts, job: Job, *, own: bool) -> None:
         self.texts = texts
@@ -271,31 +279,47 @@ class FirstStep:
         """The text of the second step; None until this one has ended."""
         self.flags: tuple[str, ...] = ()
         self._chunks: list[Chunk] = []
+        self._tokens = 0
 
     def chunk(self, chunk: Chunk) -> None:
         if chunk.reset:
             self._chunks.clear()
         self._chunks.append(chunk)
+        self._tokens += chunk.tokens if self.own else 0
 
     def end(self, fault: EngineFault | None) -> None:
         waiting, self.waiting = self.waiting, []
-        if fault is None:
-            job, chunks = self.job, self._chunks
-            text = job.prefix + "".join(chunk.text for chunk in chunks)
-            self.flags = sum((chunk.flags for chunk in chunks), ())
-            if job.partial:
-                text = self.texts.agree(job.text, text, sum((one.ids for one in chunks), ()))
-            self.result = text
-            for sink in waiting:
-                sink.go_on(self)
-            return
-        self.texts.drop(self)
         for sink in waiting:
-            if self.own:
-                sink.step = None
+            sink.step = None
+        if fault is None:
+            self._finish()
+        else:
+            self.texts.drop(self)
+        for sink in waiting:
+            if not sink.live:  # the end of another one has led to its end
+                continue
+            if fault is None:
+                sink.go_on(self)
+            elif self.own:
                 sink.finish(fault)
             else:  # its reader may have cancelled it
                 sink.begin()
+        if self.own:
+            self.texts.engine.tell_of_free_slot()
+
+    def take_tokens(self) -> int:
+        """Return the tokens that were made for the step only, when called for the first time."""
+        tokens, self._tokens = self._tokens, 0
+        return tokens
+
+    def _finish(self) -> None:
+        """Keep what the second step needs."""
+        job, chunks = self.job, self._chunks
+        text = job.prefix + "".join(chunk.text for chunk in chunks)
+        self.flags = sum((chunk.flags for chunk in chunks), ())
+        if job.partial:
+            text = self.texts.agree(job.text, text, sum((one.ids for one in chunks), ()))
+        self.result = text
 
     def leave(self, sink: PivotSink) -> None:
         """Do not wait any longer. The step is stopped if nobody else waits for it."""
@@ -329,7 +353,7 @@ class SharedSink(SinkWrapper):
 class PivotSink(SinkWrapper):
     """A job in two steps. Only the chunks of the second one are passed on."""
 
-    __slots__ = ("_engine", "_flags", "_texts", "flagged", "step")
+    __slots__ = ("_engine", "_flags", "_texts", "_tokens", "flagged", "step")
 
     def __init__(
         self, engine: PivotEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
@@ -338,6 +362,7 @@ class PivotSink(SinkWrapper):
         self._engine = engine
         self._texts = engine.texts(job)
         self._flags: tuple[str, ...] = ()
+        self._tokens = 0  # of the first step, unless another job has counted them
         self.flagged = False
         """True once the receiver has the flags."""
         self.step: FirstStep | None = None
@@ -356,6 +381,7 @@ class PivotSink(SinkWrapper):
         """Begin the second step."""
         self.step = None
         self._flags = (*step.flags, PIVOTED + self._engine.pivot)
+        self._tokens = step.take_tokens()
         text = step.result or ""
         if text.strip():
             second = replace(self.job, text=text, source=self._engine.pivot, context=())
@@ -368,7 +394,8 @@ class PivotSink(SinkWrapper):
             return
         if chunk.reset or not self.flagged:  # a reset voids flags, too
             self.flagged = True
-            chunk = replace(chunk, flags=self._flags + chunk.flags)
+            tokens, self._tokens = self._tokens + chunk.tokens, 0
+            chunk = replace(chunk, tokens=tokens, flags=self._flags + chunk.flags)
         self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:

@@ -106,7 +106,7 @@ async def test_a_translation_without_any_output_is_flagged_all_the_same() -> Non
     inner = Bridge(script={("[en] guten Tag", "fr"): [], ("[en] guten", "fr"): []})
     engine = PivotEngine(inner, "en", RULES)
     async with started(engine):
-        assert await chunks(engine, job()) == [Chunk("", 0, flags=("pivot:en",))]
+        assert await chunks(engine, job()) == [Chunk("", 3, flags=("pivot:en",))]
         assert await chunks(engine, job(partial=True)) == []
 
 
@@ -370,6 +370,38 @@ async def test_a_first_step_that_fails_fails_all_who_wait_for_it_and_is_made_aga
             await taken.over.wait()
             assert taken.fault is not None and taken.fault.code is ErrorCode.REJECTED
         assert await translated(engine, job("again", utterance="u")) == "[fr] [en] guten Tag"
+
+
+async def test_a_failure_that_leads_to_the_end_of_another_waiting_job_is_no_fault() -> None:
+    inner = Bridge(fault=failing(JobFault("No.", ErrorCode.REJECTED)))
+    engine = PivotEngine(inner, "en", RULES)
+
+    class Withdrawing(Taken):
+        def end(self, fault: EngineFault | None) -> None:
+            super().end(fault)
+            engine.abort("ja")
+
+    async with started(engine):
+        french = Withdrawing().submit(engine, job("fr", utterance="u"))
+        japanese = Taken().submit(engine, job("ja", target="ja", utterance="u"))
+        await french.over.wait()
+        assert isinstance(japanese.fault, Aborted)
+
+
+async def test_tokens_of_a_first_step_are_counted_once() -> None:
+    engine = PivotEngine(Bridge(), "en", RULES)
+    async with started(engine):
+        counts = [
+            sum(
+                chunk.tokens
+                for chunk in await chunks(engine, job(lang, target=lang, utterance="u"))
+            )
+            for lang in ("fr", "ja")
+        ]
+        assert counts == [3 + 4, 4]
+        await chunks(engine, job("en", "ja", target="en", utterance="v"))
+        shared = await chunks(engine, job("2", "ja", utterance="v"))
+        assert sum(chunk.tokens for chunk in shared) == 3, "the English caption had its own"
 
 
 async def test_a_dead_engine_fails_both_steps_at_once() -> None:
