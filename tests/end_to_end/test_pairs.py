@@ -22,6 +22,7 @@ from gateway.engines.wrappers.pivot import PivotEngine
 from gateway.engines.wrappers.routed import EngineRoute, RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.limits import Limits
+from gateway.server.runtime import hub
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live, running, until
 from tests.support.talk import Talk, talk
@@ -258,7 +259,10 @@ async def test_a_full_engine_holds_up_no_caption_of_another_pair() -> None:
             await flood.until("final")
 
 
-async def test_the_slot_of_a_first_step_is_free_for_others_during_the_second() -> None:
+async def test_the_slot_of_a_first_step_is_free_for_others_during_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub, "HOUSEKEEPING_S", 1e6)  # which looks for waiting jobs as well
     german, french = Workshop("german", *GERMAN_ENGLISH), Workshop("french", *ENGLISH_FRENCH)
     german.capacity = 1
     async with (
