@@ -161,6 +161,15 @@ def test_the_first_text_counts_from_the_first_piece_that_has_any() -> None:
     assert made.finish("Guten Morgen", "mt", NOW + 4) == Timing(queue=0, first=2000, total=4000)
 
 
+def test_a_caption_keeps_the_times_of_its_job() -> None:
+    made = caption()
+    assert made.times == (0, 0, 0)
+    made.queue("j1", 1, 1, partial=False, now=NOW)
+    made.start(NOW + 1)
+    made.feed(Chunk("Guten"), NOW + 2)
+    assert made.times == (NOW, NOW + 1, NOW + 2)
+
+
 def test_a_caption_without_work_took_no_time() -> None:
     assert caption().finish("a", "same", NOW) == Timing(queue=0, first=0, total=0)
 
