@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from gateway.core.history.event_log import Durable, EventLog
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers
@@ -173,19 +171,5 @@ class Publisher:
     ) -> None:
         """Log an event, and send it to the readers of a language, or to everybody with None."""
         self._log.append(event, now)
-        envelope = Envelope(event)
-        if reply is None:
-            self._subscribers.tell(envelope, lang, now)
-        else:
-            self._subscribers.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
-            self._answer(reply, envelope, now)
+        self._subscribers.publish(Envelope(event), lang, now, reply)
         self._observe(event, now)
-
-    def _answer(self, reply: Reply, envelope: Envelope, now: float) -> None:
-        """Send an event to the member that asked for it."""
-        if reply.tag is not None:
-            envelope = envelope.for_language(reply.tag)
-        # Last, since only this member knows the reference.
-        if reply.ref is not None:
-            envelope = Envelope(replace(envelope.message, ref=reply.ref))
-        reply.member.answer(envelope, now)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
 from gateway.core.delivery.fanout import FanoutGroup
-from gateway.core.members.member import Member
+from gateway.core.members.member import Member, Reply
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, Presence
 from gateway.text import languages
@@ -107,6 +107,24 @@ class Subscribers:
             for member, own, _ in self._readers.get(lang, {}).values():
                 if member is not but or own != tag:
                     member.hear(envelope.for_language(own), now)
+
+    def publish(
+        self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
+    ) -> None:
+        """Send a durable event to the readers of a language, or to all with None.
+
+        :param reply: the request that it answers, if it answers one
+        """
+        if reply is None:
+            self.tell(envelope, lang, now)
+            return
+        self.tell(envelope, lang, now, but=reply.member, tag=reply.tag)
+        if reply.tag is not None:
+            envelope = envelope.for_language(reply.tag)
+        # Last, since only this member knows the reference.
+        if reply.ref is not None:
+            envelope = Envelope(replace(envelope.message, ref=reply.ref))
+        reply.member.answer(envelope, now)
 
     def show(self, delta: Delta, now: float) -> None:
         """Send an ephemeral delta to the readers that follow its caption as it grows.

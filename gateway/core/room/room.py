@@ -18,14 +18,17 @@ Bound: `Limits.utterances`; only members with utterances in flight are away.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from gateway.auth.permissions import Role
+from msgspec.structs import replace
+
+from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.captions.captioner import Captioner
 from gateway.core.captions.ingest import Ingest
 from gateway.core.captions.outcomes import CaptionOutcomes
 from gateway.core.history.event_log import EventLog
+from gateway.core.history.log_view import LogView
 from gateway.core.history.publisher import Publisher
 from gateway.core.members.attendance import Attendance
 from gateway.core.members.member import Member, Reply
@@ -41,9 +44,12 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
 from gateway.protocol.messages import (
+    Bye,
+    Cancel,
     Cancelled,
     Degraded,
     Edit,
+    Get,
     Retract,
     Say,
     ServerMessage,
@@ -52,6 +58,9 @@ from gateway.protocol.messages import (
 )
 from gateway.text import languages
 from gateway.text.glossary import Glossary
+
+Request = Say | Cancel | Edit | Retract | Set | Get | Bye
+"""Messages of clients that concern the utterances and settings of a room."""
 
 
 class Room:
@@ -81,7 +90,8 @@ class Room:
         self.name = name
         self.log = log
         self.utterances = Utterances(name, options, limits)
-        self.subscribers = Subscribers(model.targets, limits.linger_s)
+        self.subscribers = self.new_subscribers(model.targets, limits.linger_s)
+        self.log_view = LogView(log, self.subscribers)
         self.attendance = Attendance(self.subscribers.members, self.utterances)
         self._publisher = Publisher(log, self.subscribers, observe)
         self._outcomes = CaptionOutcomes(self._publisher, self.subscribers, self.attendance)
@@ -105,7 +115,7 @@ class Room:
             timer=self._timer,
         )
         self.snapshots = Snapshots(
-            log, self.utterances, self.subscribers, self.attendance, self.captioner
+            self.utterances, self.subscribers, self.attendance, self.captioner
         )
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
@@ -127,6 +137,10 @@ class Room:
             f"<Room {self.name} seq {self.log.seq}, {len(self.subscribers.members)} members, "
             f"{len(self.utterances)} utterances, {len(self.captioner.jobs)} jobs>"
         )
+
+    def new_subscribers(self, targets: Sequence[str], linger: float) -> Subscribers:
+        """Return the members of a new room, see `Subscribers`."""
+        return Subscribers(targets, linger)
 
     # --- members ------------------------------------------------------------------------------
 
@@ -242,13 +256,61 @@ class Room:
         self._expire_languages(now, now)
         self._announce(now)
 
+    def use_tenant(self, tenant: str) -> None:
+        """Use a tenant's share of the engine from now on, unless somebody is in the room."""
+        if not self.attendance.everybody:  # else jobs of the earlier tenant may be waiting
+            self.captioner.tenant = tenant
+
+    def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
+        """Return the unfinished captions in ``tags``, for a member that has caught up."""
+        return self.snapshots.in_flight(tags, view)
+
     # --- requests of members --------------------------------------------------------------------
+
+    def knows(self, member: Member, id: str | None) -> bool:
+        """Tell whether a member may go on with an utterance of this id."""
+        return self.utterances.knows(id)
+
+    def request(
+        self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
+    ) -> None:
+        """Do what a member asks for. Languages and texts of the message are normalised.
+
+        Raises `ClientFault`; then nothing has changed.
+
+        :param langs: languages that the member may read; None for all
+        """
+        match message:
+            case Say():
+                assert message.lang is not None, "its language was found before"
+                self.say(member, message, message.text, message.lang, now)
+            case Cancel():
+                self.cancel(member, message.id, message.langs, message.ref, now)
+            case Edit():
+                self.edit(member, message, message.text, message.lang, now)
+            case Retract():
+                self.retract(member, message, now)
+            case Set():
+                self.change_settings(member, message, now)
+            case Get():
+                found = self.snapshots.snapshot(message.id, message.ref)
+                may = Permissions(langs=langs)
+                lines = tuple(line for line in found.lines if may.can_read(line.lang))
+                member.outbox.send(replace(found, lines=lines), now)
+            case Bye():  # pragma: no branch: there is no other
+                self.finish_speaking(member, now)
 
     def say(self, member: Member, say: Say, text: str, lang: str, now: float) -> None:
         """Accept a new utterance or a revision of one. ``text`` and ``lang`` are normalised.
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
+        if len(member.inflight) >= self._limits.inflight and not self.utterances.knows(say.id):
+            raise ClientFault(
+                ErrorCode.BUSY,
+                f"{len(member.inflight)} utterances of this socket have not ended yet.",
+                "Wait for their captions, or cancel one.",
+            )
         self.utterances.forget(self.log.oldest)
         self._ingest.say(member, say, text, lang, now)
 
@@ -338,6 +400,8 @@ class Room:
             context.glossary = Glossary(change.glossary)
         if change.style is not None:
             context.style = change.style or None
+        if change.speaker is not None:
+            member.speaker = change.speaker or None
         if change.speaker:
             context.add_speaker(change.speaker)
             self._announce(now)

@@ -1,7 +1,7 @@
-"""Events, texts and drafts that a member is sent about what happened before it came.
+"""Texts and drafts that a member is sent about what happened before it came.
 
-Owns: which of them are sent, and under which language tags. Must not know: outboxes, sockets, when
-they are sent (`gateway.core.session.log_reader`).
+Owns: which of them are sent, and under which language tags. Must not know: the log
+(`gateway.core.history.log_view`), outboxes, sockets, when they are sent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterable
 from msgspec.structs import replace
 
 from gateway.core.captions.captioner import Captioner
-from gateway.core.history.event_log import EventLog
 from gateway.core.members.attendance import Attendance
 from gateway.core.members.subscribers import Subscribers
 from gateway.core.utterances.caption_state import CaptionState
 from gateway.core.utterances.collection import Utterances
 from gateway.core.utterances.utterance import Caption, Utterance
 from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import Delta, Line, Retracted, Settings, Snapshot, View
+from gateway.protocol.messages import Delta, Line, Snapshot, View
 
 
 class Snapshots:
@@ -26,73 +25,15 @@ class Snapshots:
 
     def __init__(
         self,
-        log: EventLog,
         utterances: Utterances,
         subscribers: Subscribers,
         attendance: Attendance,
         captioner: Captioner,
     ) -> None:
-        self._log = log
         self._utterances = utterances
         self._subscribers = subscribers
         self._attendance = attendance
         self._captioner = captioner
-
-    # --- events of the log ----------------------------------------------------------------------
-
-    def recent(self, tags: Iterable[str], most: int) -> list[Envelope]:
-        """Return the events of the last ``most`` utterances, for a member that comes now.
-
-        Events of a language stand once under each of ``tags`` that it serves. Utterances that were
-        retracted are left out.
-        """
-        tagged = self._served(tags)
-        events = self._log.last(most)
-        retracted = {event.id for event in events if isinstance(event, Retracted)}
-        found = []
-        for event in events:
-            # A newcomer is told how things stand, not how they came about.
-            if isinstance(event, Retracted | Settings) or event.id in retracted:
-                continue
-            lang = self._log.concerns(event)
-            envelope = Envelope(event)
-            if lang is None:
-                found.append(envelope)
-            else:
-                found += [envelope.for_language(tag) for tag, served in tagged if served == lang]
-        return found
-
-    def missed(
-        self, tags: Iterable[str], seq: int, most: int
-    ) -> list[tuple[int, list[Envelope]]] | None:
-        """Return ``most`` events after ``seq``, each with its number, as a reader was sent them.
-
-        Nothing is left out except the texts of what was retracted since. Returns None if the log
-        does not reach back as far as ``seq``.
-        """
-        events = self._log.since(seq, most)
-        if events is None:
-            return None
-        under: dict[str, list[str]] = {}
-        for tag, served in self._served(tags):
-            under.setdefault(served, []).append(tag)
-        found = []
-        for event in events:
-            lang = self._log.concerns(event)
-            envelope = Envelope(event)
-            envelopes = (
-                [envelope]
-                if lang is None
-                else [envelope.for_language(tag) for tag in under.get(lang, ())]
-            )
-            assert event.seq is not None, "an event of a log has a number"
-            found.append((event.seq, envelopes))
-        return found
-
-    def count(self, tags: Iterable[str], seq: int) -> int:
-        """Return how many events `missed` has after ``seq`` in all."""
-        counts = (self._log.count(served, seq) for _, served in self._served(tags))
-        return self._log.count(None, seq) + sum(counts)
 
     # --- captions that are being made ------------------------------------------------------------
 

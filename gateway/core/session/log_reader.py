@@ -1,7 +1,7 @@
 """The events that a member missed, sent from the room's log as its socket takes them.
 
 Owns: how much of the log waits for a member at once, and when the next page follows. Must not know:
-frames, what else a member does, which events it is sent (`gateway.core.room.snapshots`).
+frames, what else a member does, which events it is sent (`gateway.core.history.log_view`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class LogReader:
         :param langs: the languages that the member reads, or is about to
         :param since: how far its client has come
         """
-        log, snapshots = self.room.log, self.room.snapshots
+        log, view = self.room.log, self.room.log_view
         # If the log reaches back it is sent from there; else the newest events have to do.
         if since is not None and log.reaches(*since):
             self.member.catch_up = CatchUp(since.seq)
-            replayed = snapshots.count(langs, since.seq)
+            replayed = view.count(langs, since.seq)
             return since.seq, Resumed(ok=True, replayed=replayed), []
         recent = self._recent(langs)
         first = getattr(recent[0].message, "seq", 1) - 1 if recent else log.seq
@@ -74,7 +74,7 @@ class LogReader:
             return
         catch_up.due = True  # the outbox may run empty meanwhile, and must not ask for a page
         outbox.refill = self._ask
-        missed = self.room.snapshots.missed(member.langs, catch_up.cursor, PAGE)
+        missed = self.room.log_view.missed(member.langs, catch_up.cursor, PAGE)
         # The log may drop events while a slow reader catches up; a gap must not go unnoticed.
         if missed is None:
             outbox.discard()
@@ -97,7 +97,7 @@ class LogReader:
         """Return the newest events, as many as the outbox has room for at once."""
         most = self._limits.backfill if langs else 0
         fits = self.member.outbox.fits
-        while most and not fits(recent := self.room.snapshots.recent(langs, most)):
+        while most and not fits(recent := self.room.log_view.recent(langs, most)):
             most //= 2
         return recent if most else []
 
@@ -114,7 +114,7 @@ class LogReader:
         member = self.member
         member.catch_up = None
         member.outbox.refill = None
-        growing = self.room.snapshots.in_flight(member.langs, member.view)
+        growing = self.room.in_flight(member.langs, member.view)
         # If they do not fit, the ends of these captions alone bring the text.
         if member.outbox.fits(growing):
             for envelope in growing:

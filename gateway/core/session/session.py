@@ -23,7 +23,7 @@ from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
-from gateway.core.room.room import Room
+from gateway.core.room.room import Request, Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
 from gateway.core.session.log_reader import PAGE, LogReader
@@ -290,7 +290,7 @@ class Session:
                 langs = message.langs
                 if langs is not None:
                     langs = validation.named(langs, self._context.limits.targets)
-                self.room.cancel(self.member, message.id, langs, message.ref, now)
+                self._request(replace(message, langs=langs), now)
             case Want():
                 self._want(message, now)
             case Set():
@@ -299,14 +299,12 @@ class Session:
                 self._may_speak("edit")
                 lang = languages.normalise(message.lang)
                 text = validation.said(message.text, self._context.limits.text)
-                self.room.edit(self.member, message, text, lang, now)
+                self._request(replace(message, text=text, lang=lang), now)
             case Retract():
                 self._may_speak("retract")
-                self.room.retract(self.member, message, now)
+                self._request(message, now)
             case Get():
-                found = self.room.snapshots.snapshot(message.id, message.ref)
-                lines = tuple(line for line in found.lines if self.grant.can_read(line.lang))
-                self.outbox.send(replace(found, lines=lines), now)
+                self._request(message, now)
             case Sync():
                 self._sync(message, now)
             case Auth():
@@ -319,26 +317,21 @@ class Session:
                 if self._bye is None:
                     self._bye = message.ref or ""
                 self._move(SessionEvent.BYE)
-                self.room.finish_speaking(self.member, now)
+                self._request(message, now)
                 self.ended(now)
+
+    def _request(self, message: Request, now: float) -> None:
+        self.room.request(self.member, message, now, self.grant.langs)
 
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
-        known = self.room.utterances.knows(say.id)
         # An utterance that was accepted may be completed; only new ones are refused.
-        if self.state is not SessionState.OPEN and not known:
+        if self.state is not SessionState.OPEN and not self.room.knows(self.member, say.id):
             raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
         text = validation.said(say.text, self._context.limits.text)
-        inflight = self.member.inflight
-        if len(inflight) >= self._context.limits.inflight and not known:
-            raise ClientFault(
-                ErrorCode.BUSY,
-                f"{len(inflight)} utterances of this socket have not ended yet.",
-                "Wait for their captions, or cancel one.",
-            )
         lang = self._spoken(say.lang, text)
         speaker = validation.clean(say.speaker or "") or self.member.speaker
-        self.room.say(self.member, replace(say, speaker=speaker), text, lang, now)
+        self._request(replace(say, speaker=speaker, text=text, lang=lang), now)
         self.sayings += 1
 
     def _want(self, want: Want, now: float) -> None:
@@ -420,10 +413,7 @@ class Session:
         if change.from_ is not None:
             self.lang = self._speakable(change.from_)
             change = replace(change, from_=self.lang)
-        change = validation.cleaned(change)
-        if change.speaker is not None:
-            self.member.speaker = change.speaker or None
-        self.room.change_settings(self.member, change, now)
+        self._request(validation.cleaned(change), now)
 
     # --- answers ----------------------------------------------------------------------------------
 

@@ -27,46 +27,6 @@ def three() -> Meeting:
     return room
 
 
-def test_recent_events_are_those_of_the_last_utterances_once_under_each_tag() -> None:
-    snapshots = three().room.snapshots
-    assert told(snapshots.recent(("de", "de-AT"), 1)) == [
-        ("source", "en"),
-        ("final", "de"),
-        ("final", "de-AT"),
-    ]
-    assert len(snapshots.recent((), 2)) == 2 and snapshots.recent(("de",), 0) == []
-
-
-def test_retracted_utterances_are_not_recent() -> None:
-    room = three()
-    room.peers[0].send("retract", id="u3")
-    events = [envelope.message for envelope in room.room.snapshots.recent(("de",), 2)]
-    assert {getattr(event, "id", None) for event in events} == {"u2"}
-
-
-def test_only_the_events_of_a_reader_s_languages_are_counted() -> None:
-    room = three()
-    room.room.captioner.decline(room.room.utterances.by_id["u1"], "es", room.now)
-    for tags, count in (((), 3), (("de",), 6), (("es",), 4), (("de", "es"), 7)):
-        assert room.room.snapshots.count(tags, 0) == count
-
-
-def test_missed_events_are_numbered_and_counted_as_the_reader_was_sent_them() -> None:
-    snapshots = three().room.snapshots
-    missed = snapshots.missed(("de",), 0, 4)
-    assert missed is not None
-    assert [(seq, len(envelopes)) for seq, envelopes in missed] == [(1, 1), (2, 1), (3, 0), (4, 1)]
-    rest = snapshots.missed(("de",), 0, 100)
-    assert rest is not None
-    assert sum(len(envelopes) for _, envelopes in rest) == snapshots.count(("de",), 0) == 6
-
-
-def test_events_that_the_log_has_dropped_are_not_missed_but_unknown() -> None:
-    room = three().room
-    room.shed(room.log.bytes)
-    assert room.snapshots.missed(("de",), 0, 10) is None
-
-
 def test_captions_that_are_being_made_are_shown_as_the_view_has_them() -> None:
     room = Meeting()
     peer = room.enter("de")

@@ -102,7 +102,7 @@ def test_a_page_fills_a_quarter_of_a_small_outbox() -> None:
 
 def test_half_of_the_recent_events_are_sent_if_all_do_not_fit() -> None:
     behind = Behind(8, backfill=8)
-    half = behind.room.snapshots.recent(("de",), 4)
+    half = behind.room.log_view.recent(("de",), 4)
     scale = Outbox(Codec.JSON, Limits())
     for envelope in half:
         scale.push(envelope, behind.meeting.now)

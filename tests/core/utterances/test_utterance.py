@@ -163,7 +163,7 @@ def test_the_first_text_counts_from_the_first_piece_that_has_any() -> None:
 
 def test_a_caption_keeps_the_times_of_its_job() -> None:
     made = caption()
-    assert made.times == (0, 0, 0)
+    assert current(made.times) == (0, 0, 0)
     made.queue("j1", 1, 1, partial=False, now=NOW)
     made.start(NOW + 1)
     made.feed(Chunk("Guten"), NOW + 2)

@@ -1,0 +1,64 @@
+"""Events of a log as a reader is sent them."""
+
+from __future__ import annotations
+
+from gateway.protocol.codec import Envelope
+from gateway.protocol.messages import ServerMessage
+from tests.support.meeting import Meeting, names
+
+
+def told(envelopes: list[Envelope]) -> list[tuple[str, str | None]]:
+    """Return type and language of each event."""
+    messages: list[ServerMessage] = [envelope.message for envelope in envelopes]
+    langs = [getattr(message, "lang", None) for message in messages]
+    return list(zip(names(messages), langs, strict=True))
+
+
+def three() -> Meeting:
+    """Return a meeting with three utterances, captioned in ``de`` and ``fr``."""
+    room = Meeting()
+    peer = room.enter("de", "fr")
+    for text in ("one", "two", "three"):
+        peer.say(text)
+        room.finish_all()
+    return room
+
+
+def test_recent_events_are_those_of_the_last_utterances_once_under_each_tag() -> None:
+    view = three().room.log_view
+    assert told(view.recent(("de", "de-AT"), 1)) == [
+        ("source", "en"),
+        ("final", "de"),
+        ("final", "de-AT"),
+    ]
+    assert len(view.recent((), 2)) == 2 and view.recent(("de",), 0) == []
+
+
+def test_retracted_utterances_are_not_recent() -> None:
+    room = three()
+    room.peers[0].send("retract", id="u3")
+    events = [envelope.message for envelope in room.room.log_view.recent(("de",), 2)]
+    assert {getattr(event, "id", None) for event in events} == {"u2"}
+
+
+def test_only_the_events_of_a_reader_s_languages_are_counted() -> None:
+    room = three()
+    room.room.captioner.decline(room.room.utterances.by_id["u1"], "es", room.now)
+    for tags, count in (((), 3), (("de",), 6), (("es",), 4), (("de", "es"), 7)):
+        assert room.room.log_view.count(tags, 0) == count
+
+
+def test_missed_events_are_numbered_and_counted_as_the_reader_was_sent_them() -> None:
+    view = three().room.log_view
+    missed = view.missed(("de",), 0, 4)
+    assert missed is not None
+    assert [(seq, len(envelopes)) for seq, envelopes in missed] == [(1, 1), (2, 1), (3, 0), (4, 1)]
+    rest = view.missed(("de",), 0, 100)
+    assert rest is not None
+    assert sum(len(envelopes) for _, envelopes in rest) == view.count(("de",), 0) == 6
+
+
+def test_events_that_the_log_has_dropped_are_not_missed_but_unknown() -> None:
+    room = three().room
+    room.shed(room.log.bytes)
+    assert room.log_view.missed(("de",), 0, 10) is None
