@@ -23,6 +23,7 @@ FOLDERS = (
     "core/delivery",
     "core/history",
     "core/members",
+    "core/replica",
     "core/room",
     "core/scheduling",
     "core/session",

@@ -75,13 +75,15 @@ JUNK: tuple[str | bytes, ...] = (
 class World:
     """A meeting, and everything that can happen in it."""
 
+    kind: type[Meeting] = Meeting
+
     def __init__(self, tape: Sequence[int], limits: Limits = LIMITS) -> None:
         self.tape = iter(tape)
         self.left = len(tape)
         self.trace: list[str] = []
         self.limits = limits
         options = FLOWS[self.pick(len(FLOWS))]
-        self.meeting = Meeting(
+        self.meeting = self.kind(
             "en",
             "de",
             "fr",

@@ -18,6 +18,7 @@ from gateway.core.base.validation import Detect
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.replica.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.core.session.connect_request import ConnectRequest
@@ -140,15 +141,10 @@ class Meeting:
         self.dispatch = Scheduler(capacity=capacity, depth=self.limits.queue)
         self.log: list[ServerMessage] = []
         self.timer: float | None = None
-        self.room = Room(
-            "meeting",
-            log=log if log is not None else EventLog("epoch", self.limits, began=NOW),
-            scheduler=self.dispatch,
-            model=self.model,
-            limits=self.limits,
-            options=options,
-            observe=observe or self.observe,
-            set_timer=self.set_timer,
+        self.options = options
+        self.room = self.open_room(
+            log if log is not None else EventLog("epoch", self.limits, began=NOW),
+            observe or self.observe,
         )
         self.peers: list[Peer] = []
         self.behind: list[LogReader] = []
@@ -158,6 +154,23 @@ class Meeting:
         self.stopping: dict[str, Job] = {}
         self.lines: dict[str, CaptionSink | None] = {}
         self.aborted: list[str] = []
+
+    def open_room(self, log: EventLog, observe: Callable[[ServerMessage, float], None]) -> Room:
+        return Room("meeting", log=log, observe=observe, **self.room_options())
+
+    def room_options(self) -> dict[str, Any]:
+        """Return the arguments that every room of this meeting is made with."""
+        return {
+            "scheduler": self.dispatch,
+            "model": self.model,
+            "limits": self.limits,
+            "options": self.options,
+            "set_timer": self.set_timer,
+        }
+
+    def place(self) -> AnyRoom:
+        """Return the room that the next client enters."""
+        return self.room
 
     def observe(self, event: ServerMessage, now: float) -> None:
         self.log.append(event)
@@ -189,7 +202,7 @@ class Meeting:
         session = Session(
             id or f"s{len(self.peers) + 1}",
             asked,
-            room=self.room,
+            room=self.place(),
             outbox=Outbox(codec, self.limits),
             lang=lang,
             context=SessionContext(self.model, "by hand", self.limits, self.behind.append, detect),

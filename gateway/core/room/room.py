@@ -122,7 +122,7 @@ class Room:
         """The state of the engine for those who join now; None if it works as usual."""
         self.temporary = False
         """True if nobody will come back to the room."""
-        self._limits = limits
+        self.limits = limits
         self._announced = False
         self._announce_at: float | None = None
         for utterance in restore.utterances(log, options):
@@ -176,7 +176,7 @@ class Room:
         """
         self.subscribers.leave(member, now)
         if member.inflight:
-            until = now + self._limits.grace_s
+            until = now + self.limits.grace_s
             self.attendance.wait_for(member, until)
             self._timer.at(until)
         self._check_empty(now)
@@ -305,7 +305,7 @@ class Room:
 
         Raises `ClientFault` (``forbidden``, ``stale``, ``busy``); then nothing has changed.
         """
-        if len(member.inflight) >= self._limits.inflight and not self.utterances.knows(say.id):
+        if len(member.inflight) >= self.limits.inflight and not self.utterances.knows(say.id):
             raise ClientFault(
                 ErrorCode.BUSY,
                 f"{len(member.inflight)} utterances of this socket have not ended yet.",
@@ -486,11 +486,11 @@ class Room:
         if len(self.subscribers.members) > 1 or self._announced:
             self._announced = len(self.subscribers.members) > 1
             if self._announce_at is None:
-                self._announce_at = now + self._limits.presence_s
+                self._announce_at = now + self.limits.presence_s
                 self._timer.at(self._announce_at)
 
     def _limited(self, most: int | None) -> int:
-        return self._limits.backfill if most is None else min(most, self._limits.backfill)
+        return self.limits.backfill if most is None else min(most, self.limits.backfill)
 
     def _show_finished(
         self, member: Member, new: dict[str, str], most: int | None, now: float

@@ -23,7 +23,8 @@ from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
-from gateway.core.room.room import Request, Room
+from gateway.core.replica.replica import AnyRoom
+from gateway.core.room.room import Request
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
 from gateway.core.session.log_reader import PAGE, LogReader
@@ -101,7 +102,7 @@ class Session:
         id: str,
         request: ConnectRequest,
         *,
-        room: Room,
+        room: AnyRoom,
         outbox: Outbox,
         lang: str,
         context: SessionContext,

@@ -1,0 +1,1 @@
+"""A room of several gateways: its authority in one of them, a replica in each. Pure."""

@@ -1,0 +1,331 @@
+"""The authority of a room: the one place in all gateways where its decisions are made.
+
+Owns: the members of other gateways, and how decisions become messages of the feed. Must not know:
+how messages travel, sockets, what the room decides (`gateway.core.room.room`).
+
+An authority is an ordinary room whose members are all remote, so the rules of a meeting are the
+same with one gateway and with several. Each event is sent once for the whole room, not once for
+each member; the replicas distribute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.history.event_log import Durable, EventLog
+from gateway.core.members.member import Member, Reply
+from gateway.core.members.subscribers import Subscribers
+from gateway.core.replica.messages import (
+    Addressed,
+    Answered,
+    Asked,
+    Decided,
+    Ended,
+    FeedMessage,
+    Greeted,
+    Grown,
+    InboxMessage,
+    Joined,
+    Left,
+    MemberState,
+    Present,
+    Replaced,
+    Told,
+    Unheard,
+    Wanted,
+)
+from gateway.core.room.room import Room
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits
+from gateway.protocol.codec import Codec, Envelope
+from gateway.protocol.messages import Delta, Error, Say, ServerMessage
+
+Emit = Callable[[FeedMessage], None]
+"""Sends a message to all replicas. A `Decided` is first written to the room's log."""
+
+
+class Feed:
+    """The messages of one authority.
+
+    :param term: name of the authority
+    :param log: the log of the authority
+    :param began: begin of the log, in seconds since 1970
+    """
+
+    def __init__(self, term: str, emit: Emit, log: EventLog, began: float) -> None:
+        self.term = term
+        self._emit = emit
+        self._log = log
+        self._began = began
+        self._number = 0
+
+    def decided(self, event: Durable, lang: str | None, now: float, reply: Reply | None) -> None:
+        """Send a durable event that the log has."""
+        log = self._log
+        decided = Decided(event, lang, log.epoch, self._began, now - log.began)
+        if reply is not None:
+            decided = replace(decided, member=reply.member.id, ref=reply.ref, tag=reply.tag)
+        self._emit(decided)
+
+    def grown(self, delta: Delta) -> None:
+        """Send more text of a caption."""
+        self._emit(Grown(self._next(), delta))
+
+    def told(self, event: ServerMessage) -> None:
+        """Send an event to everybody."""
+        self._emit(Told(self._next(), event))
+
+    def addressed(self, member: str, event: ServerMessage) -> None:
+        """Send an event to one member."""
+        self._emit(Addressed(self._next(), member, event))
+
+    def answered(self, member: RemoteMember) -> None:
+        """Report how far a member's requests were answered, and what it has in flight."""
+        inflight = tuple(sorted(member.inflight))
+        self._emit(Answered(self._next(), member.id, member.asked, inflight))
+
+    def greeted(self, message: Present, members: Sequence[RemoteMember], room: Room) -> None:
+        """Answer a replica with the state of the room."""
+        langs = sorted(room.subscribers.wanted)
+        growing = tuple(delta for lang in langs for delta in room.snapshots.growing(lang))
+        inflight = {one.id: tuple(sorted(one.inflight)) for one in members if one.inflight}
+        place = (message.gateway, self.term, self._log.epoch, self._began)
+        state = (growing, inflight, message.introduction, room.degraded)
+        self._emit(Greeted(self._next(), *place, *state))
+
+    def unheard(self, gateway: str) -> None:
+        """Ask a replica to introduce itself anew."""
+        self._emit(Unheard(self._next(), gateway))
+
+    def replaced(self, gateway: str, member: str) -> None:
+        """Report that a member has another socket by now."""
+        self._emit(Replaced(self._next(), gateway, member))
+
+    def ended(self) -> None:
+        """Report the end of the room."""
+        self._emit(Ended(self._next()))
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+class FeedSubscribers(Subscribers):
+    """The members of all gateways. Events go into the feed once, not to each member."""
+
+    def __init__(self, targets: Sequence[str], linger: float, feed: Feed) -> None:
+        super().__init__(targets, linger)
+        self._feed = feed
+
+    def publish(
+        self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
+    ) -> None:
+        """Send a durable event."""
+        self._feed.decided(envelope.message, lang, now, reply)  # type: ignore[arg-type]
+
+    def tell(
+        self,
+        envelope: Envelope,
+        lang: str | None,
+        now: float,
+        *,
+        but: Member | None = None,
+        tag: str | None = None,
+    ) -> None:
+        """Send an event to everybody."""
+        assert lang is None and but is None, "only durable events have a language and an answer"
+        self._feed.told(envelope.message)
+
+    def show(self, delta: Delta, now: float) -> None:
+        """Send more text of a caption."""
+        self._feed.grown(delta)
+
+    def catch_up(self, member: Member, tag: str, delta: Delta, now: float) -> None:
+        """Do nothing: the replica of the member knows what was shown of the caption."""
+
+
+class _RemoteOutbox(Outbox):
+    """The events for one member alone. They have no bound here: the replica has the queue."""
+
+    def __init__(self, member: str, feed: Feed, limits: Limits) -> None:
+        super().__init__(Codec.JSON, limits)
+        self._member = member
+        self._feed = feed
+
+    def push(self, envelope: Envelope, now: float) -> None:
+        """Send an event to the member."""
+        self._feed.addressed(self._member, envelope.message)
+
+    def fits(self, envelopes: object) -> bool:
+        """Return True: the replica checks what fits."""
+        return True
+
+
+class RemoteMember(Member):
+    """A member whose socket is in one of the gateways.
+
+    ``asked`` is the number of its last request that was carried out.
+    """
+
+    __slots__ = ("_feed", "_reported", "asked", "gateway")
+
+    def __init__(self, state: MemberState, gateway: str, feed: Feed, limits: Limits) -> None:
+        super().__init__(state.id, state.role, _RemoteOutbox(state.id, feed, limits))
+        self.speaker = state.speaker
+        self.view = state.view
+        self.gateway = gateway
+        self.asked = state.asked
+        self._feed = feed
+        self._reported = (state.asked, frozenset[str]())
+
+    def ended(self, now: float) -> None:
+        """Report that an utterance of the member has ended."""
+        self.report()
+
+    def report(self) -> None:
+        """Report answers and utterances in flight, if there is any news of them."""
+        news = (self.asked, frozenset(self.inflight))
+        if news != self._reported:
+            self._reported = news
+            self._feed.answered(self)
+
+
+class Authority(Room):
+    """The room of all gateways.
+
+    :param emit: sends a message to all replicas
+    :param full: tells whether so many events wait to be written that no new text is accepted
+    :param room: see `Room`; the log is complete
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        term: str,
+        began: float,
+        emit: Emit,
+        full: Callable[[], bool],
+        log: EventLog,
+        limits: Limits,
+        **room: Any,
+    ) -> None:
+        self.feed = Feed(term, emit, log, began)
+        self._full = full
+        self._gateways: set[str] = set()  # that have introduced themselves
+        super().__init__(name, log=log, limits=limits, **room)
+
+    def new_subscribers(self, targets: Sequence[str], linger: float) -> Subscribers:
+        """Return the members of a new room, see `FeedSubscribers`."""
+        return FeedSubscribers(targets, linger, self.feed)
+
+    def receive(self, message: InboxMessage, now: float) -> None:
+        """Do what a replica asks for. Messages to another authority are ignored."""
+        gateway = message.gateway
+        if isinstance(message, Present):
+            self._greet(message, now)
+            return
+        if message.term != self.feed.term:
+            return
+        if gateway not in self._gateways:
+            self.feed.unheard(gateway)
+            return
+        if isinstance(message, Joined):
+            self._enter(gateway, message.member, now)
+            return
+        member = self._member(gateway, getattr(message, "member", ""))
+        if member is None:  # its session goes on in another gateway
+            return
+        match message:
+            case Left(lost=True):
+                self.disconnect(member, now)
+            case Left():
+                self.leave(member, now)
+            case Wanted():
+                member.welcomed = message.welcomed
+                self.want(member, message.langs, message.view, now, most=message.most)
+                member.welcomed = True
+            case Asked():  # pragma: no branch: there is no other
+                self._ask(member, message, now)
+
+    def lose_gateway(self, gateway: str, now: float) -> None:
+        """Disconnect the members of a gateway that has ended."""
+        self._gateways.discard(gateway)
+        for member in self._members(gateway):
+            self.disconnect(member, now)
+
+    def resume_feed(self) -> None:
+        """Send anything, so that replicas notice if messages before it were lost."""
+        self.feed.told(self.subscribers.presence())
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _members(self, gateway: str) -> list[RemoteMember]:
+        remote = (m for m in self.subscribers.members.values() if isinstance(m, RemoteMember))
+        return [member for member in remote if member.gateway == gateway]
+
+    def _member(self, gateway: str, id: str) -> RemoteMember | None:
+        member = self.subscribers.members.get(id)
+        here = isinstance(member, RemoteMember) and member.gateway == gateway
+        return member if here else None  # type: ignore[return-value]  # mypy forgets the check
+
+    def _enter(self, gateway: str, state: MemberState, now: float) -> RemoteMember:
+        before = self.subscribers.members.get(state.id)
+        if isinstance(before, RemoteMember):
+            if before.gateway != gateway:
+                self.feed.replaced(before.gateway, before.id)
+            self.disconnect(before, now)
+        self.use_tenant(state.tenant)
+        member = RemoteMember(state, gateway, self.feed, self.limits)
+        self.join(member, now)
+        member.report()
+        return member
+
+    def _greet(self, message: Present, now: float) -> None:
+        """Take over the members of a replica as they are, and tell it how the room is."""
+        gateway, states = message.gateway, message.members
+        self._gateways.add(gateway)
+        present = {state.id for state in states}
+        for member in self._members(gateway):
+            if member.id not in present:
+                self.disconnect(member, now)
+        for state in states:
+            known = self._member(gateway, state.id)
+            member = known or self._enter(gateway, state, now)
+            member.asked = state.asked
+            if known is None or (member.langs, member.view) != (state.langs, state.view):
+                self.want(member, state.langs, state.view, now, most=None)
+            member.welcomed = True
+        self.feed.greeted(message, self._members(gateway), self)
+
+    def _ask(self, member: RemoteMember, message: Asked, now: float) -> None:
+        request = message.request
+        try:
+            if isinstance(request, Say) and self._full() and not self.knows(member, request.id):
+                raise ClientFault(
+                    ErrorCode.BUSY, "The log of this room cannot be written; say it again later."
+                )
+            self.request(member, request, now, message.langs)
+        except ClientFault as fault:
+            id = getattr(request, "id", None)
+            member.outbox.send(refusal(fault, ref=request.ref, id=id), now)
+        member.asked = message.asked
+        member.report()
+
+
+def refusal(fault: ClientFault, *, ref: str | None, id: str | None) -> Error:
+    """Return the answer to a request that is refused."""
+    return Error(
+        code=fault.code.value,
+        fatal=False,
+        retry=fault.code.retry,
+        retry_ms=fault.retry_ms,
+        id=id,
+        ref=ref,
+        msg=str(fault),
+        hint=fault.hint,
+    )

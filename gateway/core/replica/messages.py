@@ -1,0 +1,193 @@
+"""Messages between the authority of a room and its replicas.
+
+Owns: their types, and how they are encoded. Must not know: how they travel.
+
+The **feed** goes from the authority to all replicas of a room, in order. `Decided` is kept in the
+room's log before it is sent, and comes without holes. The other messages may be lost; each has a
+``number``, so that a loss is noticed. The **inbox** goes from the replicas to the authority, in the
+order of each gateway. ``term`` is the name of one authority: another has another one, even in the
+same gateway.
+
+Rules of evolution: gateways of two versions work together while a fleet is updated, so new fields
+come last and have a default.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway.auth.permissions import Role
+from gateway.core.history.event_log import Durable
+from gateway.core.room.room import Request
+from gateway.protocol.messages import Degraded, Delta, ServerMessage, View
+
+
+class _FeedMessage(msgspec.Struct, frozen=True, array_like=True):
+    """Base of the messages of an authority that no log keeps."""
+
+    number: int
+
+
+class Decided(msgspec.Struct, frozen=True, array_like=True, tag="decided"):
+    """A durable event. It is also the entry of the room's log.
+
+    ``lang``    language whose readers it concerns; None for everybody
+    ``epoch``   epoch of the log, and ``began`` its begin, in seconds since 1970
+    ``at``      seconds between the begin of the log and the event
+    ``member``  the member whose request it answers, with its ``ref``, under the language ``tag``
+    """
+
+    event: Durable
+    lang: str | None
+    epoch: str
+    began: float
+    at: float
+    member: str | None = None
+    ref: str | None = None
+    tag: str | None = None
+
+
+class Grown(_FeedMessage, frozen=True, array_like=True, tag="grown"):
+    """More text of a caption."""
+
+    delta: Delta
+
+
+class Told(_FeedMessage, frozen=True, array_like=True, tag="told"):
+    """An event that is not kept, for everybody in the room."""
+
+    event: ServerMessage
+
+
+class Addressed(_FeedMessage, frozen=True, array_like=True, tag="addressed"):
+    """An event for one member."""
+
+    member: str
+    event: ServerMessage
+
+
+class Answered(_FeedMessage, frozen=True, array_like=True, tag="answered"):
+    """All that the requests of a member up to number ``asked`` led to was sent before.
+
+    ``inflight`` are the utterances of the member that have not ended.
+    """
+
+    member: str
+    asked: int
+    inflight: tuple[str, ...]
+
+
+class Greeted(_FeedMessage, frozen=True, array_like=True, tag="greeted"):
+    """The present state of the room, for the replica in one gateway: the answer to `Present`.
+
+    ``growing`` are the unfinished captions. ``inflight`` are the utterances in flight of each
+    member of the gateway that has any.
+    """
+
+    gateway: str
+    term: str
+    epoch: str
+    began: float
+    growing: tuple[Delta, ...]
+    inflight: dict[str, tuple[str, ...]]
+    introduction: int
+    degraded: Degraded | None = None
+
+
+class Unheard(_FeedMessage, frozen=True, array_like=True, tag="unheard"):
+    """A request to send `Present` again, to a gateway that was held for dead."""
+
+    gateway: str
+
+
+class Replaced(_FeedMessage, frozen=True, array_like=True, tag="replaced"):
+    """The notice that a session of ``gateway`` has connected again by another gateway."""
+
+    gateway: str
+    member: str
+
+
+class Ended(_FeedMessage, frozen=True, array_like=True, tag="ended"):
+    """The end of the room: its log is deleted."""
+
+
+FeedMessage = Decided | Grown | Told | Addressed | Answered | Greeted | Unheard | Replaced | Ended
+
+
+class _InboxMessage(msgspec.Struct, frozen=True, array_like=True):
+    """Base of the messages of a replica. ``gateway`` is that of the replica."""
+
+    room: str
+    gateway: str
+    term: str
+
+
+class MemberState(msgspec.Struct, frozen=True, array_like=True):
+    """A member as its replica has it. ``asked`` is the number of its last request."""
+
+    id: str
+    role: Role
+    speaker: str | None
+    langs: tuple[str, ...]
+    view: View
+    asked: int = 0
+    tenant: str = ""
+
+
+class Present(_InboxMessage, frozen=True, array_like=True, tag="present"):
+    """All members of a replica: the first message to an authority, whose ``term`` it does not know
+    yet. ``introduction`` is a number that `Greeted` repeats.
+    """
+
+    members: tuple[MemberState, ...]
+    introduction: int
+
+
+class Joined(_InboxMessage, frozen=True, array_like=True, tag="joined"):
+    """A new member, which reads nothing yet."""
+
+    member: MemberState
+
+
+class Left(_InboxMessage, frozen=True, array_like=True, tag="left"):
+    """The end of a member's socket. If it was ``lost``, the member may come back."""
+
+    member: str
+    lost: bool
+
+
+class Wanted(_InboxMessage, frozen=True, array_like=True, tag="wanted"):
+    """The languages and the view of a member from now on, see `Room.want`.
+
+    ``welcomed`` is False if this belongs to the beginning of its session.
+    """
+
+    member: str
+    langs: tuple[str, ...]
+    view: View | None
+    most: int | None
+    welcomed: bool
+
+
+class Asked(_InboxMessage, frozen=True, array_like=True, tag="asked"):
+    """A request of a member. ``asked`` numbers the requests of one member.
+
+    ``langs`` are the languages that the member may read; None for all.
+    """
+
+    member: str
+    asked: int
+    request: Request
+    langs: tuple[str, ...] | None = None
+
+
+class Dismissed(_InboxMessage, frozen=True, array_like=True, tag="dismissed"):
+    """A request to end the room and to delete all its data."""
+
+
+InboxMessage = Present | Joined | Left | Wanted | Asked | Dismissed
+
+encode = msgspec.msgpack.Encoder().encode
+decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode
+decode_inbox = msgspec.msgpack.Decoder(InboxMessage).decode
+decode_decided = msgspec.msgpack.Decoder(Decided).decode

@@ -1,0 +1,418 @@
+"""A copy of a room for the members of one gateway.
+
+Owns: which members are here, what has been delivered to them, and which of their requests wait for
+an answer. Must not know: how messages travel, who decides (`gateway.core.replica.authority`).
+
+A replica decides nothing. It has the room's log as far as it was delivered, so that readers who
+come late or come back are served here. Requests go to the authority, whose feed is applied in
+order. If a message of the feed is missing, or the authority is another one, the replica introduces
+itself (`Present`), and is told the state of the room (`Greeted`). Then the sockets of members are
+closed whose requests may be lost: their clients send them again on the next socket, as after any
+lost connection. Readers stay connected.
+
+Bound: `Limits.log`, as for a room; `WAITING` requests of a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.core.history.event_log import EventLog
+from gateway.core.history.log_view import LogView
+from gateway.core.members.member import Member, Reply
+from gateway.core.members.subscribers import Subscribers, without_draft
+from gateway.core.replica.growing import GrowingCaptions
+from gateway.core.replica.messages import (
+    Addressed,
+    Answered,
+    Asked,
+    Decided,
+    Dismissed,
+    Ended,
+    FeedMessage,
+    Greeted,
+    Grown,
+    InboxMessage,
+    Joined,
+    Left,
+    MemberState,
+    Present,
+    Replaced,
+    Told,
+    Unheard,
+    Wanted,
+)
+from gateway.core.room.room import Request, Room
+from gateway.core.streaming import segmentation
+from gateway.errors import ClientFault, CloseCode, ErrorCode
+from gateway.protocol.codec import Envelope
+from gateway.protocol.messages import Bye, Degraded, Edited, Retracted, Say, Set, Snapshot, View
+
+WAITING = 64
+"""Requests of one member that may wait for an answer: more than a socket sends in the time that a
+change of the authority takes."""
+
+MOVED = "This room goes on in another process; connect again."
+"""Reason of the close of a socket whose requests may be lost."""
+
+
+class _Requests:
+    """The requests of one member. ``waiting`` are those without an answer, by number.
+
+    ``sent`` is the number of the last one that was sent to an authority, and ``inflight`` are the
+    utterances that it has in flight.
+    """
+
+    __slots__ = ("asked", "inflight", "sent", "waiting")
+
+    def __init__(self) -> None:
+        self.asked = self.sent = 0
+        self.waiting: dict[int, tuple[Request, tuple[str, ...] | None]] = {}
+        self.inflight: tuple[str, ...] = ()
+
+    @property
+    def unanswered(self) -> bool:
+        """True if a request was sent and has no answer yet."""
+        return any(number <= self.sent for number in self.waiting)
+
+    def note(self, member: Member) -> None:
+        """Count utterances in flight and requests without an answer as what a member has in flight.
+
+        A request has a name that no utterance has, since a client cannot choose one so long.
+        """
+        member.inflight.clear()
+        member.inflight.update(self.inflight)
+        for number, (message, _) in self.waiting.items():
+            id = message.id if isinstance(message, Say) else None
+            member.inflight.add(id or f"request {number:090}")
+
+
+class Replica:
+    """The room as one gateway has it. Times are in seconds.
+
+    :param gateway: the id of this gateway
+    :param log: a new log, whose epoch comes with the first event or with the authority
+    :param send: sends a message to the gateway that is named
+    """
+
+    temporary = False
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        gateway: str,
+        log: EventLog,
+        targets: Sequence[str],
+        send: Callable[[str, InboxMessage], None],
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.subscribers = Subscribers(targets, 0.0)
+        self.log_view = LogView(log, self.subscribers)
+        self.degraded: Degraded | None = None
+        self.empty_since: float | None = None
+        self.owner: str | None = None
+        self.began = 0.0
+        """Begin of the log in seconds since 1970."""
+        self.ended = False
+        """True after the room has ended."""
+        self.greeted = False
+        """True while the replica is in step with the feed of the authority."""
+        self._gateway = gateway
+        self._send = send
+        self._growing = GrowingCaptions()
+        self._requests: dict[str, _Requests] = {}
+        self._tenant = ""
+        self._heard = 0  # number of the last message of the feed
+        self._term = ""  # of the authority that has greeted last
+        self._introductions = 0
+        # What the authority is to be told when it has greeted.
+        self._later: list[tuple[Callable[..., InboxMessage], tuple[object, ...]]] = []
+
+    def __repr__(self) -> str:
+        return (
+            f"<Replica {self.name} seq {self.log.seq}, {len(self.subscribers.members)} members, "
+            f"owner {self.owner}>"
+        )
+
+    @property
+    def settled(self) -> bool:
+        """True if no member here has anything in flight."""
+        return not any(member.inflight for member in self.subscribers.members.values())
+
+    # --- members ------------------------------------------------------------------------------
+
+    def use_tenant(self, tenant: str) -> None:
+        """Name the tenant of those who join from now on."""
+        self._tenant = tenant
+
+    def join(self, member: Member, now: float) -> None:
+        """Add a member, which reads nothing yet."""
+        self.subscribers.join(member)
+        self.empty_since = None
+        self._requests[member.id] = _Requests()
+        self._tell(Joined, self._state(member))
+
+    def leave(self, member: Member, now: float, *, lost: bool = False) -> None:
+        """Let a member go."""
+        self.subscribers.leave(member, now)
+        del self._requests[member.id]
+        member.inflight.clear()  # the tenant's account counts it, and its end is not reported here
+        if not self.subscribers.members:
+            self.empty_since = now
+        self._tell(Left, member.id, lost)
+
+    def disconnect(self, member: Member, now: float) -> None:
+        """Let a member go whose socket was lost, and which may come back."""
+        self.leave(member, now, lost=True)
+
+    def want(
+        self,
+        member: Member,
+        langs: tuple[str, ...],
+        view: View | None,
+        now: float,
+        *,
+        most: int | None = None,
+    ) -> None:
+        """Change what a member reads, see `Room.want`."""
+        other_view = view is not None and view != member.view
+        shown = [tag for tag in langs if other_view or tag not in member.langs]
+        if view is not None:
+            member.view = view
+        self.subscribers.change(member, langs, now)
+        for tag in shown:
+            for delta in self._growing.of(self.subscribers.served_by(tag)):
+                self.subscribers.catch_up(member, tag, delta, now)
+        self._tell(Wanted, member.id, langs, view, most, member.welcomed)
+
+    def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
+        """Return the unfinished captions in ``tags``, for a member that has caught up."""
+        if view == "final":
+            return []
+        return [
+            Envelope(delta if view == "live" else without_draft(delta)).for_language(tag)
+            for tag in tags
+            for delta in self._growing.of(self.subscribers.served_by(tag))
+        ]
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def knows(self, member: Member, id: str | None) -> bool:
+        """Tell whether a member has an utterance of this id in flight."""
+        return any(id in (one, segmentation.utterance_id(one)) for one in member.inflight)
+
+    def request(
+        self, member: Member, message: Request, now: float, langs: tuple[str, ...] | None = None
+    ) -> None:
+        """Send a member's request to the authority. Raises `ClientFault` (``busy``).
+
+        The member has an utterance in flight until the request is answered.
+        """
+        requests = self._requests[member.id]
+        match message:
+            case Say() if not self.knows(member, message.id):
+                member.charge(now)
+            case Set() if message.speaker is not None:
+                member.speaker = message.speaker or None
+            case Bye() if not member.inflight:
+                return
+        if len(requests.waiting) >= WAITING:
+            raise ClientFault(
+                ErrorCode.BUSY, "The room is changing its process; say it again in a moment."
+            )
+        requests.asked += 1
+        requests.waiting[requests.asked] = (message, langs)
+        requests.note(member)
+        self._ask(member.id, requests)
+
+    def dismiss(self) -> bool:
+        """Ask the authority to end the room; return whether there is one."""
+        if self.greeted:
+            self._post(Dismissed)
+        return self.greeted
+
+    def entries(self, after: int) -> list[Decided]:
+        """Return the events after a number, as they are kept in the room's log."""
+        log = self.log
+        return [
+            Decided(event, log.concerns(event), log.epoch, self.began, at)
+            for event, at in log.entries(after)
+        ]
+
+    # --- the authority ----------------------------------------------------------------------------
+
+    def owned(self, gateway: str | None) -> None:
+        """Note which gateway has the authority; None if no gateway has."""
+        self.owner = gateway
+        self.introduce()
+
+    def introduce(self) -> None:
+        """Tell the authority who is here: it is a new one, or messages may be lost."""
+        self.greeted = False
+        if self.owner is not None and not self.ended:
+            members = self.subscribers.members.values()
+            state = tuple(self._state(member) for member in members)
+            self._introductions += 1
+            self._later.clear()
+            message = Present(self.name, self._gateway, "", state, self._introductions)
+            self._send(self.owner, message)
+
+    def feed(self, message: FeedMessage, now: float) -> None:
+        """Apply a message of the authority."""
+        if isinstance(message, Decided):
+            self._decide(message, now)
+            return
+        if isinstance(message, Ended):
+            self.end()
+            return
+        if self.owner is None:  # a late word of an authority that is gone
+            return
+        if isinstance(message, Greeted) and self._awaits(message):
+            self._heard = message.number
+            self._greet(message, now)
+            return
+        if not self.greeted:
+            return
+        self._heard += 1
+        if message.number != self._heard:
+            self.introduce()
+            return
+        match message:
+            case Grown(delta=delta):
+                self.subscribers.show(self._growing.grow(delta), now)
+            case Told(event=event):
+                if isinstance(event, Degraded):
+                    self.degraded = event if event.engine or event.partials == "off" else None
+                self.subscribers.tell(Envelope(event), None, now)
+            case Addressed():
+                self._address(message, now)
+            case Answered():
+                self._answer(message.member, message.asked, message.inflight, now)
+            case Replaced(gateway=gateway, member=id) if gateway == self._gateway:
+                # The requests of two gateways may arrive out of order, and then this socket is the
+                # newer one. So its client, if there still is one, may come back.
+                member = self.subscribers.members.get(id)
+                if member is not None:
+                    member.outbox.close(CloseCode.GOAWAY, MOVED)
+            case Unheard(gateway=gateway) if gateway == self._gateway:
+                self.introduce()
+
+    def end(self) -> None:
+        """Close the sockets of all members: the room has ended."""
+        self.ended, self.greeted = True, False
+        for member in self.subscribers.members.values():
+            member.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _greet(self, message: Greeted, now: float) -> None:
+        """Begin to follow the feed of an authority, in the state that it has."""
+        if self.log.seq and message.epoch != self.log.epoch:
+            self.end()  # it has begun anew, and this replica has missed it
+            return
+        self.log.epoch, self.began = message.epoch, message.began
+        same, self._term = message.term == self._term, message.term
+        self.greeted = True
+        self.degraded = message.degraded
+        for delta in self._growing.replace(message.growing):
+            self.subscribers.show(delta, now)
+        for kind, fields in self._later:
+            self._post(kind, *fields)
+        self._later.clear()
+        for id, requests in list(self._requests.items()):
+            if requests.unanswered or (requests.inflight and not same):
+                self._close(id)
+                continue
+            self._answer(id, requests.sent, message.inflight.get(id, ()), now)
+            self._ask(id, requests)
+
+    def _awaits(self, message: Greeted) -> bool:
+        """Tell whether a message answers the last introduction of this replica."""
+        mine = message.gateway == self._gateway and not self.greeted
+        return mine and message.introduction == self._introductions
+
+    def _close(self, id: str) -> None:
+        """Close the socket of a member whose requests may be lost."""
+        member, requests = self.subscribers.members[id], self._requests[id]
+        requests.waiting.clear()
+        requests.inflight = ()
+        requests.note(member)
+        member.outbox.close(CloseCode.GOAWAY, MOVED)
+
+    def _state(self, member: Member) -> MemberState:
+        return MemberState(
+            member.id,
+            member.role,
+            member.speaker,
+            member.langs,
+            member.view,
+            self._requests[member.id].sent,
+            self._tenant,
+        )
+
+    def _ask(self, id: str, requests: _Requests) -> None:
+        """Send the requests that were not sent yet, if there is an authority."""
+        if not self.greeted:
+            return
+        for number, (message, langs) in requests.waiting.items():
+            if number > requests.sent:
+                requests.sent = number
+                self._post(Asked, id, number, message, langs)
+
+    def _tell(self, kind: Callable[..., InboxMessage], *fields: object) -> None:
+        """Tell the authority of a change, or later if it has not greeted yet."""
+        if self.greeted:
+            self._post(kind, *fields)
+        elif self.owner is not None:  # else the introduction will say it
+            self._later.append((kind, fields))
+
+    def _post(self, kind: Callable[..., InboxMessage], *fields: object) -> None:
+        assert self.owner is not None, "an authority has greeted"
+        self._send(self.owner, kind(self.name, self._gateway, self._term, *fields))
+
+    def _decide(self, message: Decided, now: float) -> None:
+        """Deliver a durable event, once and in its order."""
+        event, log = message.event, self.log
+        assert event.seq is not None, "a durable event has a number"
+        if event.seq <= log.seq:
+            return
+        if not log.epoch:
+            log.epoch, self.began = message.epoch, message.began
+        if isinstance(event, Retracted):
+            log.erase(event.ord)
+        if isinstance(event, Edited) and message.lang is None:
+            log.originals.add(event.seq)
+        log.next()
+        log.append(event, log.began + message.at)
+        self._growing.end(event)
+        reply = None
+        member = self.subscribers.members.get(message.member or "")
+        if member is not None:
+            reply = Reply(member, message.ref, message.tag)
+        self.subscribers.publish(Envelope(event), message.lang, now, reply)
+
+    def _address(self, message: Addressed, now: float) -> None:
+        member = self.subscribers.members.get(message.member)
+        if member is None:
+            return
+        envelope = Envelope(message.event)
+        # Snapshots of what was said before are many, and a slow reader is not sent all of them.
+        optional = isinstance(message.event, Snapshot) and message.event.ref is None
+        if not optional or member.outbox.fits([envelope]):
+            member.outbox.push(envelope, now)
+
+    def _answer(self, id: str, asked: int, inflight: tuple[str, ...], now: float) -> None:
+        requests = self._requests.get(id)
+        if requests is None:
+            return
+        requests.waiting = {n: one for n, one in requests.waiting.items() if n > asked}
+        requests.inflight = inflight
+        member = self.subscribers.members[id]
+        requests.note(member)
+        member.ended(now)
+
+
+AnyRoom = Room | Replica
+"""A room as the sessions of one gateway see it."""

@@ -1,0 +1,39 @@
+"""The log of a room, restored from its entries.
+
+Owns: which entries make a log. Must not know: where they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.core.history.event_log import EventLog, LogEntry
+from gateway.core.replica.messages import Decided
+from gateway.limits import Limits
+from gateway.protocol.messages import Retracted
+
+
+def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: float) -> EventLog:
+    """Return the log of some entries, without the texts of utterances that were retracted.
+
+    A log has no gaps and one epoch. So it begins behind the newest entry that does not fit. Without
+    entries it has no epoch yet.
+
+    :param now: the time in seconds, as logs are told it
+    :param wall: the same time in seconds since 1970
+    """
+    if not entries:
+        return EventLog("", limits, began=now)
+    last = entries[-1]
+    kept: list[LogEntry] = []
+    for entry in reversed(entries):
+        if entry.epoch != last.epoch or entry.event.seq != (last.event.seq or 0) - len(kept):
+            break
+        kept.append(LogEntry(entry.event, entry.at))
+    # The clocks of two machines may differ, and no event is in the future.
+    log = EventLog(last.epoch, limits, began=now - max(wall - last.began, last.at))
+    log.restore(reversed(kept))
+    for event, _ in kept:
+        if isinstance(event, Retracted):
+            log.erase(event.ord)
+    return log
