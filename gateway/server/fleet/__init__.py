@@ -1,0 +1,1 @@
+"""Several gateways that share their rooms through Redis or Valkey."""

@@ -1,0 +1,64 @@
+"""The connection of a gateway to Redis, and whether it works.
+
+Owns: the client with its timeouts, and the state that `/readyz` and ``degraded`` report. Must not
+know: what is written or read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from gateway.errors import redacted
+
+log = logging.getLogger("gateway.fleet")
+
+TIMEOUT_S: Final = 2.0
+"""Seconds to wait for an answer of Redis. A slower Redis counts as away."""
+RETRY_S: Final = 0.1
+"""Seconds between two attempts to reach Redis."""
+AWAY: Final = (RedisError, OSError)
+"""Errors that a call of Redis raises if it is away, too slow or full."""
+
+
+class RedisConnection:
+    """A client of Redis.
+
+    :param url: such as ``redis://localhost:6379/0``
+    :param changed: called when Redis goes away and when it comes back
+    """
+
+    def __init__(self, url: str, changed: Callable[[bool], None]) -> None:
+        self.up = False
+        # Without retries, because a silent reconnection would hide what was lost.
+        self.redis: Redis = Redis.from_url(
+            url,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._changed = changed
+
+    def works(self) -> None:
+        """Note that a call has succeeded."""
+        if not self.up:
+            self.up = True
+            log.info("Redis is there")
+            self._changed(True)
+
+    def failed(self, exc: BaseException) -> None:
+        """Note that a call has failed."""
+        if self.up:
+            self.up = False
+            log.warning("Redis is away: %s", redacted(exc))
+            self._changed(False)
+
+    async def aclose(self) -> None:
+        """Close all sockets."""
+        await self.redis.aclose()

@@ -1,0 +1,245 @@
+"""The feeds of rooms, as a gateway follows them.
+
+Owns: the order and completeness of what a follower is told. Must not know: what messages say, who
+may write, leases beyond the name of the owner.
+
+Redis Pub/Sub loses messages without a word when a connection breaks. Every durable event has a
+number, so a hole is seen, and filled from the log of the room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+from redis.asyncio.client import PubSub
+
+from gateway.errors import ClientFault, ErrorCode
+from gateway.server.fleet import scripts
+from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
+from gateway.server.runtime.tasks import BackgroundTasks
+
+log = logging.getLogger("gateway.fleet")
+
+Entry = tuple[int, bytes]
+"""The number of a durable event, and the event."""
+Message = tuple[int, int, bytes]
+"""A message of a feed: the fence of its sender; the number of a durable event, or `VOLATILE`, or
+`OWNER`; the content."""
+VOLATILE: Final = 0
+"""The number of a message that no log keeps."""
+OWNER: Final = -1
+"""The number of a message that names the new owner of the room, or nobody."""
+
+
+class RoomListener(Protocol):
+    """The follower of one room."""
+
+    def feed(self, payload: bytes) -> None:
+        """Handle the next message. Durable events come in order, without holes, each once."""
+
+    def owner(self, gateway: str | None) -> None:
+        """Note which gateway owns the room; None if no gateway does."""
+
+    def gap(self) -> None:
+        """Note that volatile messages and requests may have been lost."""
+
+    def entries(self, after: int) -> Sequence[Entry]:
+        """Return the durable events after a number, for a Redis that has lost them."""
+
+
+@dataclass(slots=True, eq=False)
+class RoomFeed:
+    """A room whose feed is read."""
+
+    name: str
+    listener: RoomListener
+    fence: int = 0
+    owner: str | None = None
+    seq: int = 0
+    """Number of the last durable event that the listener was given."""
+    held: list[Message] | None = field(default_factory=list)
+    """Messages that came while the log is read; None if they are handled at once."""
+    subscribed: asyncio.Future[None] | None = None
+    """Done when Redis has confirmed the subscription; None afterwards."""
+
+    @property
+    def reading(self) -> bool:
+        """True while the log is read and messages wait for that."""
+        return self.held is not None
+
+    def hold(self, messages: Iterable[Message]) -> None:
+        """Keep messages until the log has been read."""
+        if self.held is not None:
+            self.held += messages
+
+    def set_owner(self, gateway: str | None, fence: int) -> None:
+        """Note the owner, and tell the listener of a new one."""
+        changed = gateway != self.owner or (gateway is not None and fence > self.fence)
+        self.owner, self.fence = gateway, max(fence, self.fence)
+        if changed:
+            self.listener.owner(gateway)
+
+
+class Feeds:
+    """The feeds that one gateway follows."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self.rooms: dict[str, RoomFeed] = {}
+        self._connection = connection
+        self._redis = connection.redis
+        self._pubsub: PubSub | None = None
+        self._reloads = BackgroundTasks(log, "reading the log of a room has failed")
+
+    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
+        """Subscribe to a room, and return its durable events.
+
+        The listener is called from the next turn of the loop on, first with the owner. Raises
+        `ClientFault` (``busy``) if Redis is away.
+        """
+        room = self.rooms[name] = RoomFeed(name, listener)
+        room.subscribed = asyncio.get_running_loop().create_future()
+        try:
+            if self._pubsub is None:
+                raise ConnectionError("not connected")
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._pubsub.subscribe(scripts.feed(name))
+                await room.subscribed
+            entries = await self.read(name)
+            held = await self._redis.get(scripts.lease(name))
+        except AWAY as exc:
+            self.rooms.pop(name, None)
+            raise ClientFault(
+                ErrorCode.BUSY, "This gateway cannot reach the others; connect again."
+            ) from exc
+        room.owner, room.fence = lease(held)
+        if entries:
+            room.seq = entries[-1][0]
+        asyncio.get_running_loop().call_soon(self._hand_over, room)
+        return entries
+
+    async def unfollow(self, name: str) -> None:
+        """Stop following a room."""
+        self.rooms.pop(name, None)
+        if self._pubsub is not None:
+            try:
+                await self._pubsub.unsubscribe(scripts.feed(name))
+            except AWAY as exc:  # the next connection does not subscribe to it
+                self._connection.failed(exc)
+
+    async def read(self, name: str, after: int = 0) -> list[Entry]:
+        """Return the durable events of any room after a number. Raises `AWAY`."""
+        found: Any = await self._redis.xrange(scripts.log(name), min=f"({after}-0")
+        return [(int(id.partition(b"-")[0]), fields[b"e"]) for id, fields in found]
+
+    async def fill(self, room: RoomFeed) -> None:
+        """Give the listener the events that the feed did not bring. Raises `AWAY`."""
+        for seq, payload in await self.read(room.name, room.seq):
+            if seq > room.seq:  # the feed goes on meanwhile
+                room.seq = seq
+                room.listener.feed(payload)
+
+    async def run(self) -> None:
+        """Read what is published about the followed rooms, until cancelled."""
+        while True:
+            try:
+                async with self._redis.pubsub() as pubsub:
+                    # The first channel is nobody's: a connection without any cannot be read.
+                    await pubsub.subscribe(scripts.feed(""), *map(scripts.feed, self.rooms))
+                    for room in self.rooms.values():
+                        room.held = room.held or []
+                    self._pubsub = pubsub
+                    async for message in pubsub.listen():
+                        self._read(message)
+            except AWAY as exc:
+                self._connection.failed(exc)
+            finally:
+                self._pubsub = None
+            await asyncio.sleep(RETRY_S)
+
+    async def aclose(self) -> None:
+        """Stop reading logs."""
+        await self._reloads.aclose()
+
+    def _read(self, message: dict[str, Any]) -> None:
+        room = self.rooms.get(scripts.room_of(message["channel"]))
+        if room is None:
+            return
+        if message["type"] == "subscribe":
+            if room.subscribed is None:  # the connection is new
+                self._reloads.start(self._reload(room))
+            elif not room.subscribed.done():
+                room.subscribed.set_result(None)
+        elif message["type"] == "message":
+            if room.reading:
+                room.hold([unpack(message["data"])])
+            else:
+                self._deliver(room, unpack(message["data"]))
+
+    def _deliver(self, room: RoomFeed, message: Message) -> None:
+        fence, seq, payload = message
+        if seq > VOLATILE:  # the fence was checked when it was written
+            if seq == room.seq + 1:
+                room.seq = seq
+                room.listener.feed(payload)
+            elif seq > room.seq:
+                room.held = [message]
+                self._reloads.start(self._reload(room))
+        elif fence >= room.fence:  # an owner of before may not know yet that it is one no more
+            if seq == OWNER:
+                room.set_owner(payload.decode() or None, fence)
+            else:
+                room.fence = fence
+                room.listener.feed(payload)
+
+    async def _reload(self, room: RoomFeed) -> None:
+        """Read what was missed, then go on with what was held back."""
+        while self.rooms.get(room.name) is room:
+            try:
+                await self.fill(room)
+            except AWAY as exc:
+                self._connection.failed(exc)
+                await asyncio.sleep(RETRY_S)
+            else:
+                room.listener.gap()
+                self._hand_over(room)
+                return
+
+    def _hand_over(self, room: RoomFeed) -> None:
+        """Deliver the messages that were held back, and go on with the feed."""
+        if room.subscribed is not None:
+            room.subscribed = None
+            room.listener.owner(room.owner)
+        held, room.held = deque(room.held or ()), None
+        while held and not room.reading:
+            self._deliver(room, held.popleft())
+        room.hold(held)  # there was another hole
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(tuple[int, int, Any])
+
+
+def pack(message: Message) -> bytes:
+    """Return a message of a feed as MessagePack."""
+    return _encoder.encode(message)
+
+
+def unpack(data: bytes) -> Message:
+    """Return the message of a feed."""
+    fence, seq, payload = _decoder.decode(data)
+    # Lua makes no difference between text and bytes.
+    return fence, seq, payload.encode() if isinstance(payload, str) else payload
+
+
+def lease(value: Any) -> tuple[str | None, int]:
+    """Return the gateway and the fence that the lease of a room names."""
+    if value is None:
+        return None, 0
+    gateway, _, fence = value.decode().partition(" ")
+    return gateway, int(fence)

@@ -1,0 +1,92 @@
+"""The requests of other gateways to this one, and whether those gateways live.
+
+Owns: that each request is read once and in the order of its sender. Must not know: what requests
+say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.server.fleet import scripts
+from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
+
+log = logging.getLogger("gateway.fleet")
+
+PAGE: Final = 500
+"""Requests that are read at once."""
+LOST_TICKS: Final = 15
+"""Renewals without a sign of life after which another gateway counts as lost: 3 s."""
+
+
+class Inbox:
+    """The inbox of one gateway.
+
+    :param id: name of this gateway
+    :param received: called with each request
+    :param gateway_lost: called with the name of a sender that shows no life
+    """
+
+    def __init__(
+        self,
+        id: str,
+        connection: RedisConnection,
+        *,
+        received: Callable[[bytes], None],
+        gateway_lost: Callable[[str], None],
+    ) -> None:
+        self._key = scripts.inbox(id)
+        self._connection = connection
+        self._received = received
+        self._gateway_lost = gateway_lost
+        self._newest: dict[str, int] = {}  # number of the newest request of each sender
+        self._missing: dict[str, int] = {}  # renewals without a sign of life of each sender
+
+    async def run(self) -> None:
+        """Read the requests until cancelled."""
+        last: bytes | str = "0-0"
+        while True:
+            try:
+                found: Any = await self._connection.redis.xread(
+                    {self._key: last}, count=PAGE, block=round(TIMEOUT_S * 500)
+                )
+            except AWAY as exc:
+                self._connection.failed(exc)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for _, entries in found:
+                for id, fields in entries:
+                    last = id
+                    self._read(fields[b"f"].decode(), int(fields[b"n"]), fields[b"p"])
+
+    def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
+        """Add the question for signs of life to a pipeline; return a function for the answers."""
+        senders = list(self._newest)
+        pipeline.pexpire(self._key, scripts.KEPT_MS)
+        if senders:
+            pipeline.mget([scripts.alive(sender) for sender in senders])
+
+        def read(answers: list[Any]) -> None:
+            answers.pop(0)
+            for sender, sign in zip(senders, answers.pop(0) if senders else (), strict=True):
+                self._watch(sender, sign is not None)
+
+        return read
+
+    def _read(self, sender: str, number: int, payload: bytes) -> None:
+        if number > self._newest.get(sender, 0):  # else the sender had no answer, and repeats it
+            self._newest[sender] = number
+            self._received(payload)
+
+    def _watch(self, sender: str, lives: bool) -> None:
+        if lives:
+            self._missing.pop(sender, None)
+            return
+        self._missing[sender] = self._missing.get(sender, 0) + 1
+        if self._missing[sender] >= LOST_TICKS:
+            del self._missing[sender], self._newest[sender]
+            log.warning("gateway %s is gone", sender)
+            self._gateway_lost(sender)

@@ -1,0 +1,163 @@
+"""The leases of a gateway: the rooms that it owns.
+
+Owns: when a room is taken, renewed, taken again and lost. Must not know: what is written about a
+room, or in which order (`gateway.server.fleet.writer`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.server.fleet import scripts
+from gateway.server.fleet.connection import AWAY, RedisConnection
+from gateway.server.fleet.feeds import Entry, Feeds, RoomFeed, lease
+
+log = logging.getLogger("gateway.fleet")
+
+LEASE_MS: Final = 1_500
+"""Milliseconds that a room stays with a gateway that does not renew it. Readers of a room whose
+gateway was killed wait so long; a gateway that stands still for longer loses its rooms."""
+
+
+@dataclass(slots=True, eq=False)
+class OwnedRoom:
+    """A room that this gateway owns, until it is lost."""
+
+    name: str
+    fence: int
+    value: str
+    """Value of the lease."""
+    unwritten: int = 0
+    """Durable events that Redis has not acknowledged."""
+    lapsed: bool = False
+    """True if the lease ran out, and the room has to be taken again."""
+    missing: Sequence[Entry] = ()
+    """Events that Redis has lost. They are written again before all others."""
+
+
+class Leases:
+    """The rooms that one gateway owns.
+
+    :param id: name of this gateway
+    :param lost: called with the name of a room that this gateway owns no longer
+    :param lapsed: called if `OwnedRoom.lapsed` or `OwnedRoom.missing` of a room was set
+    """
+
+    def __init__(
+        self,
+        id: str,
+        connection: RedisConnection,
+        feeds: Feeds,
+        *,
+        lost: Callable[[str], None],
+        lapsed: Callable[[], None],
+    ) -> None:
+        self.rooms: dict[str, OwnedRoom] = {}
+        self._id = id
+        self._connection = connection
+        self._feeds = feeds
+        self._lost = lost
+        self._lapsed = lapsed
+
+    async def acquire(self, name: str) -> bool:
+        """Take a followed room if no gateway owns it; return whether this gateway owns it now."""
+        if name not in self.rooms:
+            room = self._feeds.rooms[name]
+            try:
+                fence, last = await self._take(room, room.fence, "")
+            except AWAY as exc:
+                self._connection.failed(exc)
+                return False
+            if fence:
+                owned = self.rooms[name] = OwnedRoom(name, fence, "")
+                self._own(owned, room, fence, last)
+        return name in self.rooms
+
+    async def recover(self, owned: OwnedRoom) -> None:
+        """Take a room again whose lease ran out, unless another gateway had it meanwhile.
+
+        Raises `AWAY`.
+        """
+        room = self._feeds.rooms[owned.name]
+        fence, last = await self._take(room, owned.fence, "again")
+        if fence:
+            self._own(owned, room, fence, last)
+        else:
+            self.lose(owned)
+
+    def lose(self, room: OwnedRoom) -> None:
+        """Give up a room that another gateway owns. Its unwritten events were shown to nobody."""
+        if self.rooms.get(room.name) is room:
+            del self.rooms[room.name]
+            log.warning("a room was lost to another gateway")
+            self._lost(room.name)
+
+    def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
+        """Add the commands of one renewal to a pipeline; return a function that reads the answers.
+
+        The function takes its answers from the front of a list.
+        """
+        owned = [(room, room.value) for room in self.rooms.values()]
+        others = [room for room in self._feeds.rooms.values() if room.name not in self.rooms]
+        if owned:
+            keys = [
+                key(room.name)
+                for room, _ in owned
+                for key in (scripts.lease, scripts.fence, scripts.log)
+            ]
+            values = [value for _, value in owned]
+            pipeline.eval(scripts.RENEW, len(keys), *keys, LEASE_MS, scripts.KEPT_MS, *values)
+        if others:
+            pipeline.mget([scripts.lease(room.name) for room in others])
+
+        def read(answers: list[Any]) -> None:
+            for (room, value), word in zip(owned, answers.pop(0) if owned else (), strict=True):
+                if room.value == value and self.rooms.get(room.name) is room:
+                    self._renewed(room, word)
+            for followed, value in zip(others, answers.pop(0) if others else (), strict=True):
+                self._seen(followed, value)
+
+        return read
+
+    def _own(self, owned: OwnedRoom, room: RoomFeed, fence: int, last: int) -> None:
+        """Note a lease.
+
+        :param last: number of the last event that Redis has
+        """
+        owned.fence, owned.value, owned.lapsed = fence, f"{self._id} {fence}", False
+        if last < room.seq:
+            owned.missing = [e for e in room.listener.entries(last) if e[0] <= room.seq]
+            self._lapsed()
+        room.set_owner(self._id, fence)
+
+    def _renewed(self, room: OwnedRoom, word: bytes) -> None:
+        if word == b"other":
+            self.lose(room)
+        elif word == b"gone":
+            room.lapsed = True
+            self._lapsed()
+
+    def _seen(self, followed: RoomFeed, value: bytes | None) -> None:
+        """Note the lease of a room that this gateway does not own."""
+        if followed.name not in self.rooms and not followed.reading:
+            gateway, fence = lease(value)
+            if gateway is None or fence >= followed.fence:
+                followed.set_owner(gateway, fence)
+
+    async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int]:
+        """Run `scripts.ACQUIRE`; return the fence and the number of the last event of the log."""
+        name = room.name
+        found: Any = self._connection.redis.eval(
+            scripts.ACQUIRE,
+            4,
+            *(scripts.lease(name), scripts.fence(name), scripts.log(name), scripts.feed(name)),
+            *(self._id, str(known), str(LEASE_MS), word, str(scripts.KEPT_MS)),
+        )
+        fence, last, _ = await found
+        # The owner of before may have written more than this gateway was told.
+        if fence and last > room.seq:
+            await self._feeds.fill(room)
+        return fence, last

@@ -1,0 +1,214 @@
+"""The link of one gateway with the others, through Redis or Valkey.
+
+Owns: the parts of the link, and the tasks that run them. Must not know: what events and requests
+say; they are bytes here.
+
+A durable event is written and published in one step (`scripts.APPEND`), and only then does any
+reader see it. So the log of a room has every event that was seen, whichever gateway dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from gateway.errors import redacted
+from gateway.server.fleet import scripts
+from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection
+from gateway.server.fleet.feeds import Entry, Feeds, RoomListener
+from gateway.server.fleet.inbox import Inbox
+from gateway.server.fleet.leases import LEASE_MS, Leases
+from gateway.server.fleet.writer import Writer
+from gateway.server.runtime.tasks import BackgroundTasks
+
+log = logging.getLogger("gateway.fleet")
+
+TICK_S: Final = 0.2
+"""Seconds between two renewals, and between two looks at the leases of others."""
+
+
+class FleetLink:
+    """The link of this gateway with its fleet.
+
+    :param url: such as ``redis://localhost:6379/0``
+    :param keep: durable events that the log of a room keeps
+    :param on_request: called with each request of a gateway, in the order of each sender
+    :param on_lost: called with the name of a room that this gateway owns no longer
+    :param on_gateway_lost: called with a gateway that sent requests and shows no life
+    :param on_connection: called when Redis goes away and when it comes back
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        keep: int,
+        on_request: Callable[[bytes], None],
+        on_lost: Callable[[str], None],
+        on_gateway_lost: Callable[[str], None],
+        on_connection: Callable[[bool], None],
+    ) -> None:
+        self.id = secrets.token_hex(6)
+        self._connection = RedisConnection(url, on_connection)
+        self._feeds = Feeds(self._connection)
+        self._writer = Writer(self.id, self._connection, keep=keep)
+        self._leases = self._writer.leases = Leases(
+            self.id, self._connection, self._feeds, lost=on_lost, lapsed=self._writer.wake
+        )
+        self._inbox = Inbox(
+            self.id, self._connection, received=on_request, gateway_lost=on_gateway_lost
+        )
+        self._on_request = on_request
+        self._tasks = BackgroundTasks(log, "the link with the other gateways has failed")
+
+    def __repr__(self) -> str:
+        return f"<FleetLink {self.id}, {self.owned} of {len(self._feeds.rooms)} rooms owned>"
+
+    # --- life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect. If Redis is away, return all the same, and go on trying."""
+        for work in (self._renew, self._writer.run, self._feeds.run, self._inbox.run):
+            self._tasks.start(work())
+        try:
+            await self._tick()
+        except AWAY as exc:
+            log.warning("Redis cannot be reached: %s", redacted(exc))
+
+    async def aclose(self) -> None:
+        """Give all rooms back, write what waits if Redis is there, and disconnect."""
+        for name in list(self._leases.rooms):
+            self.release(name)
+        if self.connected:
+            try:
+                await asyncio.wait_for(self._writer.drained(), TIMEOUT_S)
+            except TimeoutError:
+                log.warning("%d commands were not written", self.queued)
+        await self._tasks.aclose()
+        await self._feeds.aclose()
+        await self._connection.aclose()
+
+    async def _renew(self) -> None:
+        """Renew the leases, and watch the others, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self._tick()
+            except AWAY as exc:
+                self._connection.failed(exc)
+
+    async def _tick(self) -> None:
+        pipeline = self._connection.redis.pipeline(transaction=False)
+        pipeline.set(scripts.alive(self.id), b"", px=LEASE_MS)
+        reads = [part.add_to(pipeline) for part in (self._inbox, self._leases)]
+        answers = await pipeline.execute()
+        self._connection.works()
+        del answers[0]
+        for read in reads:
+            read(answers)
+
+    # --- gauges ---------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """True while Redis answers."""
+        return self._connection.up
+
+    @property
+    def owned(self) -> int:
+        """Number of rooms that this gateway owns."""
+        return len(self._leases.rooms)
+
+    @property
+    def queued(self) -> int:
+        """Number of commands that wait for Redis."""
+        return len(self._writer)
+
+    @property
+    def dropped(self) -> int:
+        """Number of volatile messages that were dropped."""
+        return self._writer.dropped
+
+    # --- rooms ----------------------------------------------------------------------------------
+
+    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
+        """Subscribe to a room, and return its durable events, see `Feeds.follow`."""
+        return await self._feeds.follow(name, listener)
+
+    async def unfollow(self, name: str) -> None:
+        """Stop following a room that this gateway does not own."""
+        await self._feeds.unfollow(name)
+
+    async def read(self, name: str, after: int = 0) -> list[Entry]:
+        """Return the durable events of any room after a number. Raises `AWAY`."""
+        return await self._feeds.read(name, after)
+
+    def owner(self, name: str) -> str | None:
+        """Return the gateway that owns a followed room, as far as this gateway knows."""
+        room = self._feeds.rooms.get(name)
+        return None if room is None else room.owner
+
+    def owns(self, name: str) -> bool:
+        """Tell whether this gateway owns a room."""
+        return name in self._leases.rooms
+
+    async def acquire(self, name: str) -> bool:
+        """Take a followed room if no gateway owns it; return whether this gateway owns it now."""
+        return await self._leases.acquire(name)
+
+    def release(self, name: str, *, end: bool = False) -> None:
+        """Give a room back once everything about it is written.
+
+        :param end: delete its log as well
+        """
+        room = self._leases.rooms.get(name)
+        if room is not None:
+            self._writer.release(room, end=end)
+
+    def append(self, name: str, seq: int, payload: bytes) -> None:
+        """Write a durable event of an owned room, and publish it.
+
+        Without effect if the room was lost: nobody was shown the event.
+        """
+        room = self._leases.rooms.get(name)
+        if room is not None:
+            self._writer.append(room, seq, payload)
+
+    def publish(self, name: str, payload: bytes) -> None:
+        """Publish a volatile message of an owned room, after what was appended before.
+
+        It is dropped while Redis is away.
+        """
+        room = self._leases.rooms.get(name)
+        if room is not None:
+            self._writer.publish(room, payload)
+
+    def unwritten(self, name: str) -> int:
+        """Return how many durable events of a room wait for Redis."""
+        room = self._leases.rooms.get(name)
+        return 0 if room is None else room.unwritten
+
+    def send(self, gateway: str, payload: bytes) -> None:
+        """Send a request to a gateway. It arrives once, after what was sent before."""
+        if gateway == self.id:
+            asyncio.get_running_loop().call_soon(self._on_request, payload)
+        else:
+            self._writer.send(gateway, payload)
+
+    async def names(self) -> list[str]:
+        """Return the names of all rooms with a log. Raises `AWAY`."""
+        pattern = scripts.log("*")
+        redis = self._connection.redis
+        found = [key async for key in redis.scan_iter(match=pattern, count=1_000)]
+        return sorted(scripts.room_of(key) for key in found)
+
+    async def key(self, length: int) -> bytes:
+        """Return the signing key of the fleet; create it if there is none. Raises `AWAY`."""
+        redis = self._connection.redis
+        await redis.set(scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
+        key = await redis.get(scripts.SIGNING_KEY)
+        assert isinstance(key, bytes)
+        return key

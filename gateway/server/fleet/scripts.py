@@ -1,0 +1,133 @@
+"""Lua scripts, which Redis runs as one step each.
+
+Owns: the names of the keys, and every step that must not be interrupted: to take a room, to renew
+it, to write an event, to give the room back. Must not know: connections, what an event says.
+
+The lease of a room is a key with the value ``gateway fence``. Redis measures its life, so the
+clocks of gateways do not matter. The fence is a number that grows with every owner. A gateway that
+was stopped past its lease cannot write: the script compares the value of the lease first (Martin
+Kleppmann, "How to do distributed locking", 2016).
+
+Scripts are sent as text each time. Redis caches them by their hash, and a restart of Redis needs no
+care.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "captions"
+"""First part of every key and channel."""
+KEPT_MS: Final = 24 * 3_600_000
+"""Milliseconds that the log of a room outlives the last renewal of its lease."""
+
+
+def lease(room: str) -> str:
+    """Return the key of a room's lease."""
+    return f"{PREFIX}:room:{room}:lease"
+
+
+def fence(room: str) -> str:
+    """Return the key of the newest fence of a room."""
+    return f"{PREFIX}:room:{room}:fence"
+
+
+def log(room: str) -> str:
+    """Return the key of the stream with the durable events of a room."""
+    return f"{PREFIX}:room:{room}:log"
+
+
+def feed(room: str) -> str:
+    """Return the channel on which everything about a room is published."""
+    return f"{PREFIX}:room:{room}:feed"
+
+
+def room_of(key: bytes) -> str:
+    """Return the room that the key of a log or the channel of a feed belongs to."""
+    return key.decode()[len(f"{PREFIX}:room:") :].rpartition(":")[0]
+
+
+def inbox(gateway: str) -> str:
+    """Return the key of the stream of requests to a gateway."""
+    return f"{PREFIX}:gateway:{gateway}:inbox"
+
+
+def alive(gateway: str) -> str:
+    """Return the key that exists while a gateway lives."""
+    return f"{PREFIX}:gateway:{gateway}"
+
+
+SIGNING_KEY: Final = f"{PREFIX}:signing-key"
+"""Key of the secret that signs resume tokens for all gateways."""
+
+ACQUIRE: Final = """
+local held = redis.call('GET', KEYS[1])
+if held then return {0, 0, held} end
+local fence = tonumber(redis.call('GET', KEYS[2]) or '0')
+if ARGV[4] == 'again' and fence > tonumber(ARGV[2]) then return {0, 0, ''} end
+fence = math.max(fence, tonumber(ARGV[2])) + 1
+redis.call('SET', KEYS[2], fence, 'PX', ARGV[5])
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence, 'PX', ARGV[3])
+local last = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)
+redis.call('PUBLISH', KEYS[4], cmsgpack.pack({fence, -1, ARGV[1]}))
+return {fence, last[1] and tonumber(string.match(last[1][1], '^%d+')) or 0, ''}
+"""
+"""Take a room that nobody holds, and tell its followers.
+
+Keys: lease, fence, log, feed. Arguments: gateway, newest fence that it knows, milliseconds of the
+lease, ``again`` to refuse if another gateway held the room since, milliseconds to keep the fence.
+Returns the new fence, or 0 if it was refused; the number of the last event of the log; the holder.
+"""
+
+APPEND: Final = """
+local held = redis.call('GET', KEYS[1])
+if held ~= ARGV[1] then return held and 'other' or 'gone' end
+local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
+if last[1] then
+  local number = tonumber(string.match(last[1][1], '^%d+'))
+  if number >= tonumber(ARGV[2]) then return 'ok' end
+  if number + 1 < tonumber(ARGV[2]) then return 'gone' end
+end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[4], ARGV[2] .. '-0', 'e', ARGV[3])
+redis.call('PUBLISH', KEYS[3], ARGV[5])
+return 'ok'
+"""
+"""Write a durable event and publish it, if the room is still held with this fence.
+
+Keys: lease, log, feed. Arguments: value of the lease, number of the event, event, events to keep,
+message for the feed. Returns ``ok``; ``gone`` if nobody holds the room or the log has lost events;
+``other`` if another gateway holds the room. An event that is in the log already was written by an
+attempt whose answer was lost.
+"""
+
+RENEW: Final = """
+local lost = {}
+for n = 1, #KEYS, 3 do
+  local held = redis.call('GET', KEYS[n])
+  if held == ARGV[2 + (n + 2) / 3] then
+    redis.call('PEXPIRE', KEYS[n], ARGV[1])
+    redis.call('PEXPIRE', KEYS[n + 1], ARGV[2])
+    redis.call('PEXPIRE', KEYS[n + 2], ARGV[2])
+    lost[#lost + 1] = 'ok'
+  else
+    lost[#lost + 1] = held and 'other' or 'gone'
+  end
+end
+return lost
+"""
+"""Renew the leases of a gateway.
+
+Keys: lease, fence and log of each room. Arguments: milliseconds of a lease, milliseconds to keep
+the rest, then the value of each lease. Returns a word for each room, as `APPEND` does.
+"""
+
+RELEASE: Final = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+if ARGV[3] == 'end' then redis.call('DEL', KEYS[3]) end
+redis.call('PUBLISH', KEYS[2], cmsgpack.pack({tonumber(ARGV[2]), -1, ''}))
+return 1
+"""
+"""Give a room back, and tell its followers. Keys: lease, feed, log. Arguments: value of the lease,
+fence, ``end`` to delete the log as well.
+"""

@@ -1,0 +1,102 @@
+"""Gateways of a fleet, reduced to their links and what those report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.server.fleet.feeds import Entry
+from gateway.server.fleet.link import FleetLink
+from tests.support.live import until
+from tests.support.redis import RedisServer
+
+ROOM = "Besprechung 会議 🎤"
+
+
+class Follower:
+    """A follower of a room, which keeps what it was told.
+
+    Durable events begin with their number and a space; volatile messages do not.
+    """
+
+    def __init__(self, entries: Sequence[Entry] = ()) -> None:
+        self.log: list[Entry] = list(entries)
+        self.volatile: list[str] = []
+        self.owners: list[str | None] = []
+        self.gaps = 0
+
+    def feed(self, payload: bytes) -> None:
+        number, _, _ = payload.partition(b" ")
+        if number.isdigit():
+            self.log.append((int(number), payload))
+        else:
+            self.volatile.append(payload.decode())
+
+    def owner(self, gateway: str | None) -> None:
+        self.owners.append(gateway)
+
+    def gap(self) -> None:
+        self.gaps += 1
+
+    def entries(self, after: int) -> Sequence[Entry]:
+        return [entry for entry in self.log if entry[0] > after]
+
+    @property
+    def numbers(self) -> list[int]:
+        return [number for number, _ in self.log]
+
+
+class Peer:
+    """A gateway of the fleet."""
+
+    def __init__(self, redis: RedisServer) -> None:
+        self.requests: list[bytes] = []
+        self.lost: list[str] = []
+        self.lost_gateways: list[str] = []
+        self.connections: list[bool] = []
+        self.rooms: dict[str, Follower] = {}
+        self.link = FleetLink(
+            redis.url,
+            keep=1_000,
+            on_request=self.requests.append,
+            on_lost=self.lost.append,
+            on_gateway_lost=self.lost_gateways.append,
+            on_connection=self.connections.append,
+        )
+
+    async def follow(self, room: str = ROOM) -> Follower:
+        """Follow a room, with all that its log has."""
+        follower = self.rooms[room] = Follower()
+        follower.log += await self.link.follow(room, follower)
+        await until(lambda: follower.owners != [])
+        return follower
+
+    def write(self, *numbers: int, room: str = ROOM) -> None:
+        """Append durable events."""
+        for number in numbers:
+            self.link.append(room, number, f"{number} 你好 {number}".encode())
+
+
+class Links:
+    """The gateways of one test."""
+
+    def __init__(self) -> None:
+        self._peers: list[Peer] = []
+
+    async def join(self, redis: RedisServer) -> Peer:
+        """Start a gateway, and wait until it reads its feeds."""
+        peer = Peer(redis)
+        self._peers.append(peer)
+        await peer.link.start()
+        await until(lambda: peer.link._feeds._pubsub is not None)
+        return peer
+
+    async def kill(self, peer: Peer) -> None:
+        """End a gateway without a word to Redis, as a signal 9 does."""
+        await peer.link._tasks.aclose()
+        await peer.link._feeds.aclose()
+        await peer.link._connection.aclose()
+        self._peers.remove(peer)
+
+    async def aclose(self) -> None:
+        for peer in self._peers:
+            await peer.link.aclose()

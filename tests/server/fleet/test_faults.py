@@ -1,0 +1,134 @@
+"""Tests of a Redis that is away, slow, full, or has lost its data."""
+
+from __future__ import annotations
+
+from tests.server.fleet.links import ROOM, Links, Peer
+from tests.support.live import until
+from tests.support.redis import RedisServer
+
+
+async def test_a_gateway_starts_while_redis_is_away(redis: RedisServer, links: Links) -> None:
+    redis.kill()
+    peer = Peer(redis)
+    await peer.link.start()
+    assert not peer.link.connected
+    redis.start()
+    await until(lambda: peer.connections == [True])
+    await until(lambda: peer.link._feeds._pubsub is not None)
+    await peer.follow()
+    assert await peer.link.acquire(ROOM)
+    await peer.link.aclose()
+
+
+async def test_events_wait_while_redis_restarts_and_none_is_lost(
+    durable_redis: RedisServer, links: Links
+) -> None:
+    redis = durable_redis
+    owner, reader = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1, 2)
+    await until(lambda: there.numbers == [1, 2])
+    redis.kill()
+    await until(lambda: not owner.link.connected)
+    owner.write(3, 4)
+    owner.link.publish(ROOM, b"a draft")
+    assert owner.link.unwritten(ROOM) == 2
+    redis.start()
+    await until(lambda: here.numbers == there.numbers == [1, 2, 3, 4])
+    owner.write(5)
+    await until(lambda: here.numbers == there.numbers == [1, 2, 3, 4, 5])
+    assert there.gaps, "drafts may have been lost"
+    assert there.volatile == []
+    assert owner.link.dropped == 1
+    assert not owner.lost
+
+
+async def test_the_owner_writes_the_log_again_after_redis_has_lost_it(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1, 2, 3)
+    await until(lambda: here.numbers == there.numbers == [1, 2, 3])
+    redis.kill()
+    await until(lambda: not owner.link.connected)
+    owner.write(4)
+    redis.start()
+    await until(lambda: here.numbers == there.numbers == [1, 2, 3, 4])
+    assert [number for number, _ in await reader.link.read(ROOM)] == [1, 2, 3, 4]
+    assert owner.lost == []
+
+
+async def test_a_new_owner_writes_the_log_again_if_redis_has_lost_it(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, heir = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    follower = await heir.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1, 2, 3)
+    await until(lambda: follower.numbers == [1, 2, 3])
+    await links.kill(owner)
+    redis.cli("FLUSHALL")
+    await until(lambda: follower.owners[-1] is None)
+    assert await heir.link.acquire(ROOM)
+    heir.write(4)
+    await until(lambda: follower.numbers == [1, 2, 3, 4])
+    assert [number for number, _ in await heir.link.read(ROOM)] == [1, 2, 3, 4]
+
+
+async def test_a_frozen_redis_counts_as_away_and_goes_on(redis: RedisServer, links: Links) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    redis.freeze()
+    owner.write(1, 2)
+    await until(lambda: owner.connections == [True, False])
+    owner.write(3)
+    redis.thaw()
+    await until(lambda: here.numbers == there.numbers == [1, 2, 3])
+    assert [number for number, _ in await reader.link.read(ROOM)] == [1, 2, 3]
+
+
+async def test_a_full_redis_takes_the_events_when_it_has_space_again(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    there = await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1)
+    await until(lambda: there.numbers == [1])
+    redis.cli("CONFIG", "SET", "maxmemory", "1")
+    owner.write(2, 3)
+    await until(lambda: not owner.link.connected)
+    assert owner.link.unwritten(ROOM) == 2
+    redis.cli("CONFIG", "SET", "maxmemory", "0")
+    await until(lambda: there.numbers == [1, 2, 3])
+    assert owner.link.connected
+
+
+async def test_requests_wait_while_redis_is_away(durable_redis: RedisServer, links: Links) -> None:
+    owner, other = await links.join(durable_redis), await links.join(durable_redis)
+    other.link.send(owner.link.id, b"before")
+    await until(lambda: owner.requests == [b"before"])
+    durable_redis.kill()
+    await until(lambda: not other.link.connected)
+    other.link.send(owner.link.id, b"meanwhile")
+    durable_redis.start()
+    await until(lambda: owner.requests == [b"before", b"meanwhile"])
+
+
+async def test_a_feed_with_a_hole_is_filled_from_the_log(redis: RedisServer, links: Links) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    there = await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1)
+    await until(lambda: there.numbers == [1])
+    redis.cli("CLIENT", "KILL", "TYPE", "pubsub")
+    owner.write(2, 3)
+    await until(lambda: there.numbers == [1, 2, 3])
+    assert there.gaps

@@ -1,0 +1,169 @@
+"""Tests of the link between gateways, on a real Redis."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import ClientFault
+from tests.server.fleet.links import ROOM, Links
+from tests.support.live import until
+from tests.support.redis import RedisServer
+
+
+async def test_every_follower_is_told_the_events_of_the_owner_in_order(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, other = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await other.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1)
+    owner.link.publish(ROOM, "entwurf あ".encode())
+    owner.write(2, 3)
+    for follower in (here, there):
+        await until(lambda f=follower: f.numbers == [1, 2, 3])  # type: ignore[misc]
+        assert follower.volatile == ["entwurf あ"]
+        assert follower.owners[-1] == owner.link.id
+    assert owner.link.unwritten(ROOM) == 0
+
+
+async def test_a_late_follower_reads_the_log_first(redis: RedisServer, links: Links) -> None:
+    owner, late = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(*range(1, 51))
+    follower = await late.follow()
+    owner.write(51)
+    await until(lambda: follower.numbers == list(range(1, 52)))
+    assert follower.owners == [owner.link.id]
+
+
+async def test_only_one_gateway_owns_a_room(redis: RedisServer, links: Links) -> None:
+    first, second = await links.join(redis), await links.join(redis)
+    await first.follow()
+    await second.follow()
+    assert await first.link.acquire(ROOM)
+    assert not await second.link.acquire(ROOM)
+    assert await first.link.acquire(ROOM), "it owns the room already"
+    second.write(1)
+    assert second.link.queued == 0, "a gateway that does not own a room writes nothing"
+
+
+async def test_a_room_that_is_given_back_can_be_taken_at_once(
+    redis: RedisServer, links: Links
+) -> None:
+    first, second = await links.join(redis), await links.join(redis)
+    await first.follow()
+    follower = await second.follow()
+    assert await first.link.acquire(ROOM)
+    first.write(1, 2)
+    first.link.release(ROOM)
+    await until(lambda: follower.owners[-1] is None and len(follower.owners) > 1)
+    assert follower.numbers == [1, 2], "all was written before"
+    assert await second.link.acquire(ROOM)
+    second.write(3)
+    await until(lambda: follower.numbers == [1, 2, 3])
+    assert not first.lost
+
+
+async def test_the_log_of_a_room_that_ends_is_deleted(redis: RedisServer, links: Links) -> None:
+    peer = await links.join(redis)
+    await peer.follow()
+    assert await peer.link.acquire(ROOM)
+    peer.write(1)
+    await until(lambda: peer.link.unwritten(ROOM) == 0)
+    assert await peer.link.names() == [ROOM]
+    peer.link.release(ROOM, end=True)
+    await until(lambda: not peer.link.owns(ROOM))
+    assert await peer.link.names() == []
+    assert await peer.link.read(ROOM) == []
+
+
+async def test_the_room_of_a_dead_gateway_can_be_taken_with_its_whole_log(
+    redis: RedisServer, links: Links
+) -> None:
+    dying, heir = await links.join(redis), await links.join(redis)
+    await dying.follow()
+    follower = await heir.follow()
+    assert await dying.link.acquire(ROOM)
+    dying.write(1, 2)
+    await until(lambda: dying.link.unwritten(ROOM) == 0)
+    await links.kill(dying)
+    await until(lambda: follower.owners[-1] is None)
+    assert await heir.link.acquire(ROOM)
+    heir.write(3)
+    await until(lambda: follower.numbers == [1, 2, 3])
+
+
+async def test_the_fence_refuses_an_owner_that_slept_past_its_lease(
+    redis: RedisServer, links: Links
+) -> None:
+    sleeper, heir = await links.join(redis), await links.join(redis)
+    asleep, awake = await sleeper.follow(), await heir.follow()
+    assert await sleeper.link.acquire(ROOM)
+    sleeper.write(1)
+    await until(lambda: awake.numbers == [1])
+    # The lease runs out without the sleeper's knowledge, and another gateway takes the room.
+    redis.cli("DEL", f"captions:room:{ROOM}:lease")
+    assert await heir.link.acquire(ROOM)
+    sleeper.write(2)
+    sleeper.link.publish(ROOM, b"draft of the sleeper")
+    heir.write(2)
+    await until(lambda: sleeper.lost == [ROOM])
+    heir.write(3)
+    await until(lambda: awake.numbers == asleep.numbers == [1, 2, 3])
+    assert awake.volatile == []
+    assert sleeper.link.queued == 0
+
+
+async def test_two_gateways_that_believe_to_own_a_room_write_one_log(
+    redis: RedisServer, links: Links
+) -> None:
+    one, two = await links.join(redis), await links.join(redis)
+    left, right = await one.follow(), await two.follow()
+    assert await one.link.acquire(ROOM)
+    redis.cli("DEL", f"captions:room:{ROOM}:lease")
+    assert await two.link.acquire(ROOM)
+    for number in range(1, 20):
+        one.write(number)
+        two.write(number)
+    await until(lambda: left.numbers == right.numbers == list(range(1, 20)))
+    assert left.log == right.log == await one.link.read(ROOM)
+    assert (one.lost, two.lost) == ([ROOM], [])
+
+
+async def test_requests_arrive_once_and_in_order(redis: RedisServer, links: Links) -> None:
+    owner, other = await links.join(redis), await links.join(redis)
+    sent = [f"Anfrage {n} 請求".encode() for n in range(2_000)]
+    for request in sent:
+        other.link.send(owner.link.id, request)
+    await until(lambda: len(owner.requests) == len(sent))
+    assert owner.requests == sent
+    other.link.send(other.link.id, b"to itself")
+    assert other.requests == [], "not before the caller has returned"
+    await until(lambda: other.requests == [b"to itself"])
+
+
+async def test_a_gateway_that_sent_requests_and_died_is_reported(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, dying = await links.join(redis), await links.join(redis)
+    dying.link.send(owner.link.id, b"hello")
+    await until(lambda: owner.requests == [b"hello"])
+    await links.kill(dying)
+    await until(lambda: owner.lost_gateways == [dying.link.id])
+
+
+async def test_all_gateways_share_one_signing_key(redis: RedisServer, links: Links) -> None:
+    one, two = await links.join(redis), await links.join(redis)
+    key = await one.link.key(32)
+    assert (len(key), await two.link.key(32)) == (32, key)
+
+
+async def test_a_room_cannot_be_followed_while_redis_is_away(
+    redis: RedisServer, links: Links
+) -> None:
+    peer = await links.join(redis)
+    redis.kill()
+    await until(lambda: not peer.link.connected)
+    with pytest.raises(ClientFault, match="cannot reach the others"):
+        await peer.follow()
