@@ -36,6 +36,9 @@ class RedisConnection:
 
     def __init__(self, url: str, changed: Callable[[bool], None]) -> None:
         self.up = False
+        self.closing = False
+        """True if no task is to go on. A task is cancelled as well, but the client sometimes turns
+        a cancellation into a `TimeoutError`."""
         # Without retries, because a silent reconnection would hide what was lost.
         self.redis: Redis = Redis.from_url(
             url,

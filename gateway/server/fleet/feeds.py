@@ -146,7 +146,7 @@ class Feeds:
 
     async def run(self) -> None:
         """Read what is published about the followed rooms, until cancelled."""
-        while True:
+        while not self._connection.closing:
             try:
                 async with self._redis.pubsub() as pubsub:
                     # The first channel is nobody's: a connection without any cannot be read.

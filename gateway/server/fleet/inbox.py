@@ -48,7 +48,7 @@ class Inbox:
     async def run(self) -> None:
         """Read the requests until cancelled."""
         last: bytes | str = "0-0"
-        while True:
+        while not self._connection.closing:
             try:
                 found: Any = await self._connection.redis.xread(
                     {self._key: last}, count=PAGE, block=round(TIMEOUT_S * 500)

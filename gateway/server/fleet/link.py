@@ -87,13 +87,14 @@ class FleetLink:
                 await asyncio.wait_for(self._writer.drained(), TIMEOUT_S)
             except TimeoutError:
                 log.warning("%d commands were not written", self.queued)
+        self._connection.closing = True
         await self._tasks.aclose()
         await self._feeds.aclose()
         await self._connection.aclose()
 
     async def _renew(self) -> None:
         """Renew the leases, and watch the others, until cancelled."""
-        while True:
+        while not self._connection.closing:
             await asyncio.sleep(TICK_S)
             try:
                 await self._tick()

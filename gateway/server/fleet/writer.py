@@ -106,7 +106,7 @@ class Writer:
 
     async def run(self) -> None:
         """Send the queue until cancelled."""
-        while True:
+        while not self._connection.closing:
             await self._awake.wait()
             self._awake.clear()
             try:

@@ -92,6 +92,7 @@ class Links:
 
     async def kill(self, peer: Peer) -> None:
         """End a gateway without a word to Redis, as a signal 9 does."""
+        peer.link._connection.closing = True
         await peer.link._tasks.aclose()
         await peer.link._feeds.aclose()
         await peer.link._connection.aclose()

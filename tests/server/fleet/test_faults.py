@@ -107,7 +107,7 @@ async def test_a_full_redis_takes_the_events_when_it_has_space_again(
     assert owner.link.unwritten(ROOM) == 2
     redis.cli("CONFIG", "SET", "maxmemory", "0")
     await until(lambda: there.numbers == [1, 2, 3])
-    assert owner.link.connected
+    await until(lambda: owner.link.connected)
 
 
 async def test_requests_wait_while_redis_is_away(durable_redis: RedisServer, links: Links) -> None:
