@@ -25,7 +25,7 @@ from gateway.auth.origin import AllowedOrigins
 from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.errors import ClientFault, redacted
+from gateway.errors import ClientFault, GatewayError, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
@@ -37,7 +37,7 @@ from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.language_detection import Detector
 from gateway.server.runtime.options import TextOptions
 from gateway.server.telemetry.start import start as start_telemetry
-from gateway.storage.base import Store, StoreFault
+from gateway.storage.base import KEY_BYTES, Store
 
 if TYPE_CHECKING:
     from gateway.server.telemetry.providers import Telemetry
@@ -139,8 +139,10 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if store is not None and authenticator.signer_is_random:
-            authenticator.signer = hub.signer = await _stored_signer(store, hub.signer)
+        if hub.fleet is not None:
+            await hub.fleet.link.start()
+        if authenticator.signer_is_random:
+            authenticator.signer = hub.signer = await _shared_signer(hub)
 
         async def watch_keys() -> None:
             await authenticator.watch_keys(lambda: hub.review(authenticator.confirm))
@@ -159,6 +161,8 @@ def create_app(
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(loading, *keepers, return_exceptions=True)
+            if hub.fleet is not None:
+                await hub.fleet.aclose()
             await authenticator.aclose()
             if telemetry is not None:
                 await telemetry.aclose()
@@ -269,15 +273,18 @@ class _SecurityHeaders:
         await self.app(scope, receive, with_headers)
 
 
-async def _stored_signer(store: Store, default: Signer) -> Signer:
-    """Return the signer of the store, which accepts tokens from before a restart and from other
-    processes; ``default`` if the store cannot be read.
+async def _shared_signer(hub: Hub) -> Signer:
+    """Return the signer of the store or of the fleet, which accepts tokens from before a restart
+    and from other processes; that of the hub if there is none, or if it cannot be read.
     """
     try:
-        return Signer(await store.key())
-    except StoreFault as fault:
+        if hub.fleet is not None:
+            return Signer(await hub.fleet.link.key(KEY_BYTES))
+        if hub.store is not None:
+            return Signer(await hub.store.key())
+    except GatewayError as fault:
         log.error("Resume tokens will not outlive this process: %s", fault)
-        return default
+    return hub.signer
 
 
 class _OriginMiddleware:

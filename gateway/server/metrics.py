@@ -99,6 +99,7 @@ class Metrics:
         :param guards: outputs that a guard stopped, by guard and outcome
         """
         self.registry.register(_HubCollector(hub, guards))
+        self.registry.register(_FleetCollector(hub))
 
     def add_authenticator(self, authenticator: Authenticator) -> None:
         """Read the authenticator's counters at every scrape."""
@@ -289,6 +290,40 @@ def _tenants(hub: Hub) -> Iterator[Metric]:
         inflight.add_metric(["(others)"], sum(account.inflight for account in rest))
     yield sockets
     yield inflight
+
+
+class _FleetCollector:
+    """Metrics of the rooms that a hub shares with other gateways."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def collect(self) -> Iterator[Metric]:
+        fleet = self._hub.fleet
+        if fleet is None:
+            return
+        gauges = {
+            "gateway_fleet_connected": ("1 while Redis answers, else 0.", fleet.link.connected),
+            "gateway_fleet_rooms_owned": (
+                "Rooms that this gateway decides for all gateways.",
+                len(fleet.authorities),
+            ),
+            "gateway_fleet_replicas": (
+                "Shared rooms with sockets in this gateway.",
+                len(fleet.replicas),
+            ),
+            "gateway_fleet_unwritten": (
+                "Events that wait to be written to Redis, and that nobody was sent.",
+                fleet.unwritten,
+            ),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(name, text, value=float(value))
+        yield CounterMetricFamily(
+            "gateway_fleet_dropped",
+            "Drafts and deltas that were dropped because Redis was away or too slow.",
+            fleet.link.dropped,
+        )
 
 
 class _StoreCollector:

@@ -158,10 +158,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which the store keeps a room after it has ended. By default it is deleted at
     once."""
 
+    redis: str | None = None
+    """URL of the Redis or Valkey server that joins several gateways to one service, such as
+    ``redis://localhost:6379/0``. Clients of one room may then be in any of the gateways. It needs
+    the extra ``redis``, and excludes ``store`` and ``workers``: the rooms are kept in Redis.
+    Default: every gateway has its own rooms."""
+
     signing_key: Annotated[str, Meta(min_length=32)] | None = None
     """Secret of at least 32 characters that signs resume tokens and tickets. Processes that should
-    accept each other's tokens need the same one. Default: a key kept in the store, or without a
-    store a new key at every start."""
+    accept each other's tokens need the same one. Default: a key kept in the store or in Redis,
+    or without them a new key at every start."""
 
     engine: Literal["ctranslate2", "vllm", "openai", "scripted"] = "ctranslate2"
     """Translation engine: ``ctranslate2`` runs on the CPU, ``vllm`` on a GPU in this process,

@@ -8,6 +8,7 @@ from sys import getsizeof
 
 import pytest
 
+from gateway.core.room.room import Room
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
@@ -54,6 +55,7 @@ async def test_long_meetings_stay_within_the_bounds_on_memory_and_on_the_file(
         await until(lambda: not any(session.member.inflight for session in sessions))
         for session in sessions:
             session.outbox.take()
+            assert isinstance(session.room, Room)
             log, utterances = session.room.log, session.room.utterances
             assert log.bytes <= BOUND
             assert taken(log) <= BOUND + LOG_BYTES

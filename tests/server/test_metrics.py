@@ -21,6 +21,7 @@ from gateway.server.app import create_app
 from gateway.server.cluster.fd_passing import FdPassing
 from gateway.server.cluster.handover_metrics import HandoverCollector
 from gateway.server.cluster.worker import UP
+from gateway.server.fleet.join import join_fleet
 from gateway.server.metrics import Metrics
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
@@ -42,6 +43,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
     metrics: Metrics = app.state.metrics
     hub: Hub = app.state.hub
+    join_fleet(hub, "redis://localhost")  # nothing connects before the start
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
     metrics.registry.register(HandoverCollector(FdPassing(folder, 0, range(2))))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1

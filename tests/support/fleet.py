@@ -151,14 +151,19 @@ class FleetMeeting(Meeting):
                 del gateway.feed[n]
                 return
 
+    def pump_writes(self) -> None:
+        """Let Redis accept all that the authority has sent."""
+        while self.unwritten:
+            self.write()
+
     def pump(self) -> None:
         """Deliver everything."""
         busy = True
         while busy:
             busy = False
-            while self.unwritten:
+            if self.unwritten:
                 busy = True
-                self.write()
+                self.pump_writes()
             for gateway in list(self.gateways.values()):
                 while gateway.feed:
                     busy = True

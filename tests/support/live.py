@@ -20,6 +20,7 @@ from gateway.engines.scripted import ScriptedEngine
 from gateway.limits import Limits
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
+from gateway.server.fleet.join import join_fleet
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.runtime.hub import Hub
@@ -62,6 +63,7 @@ async def running(
     drain_s: float = 5.0,
     authenticator: Authenticator | None = None,
     settings: Settings | None = None,
+    redis: str | None = None,
 ) -> AsyncIterator[Live]:
     """Serve ``engine`` (default: a scripted one) until the block ends.
 
@@ -82,6 +84,8 @@ async def running(
         store=store,
         authenticator=authenticator,
     )
+    if redis is not None:
+        join_fleet(app.state.hub, redis)
     server = GatewayServer(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
         await store.open()

@@ -276,8 +276,7 @@ class Authority(Room):
     def _enter(self, gateway: str, state: MemberState, now: float) -> RemoteMember:
         before = self.subscribers.members.get(state.id)
         if isinstance(before, RemoteMember):
-            if before.gateway != gateway:
-                self.feed.replaced(before.gateway, before.id)
+            self.feed.replaced(before.gateway, before.id)
             self.disconnect(before, now)
         self.use_tenant(state.tenant)
         member = RemoteMember(state, gateway, self.feed, self.limits)

@@ -110,7 +110,6 @@ class Replica:
         self.log = log
         self.subscribers = Subscribers(targets, 0.0)
         self.log_view = LogView(log, self.subscribers)
-        self.degraded: Degraded | None = None
         self.empty_since: float | None = None
         self.owner: str | None = None
         self.began = 0.0
@@ -124,6 +123,8 @@ class Replica:
         self._growing = GrowingCaptions()
         self._requests: dict[str, _Requests] = {}
         self._tenant = ""
+        self._degraded: Degraded | None = None
+        self._reached = True
         self._heard = 0  # number of the last message of the feed
         self._term = ""  # of the authority that has greeted last
         self._introductions = 0
@@ -137,15 +138,25 @@ class Replica:
         )
 
     @property
+    def degraded(self) -> Degraded | None:
+        """The state of the service for those who join now; None if it works as usual."""
+        return self._degraded if self._reached else Degraded(partials="off")
+
+    @property
     def settled(self) -> bool:
         """True if no member here has anything in flight."""
         return not any(member.inflight for member in self.subscribers.members.values())
 
     # --- members ------------------------------------------------------------------------------
 
-    def use_tenant(self, tenant: str) -> None:
+    def use_tenant(self, tenant: str) -> str:
         """Name the tenant of those who join from now on."""
         self._tenant = tenant
+        return tenant
+
+    def shed(self, size: int) -> None:
+        """Forget the oldest events, to free ``size`` bytes of the log."""
+        self.log.shed(size)
 
     def join(self, member: Member, now: float) -> None:
         """Add a member, which reads nothing yet."""
@@ -284,7 +295,7 @@ class Replica:
                 self.subscribers.show(self._growing.grow(delta), now)
             case Told(event=event):
                 if isinstance(event, Degraded):
-                    self.degraded = event if event.engine or event.partials == "off" else None
+                    self._degraded = event if event.engine or event.partials == "off" else None
                 self.subscribers.tell(Envelope(event), None, now)
             case Addressed():
                 self._address(message, now)
@@ -298,6 +309,11 @@ class Replica:
                     member.outbox.close(CloseCode.GOAWAY, MOVED)
             case Unheard(gateway=gateway) if gateway == self._gateway:
                 self.introduce()
+
+    def reach(self, reached: bool, now: float) -> None:
+        """Tell everybody whether the authority can be reached: without it nothing is translated."""
+        self._reached = reached
+        self.subscribers.tell(Envelope(self.degraded or Degraded(partials="on")), None, now)
 
     def end(self) -> None:
         """Close the sockets of all members: the room has ended."""
@@ -315,7 +331,7 @@ class Replica:
         self.log.epoch, self.began = message.epoch, message.began
         same, self._term = message.term == self._term, message.term
         self.greeted = True
-        self.degraded = message.degraded
+        self._degraded = message.degraded
         for delta in self._growing.replace(message.growing):
             self.subscribers.show(delta, now)
         for kind, fields in self._later:

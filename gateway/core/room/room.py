@@ -20,8 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from msgspec.structs import replace
-
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.core.captions.captioner import Captioner
@@ -256,10 +254,11 @@ class Room:
         self._expire_languages(now, now)
         self._announce(now)
 
-    def use_tenant(self, tenant: str) -> None:
-        """Use a tenant's share of the engine from now on, unless somebody is in the room."""
+    def use_tenant(self, tenant: str) -> str:
+        """Use a tenant's share of the engine, unless somebody is in the room; return which."""
         if not self.attendance.everybody:  # else jobs of the earlier tenant may be waiting
             self.captioner.tenant = tenant
+        return self.captioner.tenant
 
     def in_flight(self, tags: Sequence[str], view: View) -> list[Envelope]:
         """Return the unfinished captions in ``tags``, for a member that has caught up."""
@@ -276,9 +275,7 @@ class Room:
     ) -> None:
         """Do what a member asks for. Languages and texts of the message are normalised.
 
-        Raises `ClientFault`; then nothing has changed.
-
-        :param langs: languages that the member may read; None for all
+        Raises `ClientFault`; then nothing has changed. ``langs`` may be read; None for all.
         """
         match message:
             case Say():
@@ -293,10 +290,8 @@ class Room:
             case Set():
                 self.change_settings(member, message, now)
             case Get():
-                found = self.snapshots.snapshot(message.id, message.ref)
-                may = Permissions(langs=langs)
-                lines = tuple(line for line in found.lines if may.can_read(line.lang))
-                member.outbox.send(replace(found, lines=lines), now)
+                found = self.snapshots.snapshot(message.id, message.ref, Permissions(langs=langs))
+                member.outbox.send(found, now)
             case Bye():  # pragma: no branch: there is no other
                 self.finish_speaking(member, now)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
+from gateway.auth.permissions import EVERYTHING, Permissions
 from gateway.core.captions.captioner import Captioner
 from gateway.core.members.attendance import Attendance
 from gateway.core.members.subscribers import Subscribers
@@ -63,9 +64,16 @@ class Snapshots:
 
     # --- single utterances ----------------------------------------------------------------------
 
-    def snapshot(self, id: str, ref: str | None = None) -> Snapshot:
-        """Return one utterance as it stands. Raises `ClientFault` (``not_found``)."""
-        return replace(_snapshot(self._utterances.known(id)), ref=ref)
+    def snapshot(
+        self, id: str, ref: str | None = None, grant: Permissions = EVERYTHING
+    ) -> Snapshot:
+        """Return one utterance as it stands. Raises `ClientFault` (``not_found``).
+
+        :param grant: permissions of the reader, to whom other languages are not shown
+        """
+        found = _snapshot(self._utterances.known(id))
+        lines = tuple(line for line in found.lines if grant.can_read(line.lang))
+        return replace(found, lines=lines, ref=ref)
 
     def finished(self, tags: dict[str, str], most: int) -> list[Envelope]:
         """Return the final captions of the last ``most`` utterances, newest first.

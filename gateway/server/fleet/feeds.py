@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from redis.asyncio.client import PubSub
@@ -22,12 +22,11 @@ from redis.asyncio.client import PubSub
 from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet import scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
+from gateway.server.runtime.fleet_rooms import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
 
-Entry = tuple[int, bytes]
-"""The number of a durable event, and the event."""
 Message = tuple[int, int, bytes]
 """A message of a feed: the fence of its sender; the number of a durable event, or `VOLATILE`, or
 `OWNER`; the content."""
@@ -35,22 +34,6 @@ VOLATILE: Final = 0
 """The number of a message that no log keeps."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
-
-
-class RoomListener(Protocol):
-    """The follower of one room."""
-
-    def feed(self, payload: bytes) -> None:
-        """Handle the next message. Durable events come in order, without holes, each once."""
-
-    def owner(self, gateway: str | None) -> None:
-        """Note which gateway owns the room; None if no gateway does."""
-
-    def gap(self) -> None:
-        """Note that volatile messages and requests may have been lost."""
-
-    def entries(self, after: int) -> Sequence[Entry]:
-        """Return the durable events after a number, for a Redis that has lost them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -114,9 +97,7 @@ class Feeds:
             held = await self._redis.get(scripts.lease(name))
         except AWAY as exc:
             self.rooms.pop(name, None)
-            raise ClientFault(
-                ErrorCode.BUSY, "This gateway cannot reach the others; connect again."
-            ) from exc
+            raise unreachable() from exc
         room.owner, room.fence = lease(held)
         if entries:
             room.seq = entries[-1][0]
@@ -219,6 +200,11 @@ class Feeds:
         while held and not room.reading:
             self._deliver(room, held.popleft())
         room.hold(held)  # there was another hole
+
+
+def unreachable() -> ClientFault:
+    """Return the error that clients are told while Redis is away."""
+    return ClientFault(ErrorCode.BUSY, "This gateway cannot reach the others; connect again.")
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from gateway.server.fleet import scripts
 from gateway.server.fleet.connection import AWAY, RedisConnection
-from gateway.server.fleet.feeds import Entry, Feeds, RoomFeed, lease
+from gateway.server.fleet.feeds import Feeds, RoomFeed, lease
+from gateway.server.runtime.fleet_rooms import Entry
 
 log = logging.getLogger("gateway.fleet")
 

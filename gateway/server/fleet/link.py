@@ -18,10 +18,11 @@ from typing import Final
 from gateway.errors import redacted
 from gateway.server.fleet import scripts
 from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection
-from gateway.server.fleet.feeds import Entry, Feeds, RoomListener
+from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
 from gateway.server.fleet.leases import LEASE_MS, Leases
 from gateway.server.fleet.writer import Writer
+from gateway.server.runtime.fleet_rooms import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
 
 log = logging.getLogger("gateway.fleet")
@@ -144,8 +145,11 @@ class FleetLink:
         await self._feeds.unfollow(name)
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
-        """Return the durable events of any room after a number. Raises `AWAY`."""
-        return await self._feeds.read(name, after)
+        """Return the durable events of any room after a number. Raises `ClientFault` (``busy``)."""
+        try:
+            return await self._feeds.read(name, after)
+        except AWAY as exc:
+            raise unreachable() from exc
 
     def owner(self, name: str) -> str | None:
         """Return the gateway that owns a followed room, as far as this gateway knows."""
@@ -207,9 +211,15 @@ class FleetLink:
         return sorted(scripts.room_of(key) for key in found)
 
     async def key(self, length: int) -> bytes:
-        """Return the signing key of the fleet; create it if there is none. Raises `AWAY`."""
+        """Return the signing key of the fleet; create it if there is none.
+
+        Raises `ClientFault` (``busy``).
+        """
         redis = self._connection.redis
-        await redis.set(scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
-        key = await redis.get(scripts.SIGNING_KEY)
+        try:
+            await redis.set(scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
+            key = await redis.get(scripts.SIGNING_KEY)
+        except AWAY as exc:
+            raise unreachable() from exc
         assert isinstance(key, bytes)
         return key

@@ -43,7 +43,7 @@ from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.uvicorn.http import BoundedProtocol
 from gateway.server.uvicorn.websocket import without_client_mistakes
-from gateway.settings.catalogue import Settings
+from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
 
@@ -209,6 +209,8 @@ def serve(
         authenticator=build_authenticator(settings, ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
+    if settings.redis is not None:
+        _join_fleet(app, settings)
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
@@ -241,6 +243,21 @@ def serve(
             return runner.run(process.run())
     finally:
         watchdog.stop()
+
+
+def _join_fleet(app: Starlette, settings: Settings) -> None:
+    """Join the gateways that use the same Redis. Raises `SettingsError`."""
+    if settings.store is not None or settings.workers > 1:
+        raise SettingsError("redis excludes store and workers: the rooms are kept in Redis.")
+    try:
+        from gateway.server.fleet.join import join_fleet
+    except ImportError as exc:
+        raise SettingsError("redis needs the extra: pip install 'caption-gateway[redis]'.") from exc
+    assert settings.redis is not None, "the caller has checked"
+    try:
+        join_fleet(app.state.hub, settings.redis)
+    except ValueError as exc:
+        raise SettingsError(f"redis: {exc}") from exc
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from starlette.websockets import WebSocket
 from gateway import __version__
 from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
-from gateway.engines.base.engine import parts
+from gateway.engines.base.engine import Health, parts
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import PRIVATE, Context, Final, Terms
@@ -243,8 +243,11 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Answer 200 if a new utterance would be translated, else 503 with the reason."""
     hub = _hub(request)
+    status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
+    if status == Health.READY.value and not hub.ready:
+        status = "alone"  # the other gateways cannot be reached
     body = {
-        "status": hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value,
+        "status": status,
         "engine": hub.engine.name,
         "fallback": hub.degraded.engine,
         "partials": hub.degraded.partials,

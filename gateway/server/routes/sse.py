@@ -73,7 +73,7 @@ async def events(request: Request) -> RoomEventStream:
         if last is not None:
             reading = replace(reading, since=StreamPosition(last[1], int(last[2])))
         reading.check()
-        await hub.fetch(room)
+        await hub.fetch(room, reading.since)
         return RoomEventStream(hub, hub.open(reading), heartbeat or HEARTBEAT_S, caller)
     except BaseException:
         # Otherwise the stream releases the caller when it ends.

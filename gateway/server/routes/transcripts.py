@@ -180,7 +180,11 @@ async def entries(hub: Hub, name: str) -> tuple[Title, list[LogEntry]]:
     Raises `ClientFault` (``not_found``).
     """
     # Private rooms have names that no client can give: their logs are never shown.
-    room = hub.rooms.get(name) if is_room_name(name) else None
+    if hub.fleet is not None and is_room_name(name):
+        log = await hub.fleet.history(name)
+        if log.epoch:
+            return Title(name, log.epoch, log.seq), log.entries()
+    room = hub.rooms.get(name) if is_room_name(name) and hub.fleet is None else None
     if room is None and hub.store is not None and is_room_name(name):
         history = await hub.store.load(name)
         if history is not None:

@@ -90,7 +90,7 @@ class WebSocketEndpoint:
                 granted = await caller.authorize(None if resumed is None else resumed.grant)
                 request, heartbeat = read_query(query, codec, resumed, granted, caller.renewal)
                 request.check()
-                await hub.fetch(request.room)
+                await hub.fetch(request.room, request.since)
                 session = hub.open(request)
             except ClientFault as fault:
                 await _refuse(send, codec or default_codec(query), fault, hub.phase)

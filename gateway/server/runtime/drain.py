@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
+from gateway.core.replica.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode
@@ -27,7 +28,7 @@ STOPPING = "The server is about to stop; open the next socket now."
 class Drain:
     """The drain of one gateway.
 
-    :param rooms: live view of the rooms, by name
+    :param rooms: returns the rooms of the sessions, by name
     :param sessions: live view of the sessions, by id
     :param act: carries out the scheduler's decisions
     :param now: clock, in seconds
@@ -35,7 +36,7 @@ class Drain:
 
     def __init__(
         self,
-        rooms: Mapping[str, Room],
+        rooms: Callable[[], Mapping[str, AnyRoom]],
         sessions: Mapping[str, Session],
         store: Store | None,
         act: Callable[[], None],
@@ -63,17 +64,19 @@ class Drain:
         for session in list(self._sessions.values()):
             session.outbox.send(goaway, begun)
             session.drain()
-        for room in self._rooms.values():
+        for room in self._own():
             # Speakers who are away cannot return to this process.
             for speaker in list(room.attendance.away.values()):
                 room.finish_speaking(speaker, begun)
         settled = await self._settle_rooms(begun + min(OVERLAP_S, seconds), begun + seconds)
-        busy = self._rooms.keys() - settled
-        for name in busy:
-            self._rooms[name].stop(self._now())
+        rooms = self._rooms()
+        busy = rooms.keys() - settled
+        for room in self._own():
+            if room.name in busy:
+                room.stop(self._now())
         self._act()
         self._release(busy)
-        self._close_sockets(set(self._rooms))
+        self._close_sockets(set(rooms))
         await self._poll(lambda: not self._sessions, self._now() + FAREWELL_S)
 
     async def _settle_rooms(self, overlap: float, until: float) -> set[str]:
@@ -87,19 +90,24 @@ class Drain:
         def ended() -> bool:
             nonlocal last
             now = self._now()
-            new = {name for name, room in self._rooms.items() if room.settled} - settled
+            rooms = self._rooms()
+            new = {name for name, room in rooms.items() if room.settled} - settled
             self._release(new)
             settled.update(new)
             # A private room ends with its process: there is no next socket to wait for.
             due = {name for name in settled if now >= overlap or name.startswith(PRIVATE)}
             if self._close_sockets(due):
                 last = min(until, now + FAREWELL_S)
-            busy = self._rooms.keys() - settled
+            busy = rooms.keys() - settled
             done = not busy and (not self._sessions or (now >= overlap and now >= last))
             return done or self._hurried
 
         await self._poll(ended, until)
         return settled
+
+    def _own(self) -> list[Room]:
+        """Return the rooms that nobody continues before this process has ended."""
+        return [room for room in self._rooms().values() if isinstance(room, Room)]
 
     def _release(self, names: Collection[str]) -> None:
         """Stop changing these rooms, so that another process may claim them."""

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from gateway.auth.permissions import Permissions
 from gateway.auth.signing import Signer
@@ -24,7 +25,9 @@ from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
-from gateway.core.history.event_log import EventLog
+from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.replica.authority import Authority
+from gateway.core.replica.replica import AnyRoom, Replica
 from gateway.core.room.room import Room
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import Scheduler
@@ -41,10 +44,12 @@ from gateway.protocol.messages import PRIVATE, Degraded, ServerMessage
 from gateway.server.runtime.alarms import Alarms
 from gateway.server.runtime.credentials import apply_changed_keys, close_expired
 from gateway.server.runtime.drain import Drain
+from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.job_runner import JobRunner
 from gateway.server.runtime.options import TextOptions
 from gateway.server.runtime.phase import HUB_TRANSITIONS, HubEvent, HubPhase
 from gateway.server.runtime.room_loading import RoomLocks
+from gateway.server.runtime.room_space import RoomSpace
 from gateway.storage.base import Store
 
 log = logging.getLogger("gateway.hub")
@@ -82,6 +87,7 @@ class Hub:
         self.limits = limits
         self.phase = HubPhase.OPEN
         self.rooms: dict[str, Room] = {}
+        self.replicas: dict[str, Replica] = {}  # of shared rooms; `rooms` has the authorities
         self.sessions: dict[str, Session] = {}
         self.ledger = TenantUsage()
         self.load = OverloadMonitor(limits.stretch, limits.soon_s)
@@ -106,6 +112,7 @@ class Hub:
         `gateway.server.cluster.placement`."""
         self.now = clock
         self.wall = wall
+        self.fleet: FleetRooms | None = None  # the rooms shared with other gateways
         self._observe = observe
         self.jobs = JobRunner(
             engine,
@@ -120,7 +127,8 @@ class Hub:
         self.degraded = NOT_DEGRADED
         if isinstance(engine, SubstitutableEngine):
             engine.changed = self.refresh_capacity
-        self._drain = Drain(self.rooms, self.sessions, store, self.act, clock)
+        self._drain = Drain(self.places, self.sessions, store, self.act, clock)
+        self._space = RoomSpace(self.rooms, self.replicas, limits, self._evict)
 
     def __repr__(self) -> str:
         return f"<Hub {self.phase.value}, {len(self.sessions)} sessions, {self.dispatch!r}>"
@@ -128,7 +136,8 @@ class Hub:
     @property
     def ready(self) -> bool:
         """Readiness to translate a new utterance."""
-        return self.phase is HubPhase.OPEN and self.engine.health is Health.READY
+        linked = self.fleet is None or self.fleet.link.connected
+        return self.phase is HubPhase.OPEN and self.engine.health is Health.READY and linked
 
     def stopping(self) -> bool:
         """Tell whether the end has begun. No property, because it changes during an ``await``."""
@@ -137,7 +146,11 @@ class Hub:
     @property
     def log_bytes(self) -> int:
         """Bytes of durable events in memory."""
-        return sum(room.log.bytes for room in list(self.rooms.values()))  # threads call this, too
+        return self._space.bytes
+
+    def places(self) -> dict[str, AnyRoom]:
+        """Return the rooms of all sessions, by name."""
+        return {**self.rooms, **self.replicas}  # a replica instead of its authority
 
     # --- sessions -------------------------------------------------------------------------------
 
@@ -167,10 +180,8 @@ class Hub:
         source = self.lang if request.source is None else request.source
         lang = speakable(source, profile, self.detect)
         room = self._room(request.room)
-        if not room.attendance.everybody:  # else jobs of the earlier tenant may be waiting
-            room.captioner.tenant = request.grant.tenant
+        self.dispatch.expect(room.use_tenant(request.grant.tenant), self.now())
         room.temporary = request.once
-        self.dispatch.expect(room.captioner.tenant, self.now())
         if before is not None:
             before.close(self.now(), lost=True)
             before.outbox.close(CloseCode.REPLACED, "This session has another socket now.")
@@ -213,18 +224,20 @@ class Hub:
     def _catch_up(self, reader: LogReader) -> None:
         reader.advance(self.now())
 
-    async def fetch(self, name: str | None) -> None:
-        """Load a room that an earlier process kept in the store, before `open` is called.
+    async def fetch(self, name: str | None, since: StreamPosition | None = None) -> None:
+        """Load a room that is shared or kept in the store, before `open` is called.
 
         Returns early if the gateway begins to end, so that `open` can refuse the client. Raises
         `ClientFault` (``busy``) if another process has not released the room, or if no further room
-        is allowed.
+        is allowed. ``since`` is how far the client has come.
         """
-        if self.store is None or name is None or name.startswith(PRIVATE):
+        if name is None or name.startswith(PRIVATE):
             return
-        while name not in self.rooms and not self.stopping():  # an empty room may go again
+        if self.fleet is not None and not self.stopping():
+            await self.fleet.fetch(name, since)
+        while self.store is not None and name not in self.rooms and not self.stopping():
             self._check_owner(name)
-            await self._room_locks.wait(self._fetch(self.store, name))
+            await self._room_locks.wait(self._fetch(self.store, name))  # it may go again
 
     async def _fetch(self, store: Store, name: str) -> None:
         async with self._room_locks.of(name):
@@ -235,8 +248,7 @@ class Hub:
                 store.release(name)
                 return
             try:
-                if len(self.rooms) >= self.limits.rooms:
-                    self._require_space()
+                self._space.require()
             except ClientFault:
                 store.release(name)
                 raise
@@ -250,6 +262,8 @@ class Hub:
 
         Raises `gateway.storage.base.StoreFault` if data remains in the store.
         """
+        if self.fleet is not None:
+            return await self.fleet.forget(name)
         async with self._room_locks.of(name):
             room = self.rooms.get(name)
             if room is not None:
@@ -275,13 +289,13 @@ class Hub:
         """
         if session.state is SessionState.CLOSED:
             return
-        if lost and self.stopping():  # it can come back to the next process only
-            session.room.finish_speaking(session.member, self.now())
-        session.close(self.now(), lost=lost)
         room = session.room
+        if lost and self.stopping() and isinstance(room, Room):
+            room.finish_speaking(session.member, self.now())  # it comes back to the next process
+        session.close(self.now(), lost=lost)
         if room.empty_since is not None and room.name.startswith(PRIVATE):
             if room.temporary or not lost or not room.log.seq:
-                self._drop(room)
+                self._drop(self.rooms[room.name])
         self.act()
 
     def close(self, session: Session) -> None:
@@ -292,7 +306,9 @@ class Hub:
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
 
-    def _room(self, name: str | None) -> Room:
+    def _room(self, name: str | None) -> AnyRoom:
+        if self.fleet is not None and name is not None and not name.startswith(PRIVATE):
+            return self.fleet.replica(name)
         room = self.rooms.get(name or "")
         if room is None:
             if name is None:
@@ -304,17 +320,13 @@ class Hub:
                     "Connect without resume.",
                 )
             self._check_owner(name)
-            if len(self.rooms) >= self.limits.rooms:
-                self._require_space()
-            room = self._open(name, EventLog(secrets.token_hex(4), self.limits, began=self.now()))
+            self._space.require()
+            return self._open(name, EventLog(secrets.token_hex(4), self.limits, began=self.now()))
         return room
 
     def _private(self) -> str:
-        """Return a new name for a private room that belongs to this process.
-
-        With several processes, about one random name in as many belongs to this one.
-        """
-        while True:
+        """Return a new name for a private room that belongs to this process."""
+        while True:  # of several processes, about one random name in as many belongs to this one
             name = PRIVATE + secrets.token_hex(8)
             if self.owns(name):
                 return name
@@ -330,19 +342,25 @@ class Hub:
             )
 
     def _open(self, name: str, log: EventLog) -> Room:
-        room = self.rooms[name] = Room(
-            name,
-            log=log,
-            scheduler=self.dispatch,
-            model=self.engine.profile,
-            limits=self.limits,
-            options=self.flow,
-            observe=partial(self._observe, name),
-            set_timer=partial(self._alarms.set, name),
-        )
+        room = self.rooms[name] = Room(name, log=log, **self.room_options(name))
+        self.degrade(room)
+        return room
+
+    def room_options(self, name: str) -> dict[str, Any]:
+        """Return the arguments that every room of this gateway is made with."""
+        return {
+            "scheduler": self.dispatch,
+            "model": self.engine.profile,
+            "limits": self.limits,
+            "options": self.flow,
+            "observe": partial(self._observe, name),
+            "set_timer": partial(self._alarms.set, name),
+        }
+
+    def degrade(self, room: Room) -> None:
+        """Tell a new room how the service is."""
         if self.degraded != NOT_DEGRADED:
             room.degrade(self.degraded, self.now())
-        return room
 
     def _wake(self, name: str) -> None:
         room = self.rooms.get(name)
@@ -350,41 +368,20 @@ class Hub:
             room.on_timer(self.now())
             self.act()
 
-    def _require_space(self) -> None:
-        """Make space for one more room. Raises `ClientFault` (``busy``) if no room is empty."""
-        if not self._evict_room():
-            raise ClientFault(
-                ErrorCode.BUSY, f"This gateway is full: {len(self.rooms)} rooms are open."
-            )
-
-    def _evict_room(self) -> bool:
-        """Drop an empty room from memory, and return whether there was one.
-
-        Private rooms go before those with a name, then the one that has been empty longest. The
-        room has not ended: if there is a store, it can be loaded again.
-        """
-        empty = [
-            (not room.name.startswith(PRIVATE), room.empty_since, room.name)
-            for room in self.rooms.values()
-            if room.empty_since is not None
-        ]
-        if not empty:
-            return False
-        _, _, name = min(empty)
-        if self.store is not None:
-            self.store.release(name)
-        self._drop(self.rooms[name])
-        return True
-
-    def _shed(self) -> None:
-        """Keep the sum of all logs within `Limits.memory_bytes`."""
-        while (over := self.log_bytes - self.limits.memory_bytes) > 0:
-            if not self._evict_room():  # somebody is in every room
-                longest = max(self.rooms.values(), key=lambda room: room.log.bytes)
-                longest.shed(min(over, longest.log.bytes // 2 + 1))
+    def _evict(self, room: Room) -> None:
+        """Drop a room from memory that has not ended: it can be loaded again if it is kept."""
+        if isinstance(room, Authority) and self.fleet is not None:
+            self.fleet.release(room)
+        else:
+            if self.store is not None:
+                self.store.release(room.name)
+            self._drop(room)
 
     def _drop(self, room: Room) -> None:
         """End a room. Only the store may keep anything of it."""
+        if isinstance(room, Authority) and self.fleet is not None:
+            self.fleet.end(room)
+            return
         room.end()
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
@@ -450,7 +447,9 @@ class Hub:
         for room in [r for r in self.rooms.values() if r.empty_since is not None]:
             if now - (room.empty_since or now) > self.limits.room_s:
                 self._drop(room)
-        self._shed()
+        self._space.shed()
+        if self.fleet is not None:
+            self.fleet.sweep()
         close_expired(list(self.sessions.values()), self.wall(), now)
         self.ledger.sweep(now)
         self.act()
@@ -470,7 +469,8 @@ class Hub:
             return
         self._move(HubEvent.DRAIN)
         log.info("draining: %d sockets, %d jobs", len(self.sessions), len(self.jobs.runs))
-        await asyncio.gather(self._room_locks.end(), self._drain.run(seconds))
+        shared = [] if self.fleet is None else [self.fleet.drain(seconds)]
+        await asyncio.gather(self._room_locks.end(), self._drain.run(seconds), *shared)
         self.jobs.fail_all()
         self._move(HubEvent.END)
 

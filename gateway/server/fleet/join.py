@@ -1,0 +1,26 @@
+"""The joining of a gateway to a fleet.
+
+Owns: which parts a gateway of a fleet has. Must not know: what they do.
+"""
+
+from __future__ import annotations
+
+from gateway.server.fleet.link import FleetLink
+from gateway.server.runtime.fleet_rooms import FleetRooms
+from gateway.server.runtime.hub import Hub
+
+
+def join_fleet(hub: Hub, url: str) -> None:
+    """Let a hub share its rooms with the gateways that use the same Redis.
+
+    :param url: such as ``redis://localhost:6379/0``; nothing connects before the hub's lifespan
+    """
+    hub.fleet = rooms = FleetRooms(hub)
+    rooms.link = FleetLink(
+        url,
+        keep=hub.limits.log,
+        on_request=rooms.on_request,
+        on_lost=rooms.on_lost,
+        on_gateway_lost=rooms.on_gateway_lost,
+        on_connection=rooms.on_connection,
+    )

@@ -1,0 +1,434 @@
+"""The rooms that this gateway shares with others.
+
+Owns: the replicas and authorities of this gateway, when it takes and gives up authorities. Must not
+know: Redis (`gateway.server.fleet`), sockets, what a room decides.
+
+Every shared room with sockets here has a replica here. If no gateway has the authority of a room,
+each gateway with a replica tries to take it, and the link lets one of them succeed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.core.history.event_log import EventLog, StreamPosition
+from gateway.core.replica.authority import Authority
+from gateway.core.replica.messages import (
+    Decided,
+    Dismissed,
+    FeedMessage,
+    InboxMessage,
+    decode_decided,
+    decode_feed,
+    decode_inbox,
+    encode,
+)
+from gateway.core.replica.replica import Replica
+from gateway.core.replica.restored_log import restored_log
+from gateway.errors import ClientFault, ErrorCode
+from gateway.server.runtime.room_loading import RoomLocks
+from gateway.server.runtime.tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from gateway.server.runtime.hub import Hub
+
+log = logging.getLogger("gateway.fleet")
+
+WAIT_S = 5.0
+"""Seconds that a socket waits for an authority of its room: longer than a lease."""
+POLL_S = 0.02
+"""Seconds between two looks at a room that is being taken or ended."""
+IDLE_S = 30.0
+"""Seconds that a replica without members is kept, for sockets that come back."""
+FULL = 1_000
+"""Unwritten events of a room above which no new text is accepted."""
+
+Entry = tuple[int, bytes]
+"""The number of a durable event, and the event."""
+
+
+class RoomListener(Protocol):
+    """The follower of one room, see `gateway.server.fleet.feeds`."""
+
+    def feed(self, payload: bytes) -> None:
+        """Handle the next message."""
+
+    def owner(self, gateway: str | None) -> None:
+        """Note which gateway owns the room."""
+
+    def gap(self) -> None:
+        """Note that volatile messages may have been lost."""
+
+    def entries(self, after: int) -> Sequence[Entry]:
+        """Return the durable events after a number."""
+
+
+class Link(Protocol):
+    """The link to the other gateways, see `gateway.server.fleet.link.FleetLink`."""
+
+    id: str
+
+    @property
+    def connected(self) -> bool:
+        """True while the other gateways can be reached."""
+
+    @property
+    def dropped(self) -> int:
+        """Number of volatile messages that were dropped."""
+
+    async def start(self) -> None:
+        """Connect, or go on trying."""
+
+    async def aclose(self) -> None:
+        """Give all rooms back and disconnect."""
+
+    async def follow(self, name: str, listener: RoomListener) -> list[Entry]:
+        """Follow a room, and return its durable events. Raises `ClientFault` (``busy``)."""
+
+    async def unfollow(self, name: str) -> None:
+        """Stop following a room that this gateway does not own."""
+
+    async def read(self, name: str, after: int = 0) -> list[Entry]:
+        """Return durable events of any room. Raises `ClientFault` (``busy``)."""
+
+    def owns(self, name: str) -> bool:
+        """Tell whether this gateway owns a room."""
+
+    async def acquire(self, name: str) -> bool:
+        """Take a room if no gateway owns it; return whether this gateway owns it now."""
+
+    def release(self, name: str, *, end: bool = False) -> None:
+        """Give a room back once everything is written; delete its log if it has ended."""
+
+    def append(self, name: str, seq: int, payload: bytes) -> None:
+        """Write a durable event of an owned room, and publish it."""
+
+    def publish(self, name: str, payload: bytes) -> None:
+        """Publish a volatile message of an owned room."""
+
+    def unwritten(self, name: str) -> int:
+        """Return how many durable events of a room are not written."""
+
+    def send(self, gateway: str, payload: bytes) -> None:
+        """Send a request to a gateway."""
+
+    async def key(self, length: int) -> bytes:
+        """Return the signing key of all gateways. Raises `ClientFault` (``busy``)."""
+
+
+class FleetRooms:
+    """The shared rooms of one gateway. ``link`` is set before `start`."""
+
+    link: Link
+
+    def __init__(self, hub: Hub) -> None:
+        self.replicas = hub.replicas
+        self.authorities: dict[str, Authority] = {}
+        self._hub = hub
+        self._early: dict[str, list[InboxMessage]] = {}
+        self._taking: set[str] = set()
+        self._locks = RoomLocks()
+        self._tasks = BackgroundTasks(log, "a room could not be taken")
+        self._draining = False
+        self._dropped = 0
+
+    def __repr__(self) -> str:
+        return f"<FleetRooms: {len(self.authorities)} owned, {len(self.replicas)} followed>"
+
+    @property
+    def unwritten(self) -> int:
+        """Number of durable events of this gateway that are not written."""
+        return sum(map(self.link.unwritten, list(self.authorities)))
+
+    # --- sockets --------------------------------------------------------------------------------
+
+    async def fetch(self, name: str, since: StreamPosition | None) -> None:
+        """Follow a room that a socket is about to enter.
+
+        Raises `ClientFault` (``busy``) if the other gateways cannot be reached.
+
+        :param since: how far the client has come; this gateway may be a little behind
+        """
+        until = self._hub.now() + WAIT_S
+        while True:
+            replica = self.replicas.get(name)
+            if replica is None:
+                await self._locks.wait(self._follow(name))
+                continue
+            if replica.log.epoch and not replica.ended:
+                break
+            if self._hub.now() > until:
+                raise ClientFault(
+                    ErrorCode.BUSY, "This room is changing its process; connect again."
+                )
+            await asyncio.sleep(POLL_S)
+        if since is not None and since.epoch == replica.log.epoch and since.seq > replica.log.seq:
+            await self._fill(replica)
+
+    def replica(self, name: str) -> Replica:
+        """Return a room that was fetched. Raises `ClientFault` (``busy``) if it has ended since."""
+        if name not in self.replicas:
+            raise ClientFault(ErrorCode.BUSY, "This room has just ended; connect again.")
+        return self.replicas[name]
+
+    async def history(self, name: str) -> EventLog:
+        """Return the log of a room. Raises `ClientFault` (``busy``)."""
+        entries = [decode_decided(payload) for _, payload in await self.link.read(name)]
+        return restored_log(entries, self._hub.limits, self._hub.now(), self._hub.wall())
+
+    async def forget(self, name: str) -> bool:
+        """End a room in all gateways and delete its log; return whether there was anything.
+
+        Raises `ClientFault` (``busy``) if the other gateways cannot be reached.
+        """
+        await self.fetch(name, None)
+        replica, until = self.replicas[name], self._hub.now() + WAIT_S
+        existed = bool(replica.log.seq or replica.subscribers.members)
+        asked = False
+        while not replica.ended:
+            asked = asked or (self.link.connected and replica.dismiss())
+            if self._hub.now() > until:
+                raise ClientFault(ErrorCode.BUSY, "The room could not be ended; delete it again.")
+            await asyncio.sleep(POLL_S)
+        return existed
+
+    # --- the link -------------------------------------------------------------------------------
+
+    def on_request(self, payload: bytes) -> None:
+        """Handle a request of a gateway."""
+        message = decode_inbox(payload)
+        authority = self.authorities.get(message.room)
+        if authority is None:
+            if message.room in self._taking:
+                self._early.setdefault(message.room, []).append(message)
+            return
+        if isinstance(message, Dismissed):
+            self.end(authority)
+            return
+        now = self._hub.now()
+        authority.receive(message, now)
+        self._hub.dispatch.expect(authority.captioner.tenant, now)
+        self._hub.act()
+
+    def on_lost(self, name: str) -> None:
+        """Give up an authority that another gateway has."""
+        authority = self.authorities.pop(name, None)
+        if authority is not None:
+            self._close(authority)
+
+    def on_gateway_lost(self, gateway: str) -> None:
+        """Disconnect the members of a gateway that has ended."""
+        for authority in list(self.authorities.values()):
+            authority.lose_gateway(gateway, self._hub.now())
+        self._hub.act()
+
+    def on_connection(self, up: bool) -> None:
+        """Note that the other gateways can be reached, or not."""
+        for replica in self.replicas.values():
+            replica.reach(up, self._hub.now())
+        if up:
+            self._resume_feeds()
+
+    # --- authorities ----------------------------------------------------------------------------
+
+    def end(self, authority: Authority) -> None:
+        """End a room in all gateways, and delete its log."""
+        authority.feed.ended()
+        self.release(authority, end=True)
+
+    def release(self, authority: Authority, *, end: bool = False) -> None:
+        """Give up an authority, so that another gateway can take it."""
+        self.link.release(authority.name, end=end)
+        self.on_lost(authority.name)
+
+    def sweep(self) -> None:
+        """Do once a second what no message leads to."""
+        if self.link.dropped != self._dropped:
+            self._dropped = self.link.dropped
+            self._resume_feeds()
+        now = self._hub.now()
+        for name, replica in list(self.replicas.items()):
+            if replica.ended or self._idle(replica, now):
+                self._remove(name)
+            elif replica.owner is None:
+                self._take(name)
+            elif not replica.greeted and self.link.connected:
+                replica.introduce()
+
+    async def drain(self, seconds: float) -> None:
+        """Give up every authority once nothing is in flight in its room, within ``seconds``."""
+        self._draining = True
+        until = self._hub.now() + seconds
+        while self.authorities:
+            late = self._hub.now() >= until
+            for authority in list(self.authorities.values()):
+                if late or authority.settled:
+                    self.release(authority)
+            if self.authorities:
+                await asyncio.sleep(POLL_S)
+
+    async def aclose(self) -> None:
+        """Give everything back, and disconnect."""
+        await self._locks.end()
+        await self._tasks.aclose()
+        await self.link.aclose()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _idle(self, replica: Replica, now: float) -> bool:
+        since = replica.empty_since
+        return since is not None and now - since > IDLE_S and not self.link.owns(replica.name)
+
+    def _resume_feeds(self) -> None:
+        for authority in self.authorities.values():
+            authority.resume_feed()
+
+    async def _follow(self, name: str) -> None:
+        async with self._locks.of(name):
+            if name in self.replicas:  # another socket was faster
+                return
+            hub = self._hub
+            if len(self.replicas) >= hub.limits.rooms:
+                raise ClientFault(
+                    ErrorCode.BUSY, f"This gateway is full: {len(self.replicas)} rooms are open."
+                )
+            entries = await self.link.follow(name, _Listener(self, name))
+            decided = [decode_decided(payload) for _, payload in entries]
+            replica = Replica(
+                name,
+                gateway=self.link.id,
+                log=restored_log(decided, hub.limits, hub.now(), hub.wall()),
+                targets=hub.engine.profile.targets,
+                send=self._send,
+            )
+            if decided:
+                replica.began = decided[-1].began
+            replica.empty_since = hub.now()
+            self.replicas[name] = replica
+
+    def _send(self, gateway: str, message: InboxMessage) -> None:
+        self.link.send(gateway, encode(message))
+
+    async def _fill(self, replica: Replica) -> None:
+        """Give a replica the events that its feed has not brought yet."""
+        for _, payload in await self.link.read(replica.name, replica.log.seq):
+            replica.feed(decode_decided(payload), self._hub.now())
+
+    def _remove(self, name: str) -> None:
+        """Stop following a room, unless this gateway still owns it."""
+        if not self.link.owns(name) and name not in self._taking:
+            del self.replicas[name]
+            self._tasks.start(self.link.unfollow(name))
+
+    def told(self, name: str, payload: bytes) -> None:
+        """Pass a message of a feed on to the replica."""
+        replica = self.replicas.get(name)
+        if replica is not None:
+            replica.feed(decode_feed(payload), self._hub.now())
+
+    def owner_changed(self, name: str, gateway: str | None) -> None:
+        """Note which gateway owns a room, and take it if none does."""
+        replica = self.replicas.get(name)
+        if replica is None:
+            return
+        replica.owned(gateway)
+        if gateway is None:
+            if replica.ended:
+                self._remove(name)
+            else:
+                self._take(name)
+
+    def _take(self, name: str) -> None:
+        if name not in self._taking and not self._draining:
+            self._taking.add(name)
+            self._tasks.start(self._acquire(name))
+
+    async def _acquire(self, name: str) -> None:
+        """Take a room if no gateway owns it, and become its authority."""
+        try:
+            replica = self.replicas[name]
+            if not await self.link.acquire(name):
+                return
+            try:
+                await self._fill(replica)
+            except ClientFault:  # the link is gone again
+                self.link.release(name)
+                return
+            if not self.link.owns(name):
+                return
+            self._open(replica)
+        finally:
+            self._taking.discard(name)
+            early = self._early.pop(name, [])
+            authority = self.authorities.get(name)
+            if authority is not None:
+                for message in early:
+                    authority.receive(message, self._hub.now())
+                self._hub.act()
+
+    def _open(self, replica: Replica) -> None:
+        hub, name = self._hub, replica.name
+        history = restored_log(replica.entries(0), hub.limits, hub.now(), hub.wall())
+        history.epoch = history.epoch or replica.log.epoch or secrets.token_hex(4)
+        # The owner before may have died, and then captions have not ended.
+        history.before = StreamPosition(history.epoch, history.seq)
+
+        def emit(message: FeedMessage) -> None:
+            if isinstance(message, Decided):
+                assert message.event.seq is not None, "a durable event has a number"
+                self.link.append(name, message.event.seq, encode(message))
+            else:
+                self.link.publish(name, encode(message))
+
+        authority = Authority(
+            name,
+            log=history,
+            term=secrets.token_hex(4),
+            began=replica.began or hub.wall(),
+            emit=emit,
+            full=lambda: self.link.unwritten(name) >= FULL,
+            **hub.room_options(name),
+        )
+        self.authorities[name] = hub.rooms[name] = authority
+        hub.degrade(authority)
+
+    def _close(self, authority: Authority) -> None:
+        """Remove an authority that another gateway may have from now on."""
+        authority.end()
+        hub, name = self._hub, authority.name
+        if hub.rooms.get(name) is authority:
+            del hub.rooms[name]
+            hub.load.vacate(name)
+        hub.act()
+
+
+class _Listener:
+    """The follower of one room: the replica, as soon as there is one."""
+
+    def __init__(self, rooms: FleetRooms, name: str) -> None:
+        self._rooms = rooms
+        self._name = name
+
+    def feed(self, payload: bytes) -> None:
+        """Handle the next message."""
+        self._rooms.told(self._name, payload)
+
+    def owner(self, gateway: str | None) -> None:
+        """Note which gateway owns the room."""
+        self._rooms.owner_changed(self._name, gateway)
+
+    def gap(self) -> None:
+        """Note that volatile messages may have been lost."""
+        replica = self._rooms.replicas.get(self._name)
+        if replica is not None:
+            replica.introduce()
+
+    def entries(self, after: int) -> Sequence[Entry]:
+        """Return the durable events after a number."""
+        replica = self._rooms.replicas.get(self._name)
+        entries = [] if replica is None else replica.entries(after)
+        return [(entry.event.seq or 0, encode(entry)) for entry in entries]
