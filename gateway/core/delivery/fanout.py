@@ -18,6 +18,8 @@ from gateway.protocol.messages import Delta
 
 WriteFrame = Callable[[bytes], object]
 """Writes a frame with its head to a socket at once."""
+Encoder = Callable[[Delta], bytes | None]
+"""Returns the frame of a delta with its head; None if the codec does not show deltas."""
 QueueEvent = Callable[[Envelope, float], None]
 """Queues an event for a socket that cannot be written to at once; the time is in seconds."""
 
@@ -27,11 +29,12 @@ class FanoutGroup:
 
     :param tag: the language as these readers call it
     :param live: whether they are shown drafts
+    :param encoder: encodes deltas for ``codec``
     """
 
     __slots__ = ("_each", "_wire", "codec", "frames", "late", "live", "sent", "tag", "writers")
 
-    def __init__(self, tag: str, live: bool, codec: Codec) -> None:
+    def __init__(self, tag: str, live: bool, codec: Codec, encoder: Encoder) -> None:
         self.tag = tag
         self.live = live
         self.codec = codec
@@ -42,7 +45,7 @@ class FanoutGroup:
         self.frames = 0
         self.sent = 0
         """Frames and bytes that were sent to each of `writers` since the group began."""
-        self._wire = codec.encoder
+        self._wire = encoder
         self._each: tuple[WriteFrame, ...] = ()  # `writers`, while they stay the same
 
     def __repr__(self) -> str:

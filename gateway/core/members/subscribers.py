@@ -15,7 +15,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
-from gateway.core.delivery.fanout import FanoutGroup
+from gateway.core.delivery.fanout import Encoder, FanoutGroup
 from gateway.core.members.member import Member, Reply
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, Presence
@@ -165,6 +165,10 @@ class Subscribers:
             speakers=tuple(sorted(islice(names, NAMED))),
         )
 
+    def encoder(self, codec: Codec) -> Encoder:
+        """Return the function that encodes deltas for the readers of a codec."""
+        return codec.encoder
+
     def _enter(self, member: Member) -> None:
         for tag in member.langs:
             lang = self.served_by(tag)
@@ -179,7 +183,7 @@ class Subscribers:
         groups = self._groups.setdefault(lang, {})
         group = groups.get((tag, live, codec))
         if group is None:
-            group = groups[tag, live, codec] = FanoutGroup(tag, live, codec)
+            group = groups[tag, live, codec] = FanoutGroup(tag, live, codec, self.encoder(codec))
         return group
 
     def _drop(self, member: Member, tag: str, now: float) -> None:

@@ -44,6 +44,8 @@ from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, Error, Say, ServerMessage
 
+_frame = Codec.JSON.encoder
+
 Emit = Callable[[FeedMessage], None]
 """Sends a message to all replicas. A `Decided` is first written to the room's log."""
 
@@ -73,7 +75,9 @@ class Feed:
 
     def grown(self, delta: Delta) -> None:
         """Send more text of a caption."""
-        self._emit(Grown(self._next(), delta))
+        frame = _frame(delta)
+        assert frame is not None, "JSON shows deltas"
+        self._emit(Grown(self._next(), frame))
 
     def told(self, event: ServerMessage) -> None:
         """Send an event to everybody."""

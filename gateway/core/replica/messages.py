@@ -19,6 +19,7 @@ import msgspec
 from gateway.auth.permissions import Role
 from gateway.core.history.event_log import Durable
 from gateway.core.room.room import Request
+from gateway.protocol import frames
 from gateway.protocol.messages import Degraded, Delta, ServerMessage, View
 
 
@@ -48,9 +49,12 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag="decided"):
 
 
 class Grown(_FeedMessage, frozen=True, array_like=True, tag="grown"):
-    """More text of a caption."""
+    """More text of a caption: a `Delta`, as the frame that most readers are sent, with its head.
 
-    delta: Delta
+    So it is encoded once, however many gateways pass it on.
+    """
+
+    frame: bytes
 
 
 class Told(_FeedMessage, frozen=True, array_like=True, tag="told"):
@@ -186,6 +190,14 @@ class Dismissed(_InboxMessage, frozen=True, array_like=True, tag="dismissed"):
 
 
 InboxMessage = Present | Joined | Left | Wanted | Asked | Dismissed
+
+_delta = msgspec.json.Decoder(Delta).decode
+
+
+def delta_of(frame: bytes) -> Delta:
+    """Return the delta of a JSON frame with its head."""
+    return _delta(memoryview(frame)[frames.offset(frame) :])
+
 
 encode = msgspec.msgpack.Encoder().encode
 decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gateway.core.delivery.fanout import Encoder
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.log_view import LogView
 from gateway.core.members.member import Member, Reply
@@ -41,16 +42,29 @@ from gateway.core.replica.messages import (
     Told,
     Unheard,
     Wanted,
+    delta_of,
 )
 from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
 from gateway.errors import ClientFault, CloseCode, ErrorCode
-from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import Bye, Degraded, Edited, Retracted, Say, Set, Snapshot, View
+from gateway.protocol.codec import Codec, Envelope
+from gateway.protocol.messages import (
+    Bye,
+    Degraded,
+    Delta,
+    Edited,
+    Retracted,
+    Say,
+    Set,
+    Snapshot,
+    View,
+)
 
 WAITING = 64
 """Requests of one member that may wait for an answer: more than a socket sends in the time that a
 change of the authority takes."""
+
+_encode = Codec.JSON.encoder
 
 MOVED = "This room goes on in another process; connect again."
 """Reason of the close of a socket whose requests may be lost."""
@@ -87,6 +101,24 @@ class _Requests:
             member.inflight.add(id or f"request {number:090}")
 
 
+class ReplicaSubscribers(Subscribers):
+    """The members of one gateway. Most deltas are sent as the frame that the feed brought.
+
+    ``frame`` is the last delta of the feed, and its frame.
+    """
+
+    frame: tuple[Delta | None, bytes] = (None, b"")
+
+    def encoder(self, codec: Codec) -> Encoder:
+        """Return the function that encodes deltas for the readers of a codec."""
+        return self._once if codec is Codec.JSON else codec.encoder
+
+    def _once(self, delta: Delta) -> bytes | None:
+        """Return the frame of the feed, unless these readers are shown another delta."""
+        shown, frame = self.frame
+        return frame if delta is shown else _encode(delta)
+
+
 class Replica:
     """The room as one gateway has it. Times are in seconds.
 
@@ -108,7 +140,7 @@ class Replica:
     ) -> None:
         self.name = name
         self.log = log
-        self.subscribers = Subscribers(targets, 0.0)
+        self.subscribers = ReplicaSubscribers(targets, 0.0)
         self.log_view = LogView(log, self.subscribers)
         self.empty_since: float | None = None
         self.owner: str | None = None
@@ -291,7 +323,9 @@ class Replica:
             self.introduce()
             return
         match message:
-            case Grown(delta=delta):
+            case Grown(frame=frame):
+                delta = delta_of(frame)
+                self.subscribers.frame = (delta, frame)
                 self.subscribers.show(self._growing.grow(delta), now)
             case Told(event=event):
                 if isinstance(event, Degraded):

@@ -44,7 +44,7 @@ class Reader:
 
 
 def circle() -> FanoutGroup:
-    return FanoutGroup("de", True, Codec.JSON)
+    return FanoutGroup("de", True, Codec.JSON, Codec.JSON.encoder)
 
 
 def test_all_are_written_the_same_bytes() -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_written_after_a_close() -> None:
 
 
 def test_a_delta_that_the_codec_does_not_show_is_not_written() -> None:
-    round = FanoutGroup("de", True, Codec.PLAIN)
+    round = FanoutGroup("de", True, Codec.PLAIN, Codec.PLAIN.encoder)
     reader = Reader(round, codec=Codec.PLAIN)
     reader.open()
     round.show(delta("a", 1), NOW)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.auth.permissions import Role
+from gateway.core.replica import replica as replicas
 from gateway.core.replica.replica import WAITING
 from gateway.core.session.quota import Account
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
+from gateway.protocol.codec import Codec
 from gateway.protocol.messages import (
     Ack,
     Cancelled,
@@ -394,3 +396,36 @@ def test_the_news_that_a_session_has_moved_may_come_after_its_end() -> None:
     room.gateways["g2"].replica.greeted = True
     room.enter("de", gateway="g3", id="s")
     assert set(room.room.subscribers.members) == {"s"}
+
+
+def test_a_delta_is_encoded_once_for_all_gateways(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = fleet()
+    encoded: list[Delta] = []
+
+    def count(delta: Delta) -> bytes | None:
+        encoded.append(delta)
+        return Codec.JSON.encoder(delta)
+
+    monkeypatch.setattr(replicas, "_encode", count)
+    speaker = room.enter("de", gateway="g1")
+    readers = [room.enter("de", gateway=name) for name in room.gateways]
+    written: list[bytes] = []
+    for reader in readers:
+        reader.session.outbox.post = written.append
+    speaker.say("good", id="x")
+    job = room.job("de")
+    room.feed(job, "Gu")
+    room.act()
+    encoded.clear()
+    written.clear()
+    room.feed(job, "t")
+    room.act()
+    assert encoded == [] and len(written) == len(readers) and len(set(written)) == 1
+    assert b'"add":"t"' in written[0]
+    # Other readers are shown something else.
+    room.enter("de-AT", gateway="g1").session.outbox.post = written.append
+    room.enter("de", gateway="g1", codec=Codec.MSGPACK).session.outbox.post = written.append
+    written.clear()
+    room.feed(job, "s")
+    room.act()
+    assert [delta.lang for delta in encoded] == ["de-AT"] and len(written) == len(readers) + 2
