@@ -163,7 +163,7 @@ def test_an_outbox_counts_what_its_socket_was_written_whatever_groups_it_enters(
 
 def test_a_group_is_of_one_view_and_has_sent_nothing_at_first() -> None:
     for live in (True, False):
-        group = FanoutGroup("de", live, Codec.JSON)
+        group = FanoutGroup("de", live, Codec.JSON, Codec.JSON.encoder)
         assert (group.live, group.frames, group.sent) == (live, 0, 0)
 
 
