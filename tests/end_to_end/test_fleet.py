@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.soak.child import Child
 from gateway.client import Client, connect
+from gateway.engines.scripted import ScriptedEngine
 from gateway.protocol.messages import Final
 from tests.support.live import Live, running, until
 from tests.support.redis import RedisServer
@@ -204,6 +205,36 @@ async def test_a_drained_owner_hands_its_rooms_over_without_a_loss(redis: RedisS
                 events = durable(await reader.until("final") + await reader.until("final"))
                 assert [event["seq"] for event in events] == [1, 2, 3, 4]
                 await draining
+
+
+@pytest.mark.parametrize("seconds", [5.0, 0.1])
+async def test_a_drain_ends_no_caption_of_other_gateways(
+    redis: RedisServer, seconds: float
+) -> None:
+    """A caption that does not end within the drain is made again by the next authority."""
+    async with contextlib.AsyncExitStack() as stack:
+        one, two = [
+            await stack.enter_async_context(
+                running(ScriptedEngine(delay=0.2, pace=0.05), redis=redis.url)
+            )
+            for _ in range(2)
+        ]
+        async with (
+            talk(one, "?room=r&role=view") as first,
+            talk(two, "?room=r&to=de&role=view") as reader,
+        ):
+            await first.next()
+            await reader.next()
+            speaker = await stack.enter_async_context(talk(two, "?room=r&to=de"))
+            await speaker.next()
+            await speaker.send({"type": "say", "id": "a", "text": "one two three four five six"})
+            await speaker.until("source")
+            draining = asyncio.create_task(one.hub.drain(seconds))
+            events = durable(await reader.until("final"))
+            assert [event["type"] for event in events] == ["source", "final"]
+            await draining
+            assert "r" in two.hub.fleet.authorities  # type: ignore[union-attr]
+            assert owner((one, two)) is two
 
 
 async def test_readers_notice_nothing_of_a_gateway_that_takes_over(redis: RedisServer) -> None:
