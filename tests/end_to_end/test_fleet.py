@@ -237,6 +237,28 @@ async def test_a_drain_ends_no_caption_of_other_gateways(
             assert owner((one, two)) is two
 
 
+async def test_what_a_gateway_does_not_understand_ends_no_other_room(redis: RedisServer) -> None:
+    """A newer gateway may send what this one does not know."""
+    async with fleet(redis, 2) as (one, two):
+        async with (
+            talk(one, "?room=r&role=view") as first,
+            talk(two, "?room=r&to=de&role=view") as reader,
+            talk(two, "?room=other&to=de") as other,
+        ):
+            for peer in (first, reader, other):
+                await peer.next()
+            link = one.hub.fleet.link  # type: ignore[union-attr]
+            link.publish("r", b"\xc1")
+            link.send(two.hub.fleet.link.id, b"\xc1")  # type: ignore[union-attr]
+            assert (await reader.closed())[0] == 4000
+            await other.send({"type": "say", "id": "a", "text": "good morning"})
+            await other.until("final")
+        async with talk(two, "?room=r&to=de") as back:
+            await back.next()
+            await back.send({"type": "say", "id": "a", "text": "good morning"})
+            await back.until("final")
+
+
 async def test_readers_notice_nothing_of_a_gateway_that_takes_over(redis: RedisServer) -> None:
     async with fleet(redis, 3) as (one, two, three):
         async with (

@@ -349,11 +349,11 @@ class Replica:
         self._reached = reached
         self.subscribers.tell(Envelope(self.degraded or Degraded(partials="on")), None, now)
 
-    def end(self) -> None:
-        """Close the sockets of all members: the room has ended."""
+    def end(self, code: CloseCode = CloseCode.ROOM_ENDED) -> None:
+        """Close the sockets of all members: the room has ended, or cannot be followed (4000)."""
         self.ended, self.greeted = True, False
         for member in self.subscribers.members.values():
-            member.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
+            member.outbox.close(code, "The room has ended.")
 
     # --- inside -----------------------------------------------------------------------------------
 

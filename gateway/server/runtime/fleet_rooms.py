@@ -29,7 +29,7 @@ from gateway.core.replica.messages import (
 )
 from gateway.core.replica.replica import Replica
 from gateway.core.replica.restored_log import restored_log
-from gateway.errors import ClientFault, ErrorCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.tasks import BackgroundTasks
 
@@ -199,8 +199,13 @@ class FleetRooms:
     # --- the link -------------------------------------------------------------------------------
 
     def on_request(self, payload: bytes) -> None:
-        """Handle a request of a gateway."""
-        message = decode_inbox(payload)
+        """Handle a request of a gateway. Never raises, since the other rooms have to go on."""
+        try:
+            self._receive(decode_inbox(payload))
+        except Exception as exc:
+            log.error("a request of a gateway failed", exc_info=redacted(exc))
+
+    def _receive(self, message: InboxMessage) -> None:
         authority = self.authorities.get(message.room)
         if authority is None:
             if message.room in self._taking:
@@ -325,10 +330,20 @@ class FleetRooms:
             self._tasks.start(self.link.unfollow(name))
 
     def told(self, name: str, payload: bytes) -> None:
-        """Pass a message of a feed on to the replica."""
+        """Pass a message of a feed on to the replica.
+
+        If the replica cannot follow, its clients come back to a new one.
+        """
         replica = self.replicas.get(name)
-        if replica is not None:
+        if replica is None or replica.ended:
+            return
+        try:
             replica.feed(decode_feed(payload), self._hub.now())
+        except Exception as exc:  # the other rooms go on
+            log.error("a room cannot be followed", exc_info=redacted(exc))
+            replica.end(CloseCode.SERVER_ERROR)
+            if name in self.authorities:
+                self.release(self.authorities[name])
 
     def owner_changed(self, name: str, gateway: str | None) -> None:
         """Note which gateway owns a room, and take it if none does."""
