@@ -248,7 +248,8 @@ class Room:
                 self.captioner.backfill(utterance, lang, now)
         # A killed process had accepted these, so each caption has to end in some way.
         for utterance in self._interrupted:
-            for lang in sorted(missing - utterance.captions.keys()):
+            erased = utterance.retracted or utterance.cancelled
+            for lang in () if erased else sorted(missing - utterance.captions.keys()):
                 if not self.captioner.backfill(utterance, lang, now):
                     self.captioner.decline(utterance, lang, now)
         self._expire_languages(now, now)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gateway.auth.permissions import Role
 from gateway.core.base.translation_context import TranslationContext
-from gateway.core.history.event_log import EventLog
+from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.room import restore
 from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.utterances.caption_state import CaptionState
@@ -283,3 +283,15 @@ def test_a_language_cancelled_in_an_utterance_that_was_then_cancelled_is_not_of_
     past.cancel("u1")
     past.say("u1", "Good morning.")
     assert not Meeting(log=past.log).room.utterances.by_id["u1"].captions
+
+
+def test_an_utterance_that_was_retracted_after_a_crash_is_not_translated() -> None:
+    room = Meeting()
+    room.enter("de").say("good", id="x")
+    log = EventLog("epoch", room.limits)
+    log.restore(room.room.log.entries())
+    log.before = StreamPosition(log.epoch, log.seq)
+    after = Meeting(log=log)
+    after.enter(role=Role.MODERATE).send("retract", id="x")
+    after.enter("fr")
+    assert not after.jobs
