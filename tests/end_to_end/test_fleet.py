@@ -15,6 +15,7 @@ from benchmarks.soak.child import Child
 from gateway.client import Client, connect
 from gateway.engines.scripted import ScriptedEngine
 from gateway.protocol.messages import Final
+from gateway.settings.catalogue import Settings
 from tests.support.live import Live, running, until
 from tests.support.redis import RedisServer
 from tests.support.talk import talk
@@ -31,9 +32,10 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 @contextlib.asynccontextmanager
 async def fleet(redis: RedisServer, count: int = 3, **options: Any) -> AsyncIterator[list[Live]]:
     """Run several gateways."""
+    settings = Settings(redis=redis.url)
     async with contextlib.AsyncExitStack() as stack:
         yield [
-            await stack.enter_async_context(running(redis=redis.url, **options))
+            await stack.enter_async_context(running(settings=settings, **options))
             for _ in range(count)
         ]
 
@@ -215,7 +217,7 @@ async def test_a_drain_ends_no_caption_of_other_gateways(
     async with contextlib.AsyncExitStack() as stack:
         one, two = [
             await stack.enter_async_context(
-                running(ScriptedEngine(delay=0.2, pace=0.05), redis=redis.url)
+                running(ScriptedEngine(delay=0.2, pace=0.05), settings=Settings(redis=redis.url))
             )
             for _ in range(2)
         ]

@@ -63,7 +63,6 @@ async def running(
     drain_s: float = 5.0,
     authenticator: Authenticator | None = None,
     settings: Settings | None = None,
-    redis: str | None = None,
 ) -> AsyncIterator[Live]:
     """Serve ``engine`` (default: a scripted one) until the block ends.
 
@@ -84,8 +83,8 @@ async def running(
         store=store,
         authenticator=authenticator,
     )
-    if redis is not None:
-        join_fleet(app.state.hub, redis)
+    if settings.redis is not None:
+        join_fleet(app.state.hub, settings.redis)
     server = GatewayServer(configure(app, settings), app.state.hub, drain_s)
     if store is not None:
         await store.open()
