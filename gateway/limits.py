@@ -61,8 +61,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     presence_s: float = 1.0
     """Minimum number of seconds between two ``presence`` events of a room."""
     queue: int = 256
-    """Maximum number of jobs that wait for the engine, over all rooms. Further utterances are
-    refused with ``busy``."""
+    """Maximum number of jobs that wait for the engine, over all rooms; of several engines, of those
+    that wait for the same ones. Further utterances are refused with ``busy``."""
     stretch: float = 2.0
     """Factor by which a final caption may take longer than without load. Beyond it partial texts
     are no longer translated and new rooms are refused. A higher factor serves more rooms, each with
