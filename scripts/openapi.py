@@ -248,8 +248,10 @@ def _languages() -> Json:
 
 
 def _readiness() -> Json:
-    states = {"type": "object", "additionalProperties": TEXT}
-    return _object("State of the engines.", status=TEXT, engine=TEXT, engines=states)
+    answer = _object("State of the engine.", status=TEXT, engine=TEXT)
+    # With several engines only, so it is not required.
+    answer["properties"]["engines"] = {"type": "object", "additionalProperties": TEXT}
+    return answer
 
 
 class Authentication(enum.Enum):

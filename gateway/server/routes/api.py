@@ -246,13 +246,15 @@ async def readyz(request: Request) -> Response:
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
     if status == Health.READY.value and not hub.ready:
         status = "alone"  # the other gateways cannot be reached
-    body = {
+    body: dict[str, object] = {
         "status": status,
         "engine": hub.engine.name,
         "fallback": hub.degraded.engine,
         "partials": hub.degraded.partials,
-        "engines": {name: part.health.value for name, part in parts(hub.engine).items()},
     }
+    engines = {name: part.health.value for name, part in parts(hub.engine).items()}
+    if len(engines) > 1:
+        body["engines"] = engines
     return reply(body, 200 if hub.ready else 503)
 
 
