@@ -36,7 +36,7 @@ ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}
 WORLD = {
     *("asyncio", "concurrent", "multiprocessing", "random", "secrets", "socket", "subprocess"),
     *("sqlite3", "threading", "time", "uuid"),
-    *("aiosqlite", "httpx2", "jwt", "prometheus_client", "starlette", "uvicorn", "uvloop"),
+    *("aiosqlite", "httpx2", "jwt", "prometheus_client", "redis", "starlette", "uvicorn", "uvloop"),
     *("websockets", "ctranslate2", "sentencepiece", "tokenizers", "torch", "vllm"),
 }
 """Modules that let in time, chance, tasks, sockets, files or models."""

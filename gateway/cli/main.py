@@ -83,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(args: argparse.Namespace) -> int:
     loaded = _loaded(args)
     catalogue.refuse_exposure(loaded.settings)
+    catalogue.refuse_two_stores(loaded.settings)
     set_up_logs(loaded.settings.log_level, loaded.settings.log_format)
     if loaded.settings.workers > 1:
         from gateway.server.cluster.supervisor import serve as supervise

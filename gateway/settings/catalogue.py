@@ -408,6 +408,16 @@ def refuse_exposure(settings: Settings) -> None:
         )
 
 
+def refuse_two_stores(settings: Settings) -> None:
+    """Raise `SettingsError` if rooms would be kept or spread in two ways."""
+    if settings.redis is not None and (settings.store is not None or settings.workers > 1):
+        other = "--store" if settings.store is not None else "--workers"
+        raise SettingsError(
+            f"--redis cannot be combined with {other}. Rooms are kept in Redis; for more processes"
+            " start more gateways with the same --redis."
+        )
+
+
 def _rows(
     struct: type[msgspec.Struct], prefix: str = "", meta: Meta | None = None
 ) -> list[Setting]:

@@ -257,3 +257,18 @@ sys.exit(start())
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (status, "")
+
+
+def test_a_wrong_address_of_redis_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    status, err = fails(capsys, "serve", "--engine", "scripted", "--port", 0, "--redis", "x://y")
+    assert status == 2 and err.startswith("gateway: redis: ")
+
+
+def test_redis_without_its_extra_says_how_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gateway.server.fleet.join", None)
+    status, err = fails(
+        capsys, "serve", "--engine", "scripted", "--port", 0, "--redis", "redis://y"
+    )
+    assert status == 2 and "caption-gateway[redis]" in err

@@ -12,7 +12,7 @@ from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
 from gateway.limits import Limits
 from gateway.settings import catalogue
-from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
+from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
 
 
 @pytest.mark.parametrize("group", [Limits, PartialTiming, SegmentLengths, StabilityRules])
@@ -58,3 +58,12 @@ def test_every_setting_is_documented_and_bounded() -> None:
                 row.read(-1, row.name)
             with pytest.raises(SettingsError):
                 row.read(10**12, row.name)
+
+
+def test_rooms_in_redis_are_in_no_other_store() -> None:
+    refuse_two_stores(Settings(store="sqlite:x"))
+    refuse_two_stores(Settings(redis="redis://x"))
+    with pytest.raises(SettingsError, match="--store"):
+        refuse_two_stores(Settings(redis="redis://x", store="sqlite:x"))
+    with pytest.raises(SettingsError, match="--workers"):
+        refuse_two_stores(Settings(redis="redis://x", workers=2))

@@ -5,9 +5,16 @@ Owns: which parts a gateway of a fleet has. Must not know: what they do.
 
 from __future__ import annotations
 
+from redis.asyncio.connection import parse_url
+
 from gateway.server.fleet.link import FleetLink
 from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.hub import Hub
+
+
+def check_url(url: str) -> None:
+    """Raise `ValueError` if ``url`` is not that of a Redis."""
+    parse_url(url)
 
 
 def join_fleet(hub: Hub, url: str) -> None:

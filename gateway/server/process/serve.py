@@ -22,6 +22,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -41,6 +42,7 @@ from gateway.server.process.listener import descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
+from gateway.server.runtime.hub import Hub
 from gateway.server.uvicorn.http import BoundedProtocol
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError
@@ -185,6 +187,7 @@ def serve(
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
     store = sqlite.build(settings)
+    join = None if settings.redis is None else _fleet(settings.redis)
     shared = settings.reuse_port or role is not None
     if listener is None:
         listener = inherited(settings)
@@ -209,8 +212,8 @@ def serve(
         authenticator=build_authenticator(settings, ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
-    if settings.redis is not None:
-        _join_fleet(app, settings)
+    if join is not None and settings.redis is not None:
+        join(app.state.hub, settings.redis)
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
@@ -245,19 +248,17 @@ def serve(
         watchdog.stop()
 
 
-def _join_fleet(app: Starlette, settings: Settings) -> None:
-    """Join the gateways that use the same Redis. Raises `SettingsError`."""
-    if settings.store is not None or settings.workers > 1:
-        raise SettingsError("redis excludes store and workers: the rooms are kept in Redis.")
+def _fleet(url: str) -> Callable[[Hub, str], None]:
+    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`."""
     try:
-        from gateway.server.fleet.join import join_fleet
+        from gateway.server.fleet.join import check_url, join_fleet
     except ImportError as exc:
         raise SettingsError("redis needs the extra: pip install 'caption-gateway[redis]'.") from exc
-    assert settings.redis is not None, "the caller has checked"
     try:
-        join_fleet(app.state.hub, settings.redis)
+        check_url(url)
     except ValueError as exc:
         raise SettingsError(f"redis: {exc}") from exc
+    return join_fleet
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
