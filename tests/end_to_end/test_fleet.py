@@ -14,6 +14,7 @@ import pytest
 from benchmarks.soak.child import Child
 from gateway.client import Client, connect
 from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
 from gateway.protocol.messages import Final
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live, running, until
@@ -237,6 +238,18 @@ async def test_a_drain_ends_no_caption_of_other_gateways(
             await draining
             assert "r" in two.hub.fleet.authorities  # type: ignore[union-attr]
             assert owner((one, two)) is two
+
+
+async def test_a_room_that_stays_empty_ends_in_all_gateways(redis: RedisServer) -> None:
+    async with fleet(redis, 2, limits=Limits(room_s=0.1)) as (one, two):
+        async with talk(one, "?room=r&to=de") as speaker, talk(two, "?room=r") as other:
+            await speaker.next()
+            await other.next()
+            await speaker.send({"type": "say", "id": "a", "text": "good morning"})
+            await speaker.until("final")
+        await until(lambda: not one.hub.replicas and not two.hub.replicas)
+        await until(lambda: "log" not in redis.cli("KEYS", "*room*"))
+        assert not one.hub.rooms and not two.hub.rooms
 
 
 async def test_what_a_gateway_does_not_understand_ends_no_other_room(redis: RedisServer) -> None:
