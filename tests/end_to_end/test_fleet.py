@@ -346,34 +346,35 @@ async def processes(redis: RedisServer, folder: Path, count: int) -> AsyncIterat
 async def test_nothing_is_lost_or_doubled_when_the_owner_is_killed(
     redis: RedisServer, tmp_path: Path
 ) -> None:
-    async with processes(redis, tmp_path, 3) as (one, two, three):
+    async with (
+        processes(redis, tmp_path, 3) as (one, two, three),
+        contextlib.AsyncExitStack() as stack,
+    ):
         notes: list[object] = []
-        async with (
-            connect(f"http://127.0.0.1:{one.port}", room="r", role="view", resume=False),
-            connect(
-                f"http://127.0.0.1:{two.port}",
-                room="r",
-                to=("de",),
-                role="view",
-                notice=notes.append,
-            ) as reader,
-            connect(f"http://127.0.0.1:{three.port}", room="r", to=("de",)) as speaker,
-        ):
-            finals: list[Final] = []
-            heard = asyncio.create_task(collect(reader, finals))
-            said = []
-            for number in range(20):
-                said.append(f"u{number}")
-                await speaker.say(f"sentence {number}", id=f"u{number}")
-                if number == 10:
-                    await one.kill()
-            await until(lambda: len({final.id for final in finals}) == len(said))
-            heard.cancel()
-            assert [final.id for final in finals] == [*dict.fromkeys(f.id for f in finals)]
+
+        async def enter(child: Child, **options: Any) -> Client:
+            url = f"http://127.0.0.1:{child.port}"
+            return await stack.enter_async_context(connect(url, room="r", to=("de",), **options))
+
+        await enter(one, role="view", resume=False)  # so the first gateway owns the room
+        heard: list[list[Final]] = [[] for _ in range(6)]
+        for number, finals in enumerate(heard):
+            reader = await enter((two, three)[number % 2], role="view", notice=notes.append)
+            task = asyncio.create_task(collect(reader, finals))
+            stack.callback(task.cancel)
+        speakers = [await enter(child) for child in (two, three)]
+        said = []
+        for number in range(20):
+            for name, speaker in zip("ab", speakers, strict=True):
+                said.append(f"{name}{number}")
+                await speaker.say(f"sentence {number}", id=said[-1])
+            if number == 10:
+                await one.kill()
+        await until(lambda: all(len({f.id for f in finals}) == len(said) for finals in heard))
+        for finals in heard:
             assert sorted(final.id for final in finals) == sorted(said)
-            seqs = [final.seq for final in finals]
-            assert seqs == sorted(seqs)
-            assert notes == [], "the reader's socket was closed"
+            assert [final.seq for final in finals] == sorted(final.seq for final in finals)
+        assert notes == [], "the socket of a reader was closed"
 
 
 async def collect(client: Client, finals: list[Final]) -> None:

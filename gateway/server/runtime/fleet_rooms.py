@@ -42,6 +42,9 @@ WAIT_S = 5.0
 """Seconds that a socket waits for an authority of its room: longer than a lease."""
 POLL_S = 0.02
 """Seconds between two looks at a room that is being taken or ended."""
+RETURN_S = 1.0
+"""Seconds after Redis was away in which a gateway takes only rooms that it had before: it alone has
+events of them that are not written."""
 IDLE_S = 30.0
 """Seconds that a replica without members is kept, for sockets that come back."""
 FULL = 1_000
@@ -135,6 +138,8 @@ class FleetRooms:
         self._tasks = BackgroundTasks(log, "a room could not be taken")
         self._draining = False
         self._dropped = 0
+        self._cut_off = False
+        self._returned = -RETURN_S  # time at which the link was there again
 
     def __repr__(self) -> str:
         return f"<FleetRooms: {len(self.authorities)} owned, {len(self.replicas)} followed>"
@@ -147,27 +152,28 @@ class FleetRooms:
     # --- sockets --------------------------------------------------------------------------------
 
     async def fetch(self, name: str, since: StreamPosition | None) -> None:
-        """Follow a room that a socket is about to enter.
+        """Follow a room that a socket is about to enter. Return early if the gateway begins to end.
 
         Raises `ClientFault` (``busy``) if the other gateways cannot be reached.
 
         :param since: how far the client has come; this gateway may be a little behind
         """
         until = self._hub.now() + WAIT_S
-        while True:
+        while not self._hub.stopping():
             replica = self.replicas.get(name)
             if replica is None:
                 await self._locks.wait(self._follow(name))
                 continue
             if replica.log.epoch and not replica.ended:
-                break
+                if since is not None and since.epoch == replica.log.epoch:
+                    if since.seq > replica.log.seq:
+                        await self._fill(replica)
+                return
             if self._hub.now() > until:
                 raise ClientFault(
                     ErrorCode.BUSY, "This room is changing its process; connect again."
                 )
             await asyncio.sleep(POLL_S)
-        if since is not None and since.epoch == replica.log.epoch and since.seq > replica.log.seq:
-            await self._fill(replica)
 
     def replica(self, name: str) -> Replica:
         """Return a room that was fetched. Raises `ClientFault` (``busy``) if it has ended since."""
@@ -186,7 +192,7 @@ class FleetRooms:
         Raises `ClientFault` (``busy``) if the other gateways cannot be reached.
         """
         await self.fetch(name, None)
-        replica, until = self.replicas[name], self._hub.now() + WAIT_S
+        replica, until = self.replica(name), self._hub.now() + WAIT_S
         existed = bool(replica.log.seq or replica.subscribers.members)
         asked = False
         while not replica.ended:
@@ -235,6 +241,9 @@ class FleetRooms:
         """Note that the other gateways can be reached, or not."""
         for replica in self.replicas.values():
             replica.reach(up, self._hub.now())
+        if up and self._cut_off:
+            self._returned = self._hub.now()
+        self._cut_off = not up
         if up:
             self._resume_feeds()
 
@@ -366,7 +375,8 @@ class FleetRooms:
         """Take a room if no gateway owns it, and become its authority."""
         try:
             replica = self.replicas[name]
-            if not await self.link.acquire(name):
+            await asyncio.sleep(self._returned + RETURN_S - self._hub.now())
+            if replica.owner is not None or not await self.link.acquire(name):
                 return
             try:
                 await self._fill(replica)
