@@ -4,8 +4,8 @@
 
 Arms: ``raw`` AsyncLLM with its output discarded, ``engine`` the gateway's engine with its output
 discarded, ``bare`` a prototype (`benchmarks.prototype`), ``gateway`` this gateway, ``serve`` and
-``rust`` vLLM's own servers, ``remote`` gateway processes before such a server (``--workers``),
-whose CPU time counts with theirs. All are started first, share the GPU's memory, and are then
+``rust`` vLLM's own servers, ``remote`` a gateway before such a server, whose CPU time
+counts with its own. All are started first, share the GPU's memory, and are then
 loaded in turn, round after round. The speed of a machine varies, so only results of the same minute
 are compared. While one is loaded the others sleep.
 
@@ -117,14 +117,10 @@ class Arm:
     """A process that was started and can be loaded.
 
     :param options: vLLM's options, the same for all arms
-    :param workers: gateway processes of ``remote``
     """
 
-    def __init__(
-        self, name: str, path: str, options: dict[str, Any], logs: Path, workers: int = 1
-    ) -> None:
+    def __init__(self, name: str, path: str, options: dict[str, Any], logs: Path) -> None:
         self.name = name
-        self.workers = workers
         self.path = path
         self.port = free_port()
         self.begun = time.monotonic()
@@ -171,12 +167,7 @@ class Arm:
         profile.write_text(invented(less=MORE + 1).replace("factor = 1.0", "factor = 2.0"))
         port = free_port()
         server = [*_serve(), self.path, *_flags(options, tuple(options)), *_at(port)]
-        gateway = [
-            *self._gateway("openai", profile.name),
-            "--workers",
-            str(self.workers),
-            *_at(self.port),
-        ]
+        gateway = [*self._gateway("openai", profile.name), *_at(self.port)]
         gateway += ["--openai-url", f"http://127.0.0.1:{port}/v1"]
         gateway += ["--max-num-seqs", str(options["max_num_seqs"])]
         words = (f"http://127.0.0.1:{port}/health", json.dumps(server), json.dumps(gateway))
@@ -428,7 +419,6 @@ def main() -> None:
     parser.add_argument("--seqs", type=int, default=256)
     parser.add_argument("--streams", default="16,64,256")
     parser.add_argument("--arms", default=",".join(ARMS))
-    parser.add_argument("--workers", type=int, default=1, help="gateway processes of `remote`")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
         "--share", type=float, help="of the GPU an arm may ask for; default: 0.8 by all"
@@ -460,9 +450,9 @@ def main() -> None:
     points: list[dict[str, Any]] = []
     try:
         # The first compiles what the others find in the cache then.
-        arms.append(Arm(names[0], str(path), options, logs, args.workers))
+        arms.append(Arm(names[0], str(path), options, logs))
         ready = [arm for arm in arms if arm.wait()]
-        arms += [Arm(name, str(path), options, logs, args.workers) for name in names[1:]]
+        arms += [Arm(name, str(path), options, logs) for name in names[1:]]
         ready += [arm for arm in arms[1:] if arm.wait()]
         for arm in ready:
             point(arm, clients, 8, 0)  # whatever is put off until it is needed

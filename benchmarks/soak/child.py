@@ -22,21 +22,25 @@ END_S = 20.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READY = re.compile(rb" is ready[.,]")
 """Log line of a gateway that has started."""
-WORKER = "gateway.server.cluster.worker"
-"""Part of the command line of each process of ``--workers``."""
 
 
 class Child:
-    """``gateway serve`` with some flags, on a free port of 127.0.0.1.
+    """``gateway serve`` with some flags, on a port of 127.0.0.1.
 
     :param log: file for its stderr, one start after the other
     :param environ: variables besides those of this process, of which none is a setting
+    :param port: default: a free one
     """
 
     def __init__(
-        self, flags: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
+        self,
+        flags: Sequence[str],
+        log: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        port: int | None = None,
     ) -> None:
-        self.port = free_port()
+        self.port = port or free_port()
         self._flags = (*flags, "--host", "127.0.0.1", "--port", str(self.port))
         self._log = log
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("GATEWAY_", "PORT"))}
@@ -85,17 +89,13 @@ class Child:
         """End it as a deployment would, by SIGTERM, and return its exit status."""
         return await self._end(signal.SIGTERM)
 
-    def workers(self) -> list[int]:
-        """Return its worker processes (``--workers``), if the system lists them."""
-        children = _said(f"{self.pid}/task/{self.pid}/children").split()
-        return [int(pid) for pid in children if WORKER in _said(f"{pid}/cmdline")]
-
     def rss(self) -> float:
-        """Return the resident MB (10^6 bytes) of all its processes, if the system tells; else 0.
-
-        Shared memory is counted once for each process.
-        """
-        return sum(_resident(pid) for pid in (self.pid, *self.workers()))
+        """Return its resident MB (10^6 bytes), if the system tells; else 0."""
+        try:
+            fields = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()
+        except OSError:
+            return 0.0
+        return int(fields[1]) * PAGE / 1e6 if fields else 0.0
 
     async def _end(self, sign: signal.Signals) -> int:
         process = self._process
@@ -116,7 +116,7 @@ class Child:
         with self._log.open("rb") as log:
             log.seek(self._begun)
             if not READY.search(log.read()):
-                return False  # a worker of the one before may answer still
+                return False  # another gateway may answer on this port
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:
@@ -128,17 +128,3 @@ class Child:
             return False
         finally:
             writer.close()
-
-
-def _resident(pid: int) -> float:
-    """Return the resident memory of one process; 0 if it is unknown or has ended."""
-    fields = _said(f"{pid}/statm").split()
-    return int(fields[1]) * PAGE / 1e6 if fields else 0.0
-
-
-def _said(name: str) -> str:
-    """Return a file of a process under ``/proc``; nothing if there is none."""
-    try:
-        return Path("/proc", name).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -45,6 +45,9 @@ def add(parser: argparse.ArgumentParser) -> None:
                         "default: 20; 0: none")  # fmt: skip
     parser.add_argument("--faults", type=share, default=0.01, metavar="SHARE",
                         help="of the translations that fail; default: 0.01")  # fmt: skip
+    parser.add_argument("--gateways", type=count, default=1, metavar="N",
+                        help="on one port; more than one need --redis; default: 1")  # fmt: skip
+    parser.add_argument("--redis", metavar="URL", help="of a running Redis, instead of a store")
     parser.add_argument("--seed", type=int, default=0, help="of chance; default: 0")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--keep", metavar="FILE", help="the gateway's log, if a promise was broken")
@@ -57,6 +60,8 @@ def run(args: argparse.Namespace, out: command.Line, tell: command.Line) -> int:
 
     Return 1 if one was broken.
     """
+    if args.gateways > 1 and args.redis is None:
+        raise ValueError("--gateways needs --redis: several gateways share their rooms there.")
     plan = Plan(
         seconds=args.seconds if args.hours is None else args.hours * 3600 / args.speed,
         sessions=args.sessions,
@@ -67,6 +72,8 @@ def run(args: argparse.Namespace, out: command.Line, tell: command.Line) -> int:
         kill=args.kill,
         faults=args.faults,
         seed=args.seed,
+        gateways=args.gateways,
+        redis=args.redis,
         flags=tuple(args.flags),
     )
     logging.basicConfig(level=logging.ERROR)

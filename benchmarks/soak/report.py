@@ -56,8 +56,6 @@ class Report(msgspec.Struct, kw_only=True):
     cuts: dict[str, int]
     kills: int
     restarts: int
-    workers: int
-    """Ends of one of several worker processes, by SIGKILL or SIGTERM."""
     said: int
     void: int
     events: int
@@ -144,7 +142,6 @@ def table(report: Report) -> str:
         f"{report.gaps_told} told of a gap, {report.afresh} afresh",
         "faults of the network": _counts(report.cuts),
         "gateway killed, restarted": f"{report.kills}, {report.restarts}",
-        "workers ended": report.workers,
         "utterances": f"{report.said}, {report.void} given up with the process that had them",
         "durable events read": report.events,
         "lost, duplicated": f"{report.lost}, {report.duplicated}",

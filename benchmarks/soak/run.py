@@ -1,7 +1,8 @@
-"""A soak: many users in many rooms, a bad network, a gateway that is killed, and the losses.
+"""A soak: many users in many rooms, a bad network, gateways that are killed, and the losses.
 
 Owns: the users and what they say, the faults and their times, the samples of memory. Must not know:
-the gateway from the inside. It runs one as a process and speaks to it as any client does.
+the gateway from the inside. It runs one or several as processes on one port and speaks to them as
+any client does.
 
 All users but one witness in each room connect through a `benchmarks.soak.proxy.Proxy`. Random
 numbers have a seed; the clock and two event loops have none, so a run cannot be repeated exactly.
@@ -11,13 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from benchmarks.ports import free_port
 from benchmarks.soak.child import Child
 from benchmarks.soak.ledger import Faults, Reader, Room, conclude, unended
 from benchmarks.soak.proxy import End, Proxy, Wire
@@ -54,8 +55,10 @@ class Plan:
     :param cut: mean seconds between two faults of one user's network; 0: none
     :param stay: mean seconds until a reader leaves and another comes; 0: they stay
     :param kill: seconds between two ends of the gateway, in turn by SIGKILL and SIGTERM; 0: none.
-        If it has workers, one of them is ended before each
+        Of several gateways, one is ended each time
     :param faults: share of translations that fail
+    :param gateways: more than one need ``redis``; the kernel spreads the sockets over them
+    :param redis: URL of a Redis that keeps the rooms; None: the store of the one gateway does
     :param flags: more flags of ``gateway serve``
     """
 
@@ -68,6 +71,8 @@ class Plan:
     kill: float = 20.0
     faults: float = 0.01
     seed: int = 0
+    gateways: int = 1
+    redis: str | None = None
     flags: tuple[str, ...] = ()
 
 
@@ -81,25 +86,30 @@ class Place:
 
 
 class Soak:
-    """One run. ``folder`` holds the gateway's store and log."""
+    """One run. ``folder`` holds the store and the log of the gateways."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.tally = Tally()
         self.faults = Faults()
         self.network: Counter[str] = Counter()
-        self.kills = self.restarts = self.workers = 0
+        self.kills = self.restarts = 0
         self._chance = Random(plan.seed)
         self._folder = folder
-        self._child = Child(
-            (
-                *("--engine", "scripted", "--scripted-pace", "0.01", "--max-num-seqs", "64"),
-                *("--scripted-faults", str(plan.faults), "--log-level", "warning"),
-                *("--store", f"sqlite:{folder / 'rooms.db'}", "--drain-s", "5"),
-                *plan.flags,
-            ),
-            folder / "gateway.log",
+        kept: tuple[str, ...] = ("--store", f"sqlite:{folder / 'rooms.db'}")
+        if plan.redis is not None:
+            kept = ("--redis", plan.redis, "--reuse-port")
+        flags = (
+            *("--engine", "scripted", "--scripted-pace", "0.01", "--max-num-seqs", "64"),
+            *("--scripted-faults", str(plan.faults), "--log-level", "warning"),
+            *kept,
+            *("--drain-s", "5"),
+            *plan.flags,
         )
+        self._port = free_port()
+        self._children = [
+            Child(flags, folder / "gateway.log", port=self._port) for _ in range(plan.gateways)
+        ]
         self._places = [Place(Room(f"soak{n}", self.faults)) for n in range(plan.rooms)]
         self._memory: list[list[tuple[float, float]]] = []
         self._count = 0
@@ -109,10 +119,11 @@ class Soak:
     async def run(self) -> Report:
         """Run everything. Raises `ChildProcessError` if the gateway does not start."""
         loop = asyncio.get_running_loop()
-        await self._child.start()
         self._memory.append([])
         try:
-            async with Proxy("127.0.0.1", self._child.port, seed=self.plan.seed) as proxy:
+            for child in self._children:
+                await child.start()
+            async with Proxy("127.0.0.1", self._port, seed=self.plan.seed) as proxy:
                 begun = loop.time()
                 tasks = [
                     asyncio.create_task(self._sample()),
@@ -139,7 +150,8 @@ class Soak:
                 await self._calm(proxy)
                 await self._end()
         finally:
-            self._status = await self._child.stop()
+            ends = await asyncio.gather(*(child.stop() for child in self._children if child.up))
+            self._status = max(ends, key=abs, default=None)
         return self._report(seconds)
 
     # --- people ---------------------------------------------------------------------------------
@@ -175,7 +187,7 @@ class Soak:
 
     @property
     def _direct(self) -> str:
-        return f"ws://127.0.0.1:{self._child.port}"
+        return f"ws://127.0.0.1:{self._port}"
 
     def _come(
         self,
@@ -259,36 +271,27 @@ class Soak:
         wire.up.faults = wire.down.faults = Network(split=7)
 
     async def _kill(self) -> None:
-        """End the gateway, in turn as a power cut and as a deployment would, and start it again.
-
-        If it has workers, one of them is ended in this way before, and the gateway starts it again.
-        """
+        """End a gateway, in turn as a power cut and as a deployment would, and start it again."""
         while not await self._pause(self.plan.kill):
             self._memory.append([])
             sign = (signal.SIGKILL, signal.SIGTERM)[(self.kills + self.restarts) % 2]
-            if workers := self._child.workers():
-                self.workers += 1
-                with contextlib.suppress(ProcessLookupError):  # it has just ended
-                    os.kill(self._chance.choice(workers), sign)
-                if await self._pause(self.plan.kill):
-                    return
-                self._memory.append([])
+            child = self._chance.choice(self._children)
             if sign is signal.SIGKILL:
                 self.kills += 1
-                await self._child.kill()
+                await child.kill()
             else:
                 self.restarts += 1
-                status = await self._child.stop()
+                status = await child.stop()
                 if status != 0:
                     self.tally.unexpected[f"status {status} after SIGTERM"] += 1
-            await self._child.start()
+            await child.start()
 
     async def _sample(self) -> None:
         loop = asyncio.get_running_loop()
         while not await self._pause(SAMPLE_S):
-            rss = self._child.rss() if self._child.up else 0
-            if rss:
-                self._memory[-1].append((loop.time(), rss))
+            each = [child.rss() if child.up else 0.0 for child in self._children]
+            if all(each):
+                self._memory[-1].append((loop.time(), sum(each)))
 
     async def _pause(self, seconds: float) -> bool:
         """Wait, but not beyond the end of the meeting. Return whether the end has come."""
@@ -336,7 +339,7 @@ class Soak:
 
     def _report(self, seconds: float) -> Report:
         plan, tally, faults = self.plan, self.tally, self.faults
-        log = self._child.text
+        log = self._children[0].text
         if "Traceback" in log:
             tally.unexpected["tracebacks in the gateway's log"] = log.count("Traceback")
         lives = [points for points in self._memory if points] or [[(0.0, 0.0)]]
@@ -354,7 +357,6 @@ class Soak:
             cuts=dict(self.network),
             kills=self.kills,
             restarts=self.restarts,
-            workers=self.workers,
             said=tally.said,
             void=tally.void,
             events=tally.events,

@@ -9,7 +9,6 @@ everybody who logs in there, and most of them were never meant for this gateway.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -31,19 +30,6 @@ class _Claims(msgspec.Struct, frozen=True):
     langs: tuple[str, ...] | None = None
     tenant: Short = ""
     sub: Annotated[str, Meta(max_length=255)] = ""
-
-
-def only_room(token: str) -> str | None:
-    """Return the room of a token that names exactly one, without checking the signature.
-
-    This is good enough to choose a worker process, but not to let anybody in.
-    """
-    try:
-        body = token.split(".")[1]
-        claims = msgspec.json.decode(urlsafe_b64decode(body + "=="), type=dict[str, Any])
-        return permissions_of(claims).only_room
-    except (IndexError, ValueError, ClientFault):  # errors of msgspec and base64 are ValueErrors
-        return None
 
 
 def permissions_of(claims: Mapping[str, Any]) -> Permissions:

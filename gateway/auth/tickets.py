@@ -50,13 +50,6 @@ class Tickets:
         """
         return signer.sign(KIND, _Ticket(nonce, permissions), now + TICKET_S)
 
-    def only_room(self, signer: Signer, token: str, now: float) -> str | None:
-        """Return the room of a ticket that is for exactly one, else None. Does not use it up."""
-        try:
-            return signer.read(KIND, token, _Ticket, now).permissions.only_room
-        except ClientFault:
-            return None
-
     def redeem(self, signer: Signer, token: str, now: float) -> Permissions:
         """Use a ticket and return its permissions.
 

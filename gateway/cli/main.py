@@ -85,10 +85,6 @@ def _serve(args: argparse.Namespace) -> int:
     catalogue.refuse_exposure(loaded.settings)
     catalogue.refuse_two_stores(loaded.settings)
     set_up_logs(loaded.settings.log_level, loaded.settings.log_format)
-    if loaded.settings.workers > 1:
-        from gateway.server.cluster.supervisor import serve as supervise
-
-        return supervise(loaded.settings)
     from gateway.server.process.serve import serve
 
     return serve(loaded.settings)
@@ -227,6 +223,10 @@ class _Parser(argparse.ArgumentParser):
             name = rest[0].partition("=")[0]
             if not name.startswith("-"):
                 self.error(f"Unexpected argument: {rest[0]!r}.")
+            try:
+                loading.refuse_removed(name, name)
+            except SettingsError as exc:
+                self.error(str(exc))
             near = loading.near(name, self._option_string_actions)
             self.error(f"Unknown option {name}.{near}")
         return found, rest

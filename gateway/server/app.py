@@ -11,7 +11,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -96,9 +95,8 @@ def create_app(
 
     ``app.state`` has these attributes for embedders: ``hub`` (`Hub`), ``authenticator``,
     ``metrics`` (`Metrics`), ``tracer`` (None unless the variables of OpenTelemetry ask for traces),
-    ``expose`` (a coroutine function that returns what ``/metrics``
-    answers, as bytes), ``store``, and ``base_url`` (address of the gateway for QR codes, without a
-    slash at its end; None: the address of the request).
+    ``store``, and ``base_url`` (address of the gateway for QR codes, without a slash at its end;
+    None: the address of the request).
 
     :param engine: translates; its profile lists the languages
     :param limits: bounds of sockets, texts, rooms and memory; default: `Limits()`
@@ -197,8 +195,6 @@ def create_app(
     app.state.tracer = tracer
     app.state.authenticator = authenticator
     app.state.metrics = metrics
-    # One of several processes replaces it by a function that collects the metrics of all.
-    app.state.expose = partial(asyncio.to_thread, metrics.expose)
     app.state.store = store
     app.state.transcript_writer = transcripts.TranscriptWriter()
     app.state.language_lists = {}

@@ -124,14 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     """Listen on addresses other than loopback without keys. Everybody who can reach the address can
     then use the gateway."""
-    workers: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Number of processes that serve the port together, for more sockets than one core can serve.
-    Works with the engine ``openai`` only. Each room is in one process, and limits and quotas apply
-    to each process."""
     reuse_port: bool = False
-    """Share the port with another gateway process, to replace it without refusing anybody: start
-    the new process, and stop the old one when the new one is ready. The port is opened only once
-    the engine is ready."""
+    """Share the port with other gateways, each with this setting. With ``redis`` all of them serve
+    the same rooms. Without it, replace a gateway and refuse nobody: start the new one, and stop the
+    old one when the new one is ready. The port is opened only once the engine is ready."""
     drain_s: Seconds = 10.0
     """Seconds that captions in flight have to finish after SIGTERM. A sentence takes one or two."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -161,7 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis: str | None = None
     """URL of the Redis or Valkey server that joins several gateways to one service, such as
     ``redis://localhost:6379/0``. Clients of one room may then be in any of the gateways. It needs
-    the extra ``redis``, and excludes ``store`` and ``workers``: the rooms are kept in Redis.
+    the extra ``redis``, and excludes ``store``: the rooms are kept in Redis.
     Default: every gateway has its own rooms."""
 
     signing_key: Annotated[str, Meta(min_length=32)] | None = None
@@ -409,13 +405,9 @@ def refuse_exposure(settings: Settings) -> None:
 
 
 def refuse_two_stores(settings: Settings) -> None:
-    """Raise `SettingsError` if rooms would be kept or spread in two ways."""
-    if settings.redis is not None and (settings.store is not None or settings.workers > 1):
-        other = "--store" if settings.store is not None else "--workers"
-        raise SettingsError(
-            f"--redis cannot be combined with {other}. Rooms are kept in Redis; for more processes"
-            " start more gateways with the same --redis."
-        )
+    """Raise `SettingsError` if rooms would be kept in two places."""
+    if settings.redis is not None and settings.store is not None:
+        raise SettingsError("--redis cannot be combined with --store: rooms are kept in Redis.")
 
 
 def _rows(

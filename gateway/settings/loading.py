@@ -52,9 +52,9 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
 def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSettings:
     """Load the settings from flags, environment variables and the TOML file.
 
-    An unknown key of the file raises `SettingsError`, and so does a value that cannot be used. An
-    unknown variable with the prefix of the gateway only gives a warning, because another program
-    may use it.
+    An unknown key of the file raises `SettingsError`, and so does a value that cannot be used or a
+    setting that was removed. An unknown variable with the prefix of the gateway only gives a
+    warning, because another program may use it.
 
     :param flags: values by the names of the settings; ``config`` is the path of the TOML file
     :param environ: environment variables
@@ -69,6 +69,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
             tables = file.pop("engine")
         for key in file:
             if key not in settings:
+                refuse_removed(key, f"{key} in {path}")
                 raise SettingsError(f"{path}: there is no setting {key!r}.{near(key, settings)}")
         given |= {key: (value, f"{key} in {path}") for key, value in file.items()}
     # `PORT` is a convention of hosting platforms. It wins over the file, which is often part of an
@@ -82,6 +83,8 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSetti
         if name in variables and environ[name]:
             given[variables[name]] = (environ[name], name)
         elif name.startswith(PREFIX) and name not in variables and name not in (CONFIG, KEY):
+            if environ[name]:
+                refuse_removed(name.removeprefix(PREFIX), name)
             warnings.append(f"{name} is set, but it is not a setting.{near(name, variables)}")
     given |= {
         name: (value, settings[name].flag) for name, value in flags.items() if name in settings
@@ -153,6 +156,27 @@ def _pair(pair: tuple[str, str], where: str) -> tuple[str, str]:
     except ClientFault as fault:
         raise SettingsError(f"pairs of {where}: {fault} {fault.hint}") from fault
     return source, target
+
+
+def refuse_removed(name: str, origin: str) -> None:
+    """Raise `SettingsError` with the replacement if a name is that of a removed setting.
+
+    :param name: of a key, a flag or a variable without its prefix
+    :param origin: names the setting in the message
+    """
+    why = REMOVED.get(name.lstrip("-").lower())
+    if why is not None:
+        raise SettingsError(f"{origin} is no setting any more. {why}")
+
+
+REMOVED = {
+    "workers": (
+        "Start several gateways with `redis` and `reuse_port` instead:"
+        " see docs/how-to/fleet.md, Several gateways."
+    ),
+}
+"""The replacements of settings that were removed. To ignore such a setting could end the service of
+somebody who relied on it."""
 
 
 def near(name: str, names: Iterable[str]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from typing import Any
 
-import msgspec
 import pytest
 
-from gateway.auth.jwt_claims import only_room, permissions_of
+from gateway.auth.jwt_claims import permissions_of
 from gateway.auth.permissions import Permissions, Role
 from gateway.errors import ClientFault, ErrorCode
 
@@ -60,21 +58,3 @@ def test_claims_of_a_wrong_type_are_refused(claims: dict[str, Any]) -> None:
     with pytest.raises(ClientFault) as caught:
         permissions_of(CLAIMS | claims)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
-
-
-def token(claims: object) -> str:
-    body = urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=").decode()
-    return f"head.{body}.signature"
-
-
-def test_the_only_room_of_a_token_is_read_without_checking_its_signature() -> None:
-    claims = {"role": "view", "rooms": "board", "exp": 1.0}
-    assert only_room(token(claims)) == "board"
-    assert only_room(token(claims | {"rooms": ["a", "b"]})) is None
-    assert only_room(token({"sub": "somebody"})) is None
-    assert only_room(token([1])) is None
-
-
-@pytest.mark.parametrize("text", ["", "a.b.c", "a.%.c", "a.é.c", "a.bm9uc2Vuc2U.c"])
-def test_text_that_is_no_token_has_no_only_room(text: str) -> None:
-    assert only_room(text) is None

@@ -52,13 +52,3 @@ def test_tickets_are_refused_while_too_many_used_ones_are_remembered(
     first, second = (tickets.issue(signer, PERMISSIONS, nonce, NOW) for nonce in (b"1", b"2"))
     tickets.redeem(signer, first, NOW)
     assert refused(tickets, second).code is ErrorCode.BUSY
-
-
-def test_the_only_room_of_a_ticket_is_read_without_using_it() -> None:
-    tickets = Tickets()
-    token = tickets.issue(signer, PERMISSIONS, b"1", NOW)
-    assert tickets.only_room(signer, token, NOW) == "board"
-    assert tickets.redeem(signer, token, NOW) == PERMISSIONS
-    assert tickets.only_room(signer, token, NOW) == "board"  # even if it was used
-    assert tickets.only_room(signer, token, NOW + TICKET_S) is None
-    assert tickets.only_room(Signer(b"another key"), token, NOW) is None

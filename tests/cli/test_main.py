@@ -86,6 +86,7 @@ def test_a_full_disk_behind_stdout_is_a_sentence(capsys: pytest.CaptureFixture[s
         (["serve", "--host", "0.0.0.0"], "requires no key"),
         (["serve", "--prot", "8"], "Unknown option --prot. Did you mean --port?"),
         (["settings", "--json", "--markdown"], "not allowed with argument"),
+        (["serve", "--workers", "4"], "no setting any more. Start several gateways with `redis`"),
         (["serve", "--port", "web"], "--port cannot be 'web': it is a whole number"),
         (["serve", "--vllm-arg", "seed"], "--vllm-arg cannot be 'seed': it is KEY=VALUE"),
         (["srve"], "invalid choice: 'srve'"),
@@ -154,8 +155,6 @@ def test_a_gateway_that_serves_does_not_import_the_tools_for_operators() -> None
 import sys
 from gateway.cli import main as cli
 from gateway.server.process import serve as process
-from gateway.server.cluster import worker
-from gateway.server.cluster import supervisor as workers
 
 process.serve = lambda settings: 0
 assert cli.main(["serve", "--engine", "scripted"]) == 0

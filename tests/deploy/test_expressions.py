@@ -20,8 +20,8 @@ from tests.deploy.expressions import (
 )
 from tests.server.test_metrics import exposed
 
-ADDED = {"job", "instance", "worker"}
-"""Labels that Prometheus adds to every series, and that of one process among several."""
+ADDED = {"job", "instance"}
+"""Labels that Prometheus adds to every series."""
 
 OWN = {"up": ADDED}
 """Metrics of Prometheus itself."""

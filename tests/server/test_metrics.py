@@ -18,9 +18,6 @@ from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
 from gateway.server.app import create_app
-from gateway.server.cluster.fd_passing import FdPassing
-from gateway.server.cluster.handover_metrics import HandoverCollector
-from gateway.server.cluster.worker import UP
 from gateway.server.fleet.join import join_fleet
 from gateway.server.metrics import Metrics
 from gateway.server.runtime.gc_tuning import GarbageCollector
@@ -45,7 +42,6 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     hub: Hub = app.state.hub
     join_fleet(hub, "redis://localhost")  # nothing connects before the start
     metrics.add_garbage_collector(GarbageCollector(lambda: False))
-    metrics.registry.register(HandoverCollector(FdPassing(folder, 0, range(2))))
     app.state.authenticator.refused["busy"] = hub.load.refused["seat"] = 1
     hub.ledger.accounts["acme"] = Account()
     times = Timing(queue=1, first=2, total=3)
@@ -54,7 +50,7 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     metrics.observe(Final(**common, ord=1, text="Morgen", by="mt", ms=times, flags=("numbers",)))
     metrics.observe(Failed(**common, ord=1, code="rejected", retry=True))
     metrics.observe(Cancelled(**common, was="running"))
-    return UP + 'gateway_up{worker="0"} 1\n' + metrics.expose().decode()
+    return metrics.expose().decode()
 
 
 def described(metric: Metric) -> tuple[str, str, set[str]]:

@@ -65,5 +65,3 @@ def test_rooms_in_redis_are_in_no_other_store() -> None:
     refuse_two_stores(Settings(redis="redis://x"))
     with pytest.raises(SettingsError, match="--store"):
         refuse_two_stores(Settings(redis="redis://x", store="sqlite:x"))
-    with pytest.raises(SettingsError, match="--workers"):
-        refuse_two_stores(Settings(redis="redis://x", workers=2))

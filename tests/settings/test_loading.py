@@ -174,11 +174,24 @@ def test_an_unknown_variable_is_a_warning_with_a_suggestion() -> None:
     )
 
 
+def test_a_setting_that_was_removed_is_an_error_that_names_its_replacement(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("workers = 4")
+    for flags, environ, origin in (
+        ({}, {"GATEWAY_WORKERS": "4"}, "GATEWAY_WORKERS"),
+        ({"config": str(file)}, {}, f"workers in {file}"),
+    ):
+        with pytest.raises(SettingsError, match="Several gateways") as refused:
+            load(flags, environ)
+        assert str(refused.value).startswith(f"{origin} is no setting any more.")
+    assert len(load({}, {"GATEWAY_WORKERS": ""}).warnings) == 1, "an empty one is not set"
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
         ("--prot", "--port"),
-        ("--wrokers", "--workers"),
+        ("--resue-port", "--reuse-port"),
         ("--max-seqs", "--max-num-seqs"),
         ("--json", None),
         ("--source", None),

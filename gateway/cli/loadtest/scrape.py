@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.client.transport import address
 from gateway.protocol.handshake import SOCKET_PATH
-from gateway.server.cluster.metrics import UP
 from gateway.settings.catalogue import KEY
 
 ANSWER_S = 5.0
@@ -26,20 +25,17 @@ MOST = 8_388_608
 
 
 LARGEST = ("_usage", "_largest_bytes", "_longest_seconds", "_coalesce_seconds")
-"""Name endings of metrics that are combined over workers by their maximum, not by their sum."""
+"""Name endings of metrics that are combined over labels by their maximum, not by their sum."""
 
 
-def parse(text: str) -> dict[str, float] | None:
+def parse(text: str) -> dict[str, float]:
     """Return the values by name, summed over labels, without histogram buckets.
 
-    Return None if a worker gave no answer: its counters would seem to fall and then to leap. Raises
-    `ValueError` if the text is not in the Prometheus format.
+    Raises `ValueError` if the text is not in the Prometheus format.
     """
     found: dict[str, float] = {}
     samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
     for name, _, value, *_ in samples:
-        if name == UP and not value:
-            return None
         # Buckets are cumulative; their sum over ``le`` means nothing.
         if name.endswith("_bucket"):
             continue
@@ -77,7 +73,7 @@ class Scraper:
             self.why = str(exc)
             return False
         # A run of days must not grow without a bound.
-        if found is not None and len(self.samples) < self.CAP:
+        if len(self.samples) < self.CAP:
             self.samples.append((round(max(0.0, begun - zero), 3), found))
         return True
 

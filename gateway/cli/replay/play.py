@@ -331,7 +331,7 @@ async def tokens(url: str, key: str | None = None) -> float | None:
         found = scrape.parse(await scrape.Scraper(url, key).fetch())
     except (OSError, ValueError):
         return None
-    return found.get("gateway_tokens_total") if found is not None else None
+    return found.get("gateway_tokens_total")
 
 
 def _since(before: float | None, after: float | None) -> float | None:

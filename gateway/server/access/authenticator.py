@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Scope
 
-from gateway.auth import api_keys, jwt_claims
+from gateway.auth import api_keys
 from gateway.auth.api_keys import KeyFault, Keyring
 from gateway.auth.client_ip import AddressLimits, TrustedProxies
 from gateway.auth.origin import AllowedHosts, AllowedOrigins
@@ -140,23 +140,6 @@ class Authenticator:
             "This is neither a key nor a ticket of this gateway.",
             "A key begins with gwk_; ask whoever runs this gateway for one.",
         )
-
-    def home_room(self, bearer: str | None, ticket: str | None) -> str | None:
-        """Return the room of a request that names none, if its token is for one room only.
-
-        This only routes the request: no ticket is used up, and the token may be invalid.
-        """
-        token = (bearer or ticket) if self.required else ticket
-        if token is None:
-            return None
-        if token.startswith(api_keys.PREFIX) and self.keyring is not None:
-            try:
-                return self.keyring.authenticate(token, self.wall_clock()).only_room
-            except ClientFault:  # `authorize` reports it
-                return None
-        if token.count(".") == 2:
-            return jwt_claims.only_room(token)
-        return self.tickets.only_room(self.signer, token, self.wall_clock())
 
     def confirm(self, granted: Permissions) -> Permissions:
         """Return what still holds of permissions that were granted before.
@@ -350,15 +333,13 @@ def accepted_subprotocol(offered: Iterable[str], chosen: str | None) -> str | No
 def build(settings: Settings, fallback: Keyring | None = None) -> Authenticator:
     """Return the authenticator that the settings describe. Raises `SettingsError`.
 
-    :param fallback: keys in force if there is no key file, or none that can be read
+    :param fallback: keys in force if there is no key file
     """
     file = None if settings.keys is None else Path(settings.keys).expanduser()
     try:
         keyring = fallback if file is None else Keyring.read(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, KeyFault) as exc:
-        if fallback is None:
-            raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
-        keyring = fallback  # `Authenticator.watch_keys` logs what is wrong with the file
+        raise SettingsError(f"{settings.keys}{_unusable(exc)} Check --keys.") from exc
     return Authenticator(
         settings.limits,
         keyring=keyring,

@@ -21,14 +21,7 @@ cannot put a text into the log by one."""
 
 
 class JsonFormatter(logging.Formatter):
-    """A formatter that writes each record as one line of JSON.
-
-    :param worker: number of this process among several
-    """
-
-    def __init__(self, worker: int | None = None) -> None:
-        super().__init__()
-        self._worker = worker
+    """A formatter that writes each record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line. Its time is UTC, in the format of RFC 3339."""
@@ -39,8 +32,6 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if self._worker is not None:
-            line["worker"] = self._worker
         for name in FIELDS:
             value = getattr(record, name, None)
             if value is not None:
@@ -65,23 +56,19 @@ def as_line(text: str) -> str:
     return text
 
 
-def formatter(form: LogFormat, worker: int | None = None) -> logging.Formatter:
-    """Return the formatter of a format.
-
-    :param worker: number of this process among several
-    """
+def formatter(form: LogFormat) -> logging.Formatter:
+    """Return the formatter of a format."""
     if form == "json":
-        return JsonFormatter(worker)
-    number = "" if worker is None else f" [{worker}]"
-    return logging.Formatter(f"%(asctime)s %(levelname)s{number} %(name)s: %(message)s")
+        return JsonFormatter()
+    return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def set_up_logs(level: str, form: LogFormat = "text", worker: int | None = None) -> None:
+def set_up_logs(level: str, form: LogFormat = "text") -> None:
     """Write the log of this process to standard error. Does nothing if the root logger has a
     handler.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(formatter(form, worker))
+    handler.setFormatter(formatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # At INFO, httpx2 logs a line for each caption.
     logging.getLogger("httpx2").setLevel(logging.WARNING)

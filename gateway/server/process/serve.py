@@ -23,13 +23,10 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
-from starlette.applications import Starlette
-
-from gateway.auth.api_keys import Keyring
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import build
 from gateway.errors import redacted
@@ -43,7 +40,6 @@ from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.http import BoundedProtocol
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError
 from gateway.storage.base import Store
@@ -56,28 +52,11 @@ LAST_S = 12.0
 seconds for its last write, and an engine some more to stop."""
 
 
-class ProcessRole(Protocol):
-    """The part of one process among several, see `gateway.server.cluster.worker`."""
-
-    def protocol(self, app: Starlette) -> type[BoundedProtocol]:
-        """Return the class of the connections of this process."""
-
-    def attached(self, server: GatewayServer) -> AbstractAsyncContextManager[None]:
-        """Return the context in which the process works with the others."""
-
-    def on_signal(self) -> None:
-        """Prepare for the end of the process. Called from a signal handler."""
-
-    def on_ready(self, text: str) -> None:
-        """Report that the engine is ready, with the text that a single process would print."""
-
-
 @dataclass(frozen=True)
 class GatewayProcess:
     """The parts of one process, which `run` starts and stops.
 
     :param listener: socket to accept connections from
-    :param role: the part of this process among several; None: it is the only one
     """
 
     server: GatewayServer
@@ -87,7 +66,6 @@ class GatewayProcess:
     store: Store | None = None
     collector: GarbageCollector | None = None
     invitation: lan.Invitation | None = None
-    role: ProcessRole | None = None
 
     async def run(self) -> int:
         """Serve until the server has to exit; return the exit status.
@@ -96,8 +74,6 @@ class GatewayProcess:
         """
         asyncio.get_running_loop().set_exception_handler(unhandled)
         async with contextlib.AsyncExitStack() as stack:
-            if self.role is not None:
-                await stack.enter_async_context(self.role.attached(self.server))
             if self.collector is not None:
                 self.collector.start()
                 stack.callback(self.collector.stop)
@@ -145,9 +121,6 @@ class GatewayProcess:
         self, serving: asyncio.Task[None], starting: asyncio.Task[None]
     ) -> None:
         tasks: set[asyncio.Task[None]] = {serving, starting}
-        if self.role is not None:  # the supervisor tells how the start goes
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return
         progress = asyncio.create_task(show_progress(self.engine, time.monotonic))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -160,46 +133,29 @@ class GatewayProcess:
             # Much of what a model's start leaves is garbage, and the rest stays for good.
             self.collector.thaw()
         address = lan.host_and_port(*self.listener.getsockname()[:2])
-        text = announcement(self.engine, address, self.settings, self.invitation)
-        if self.role is None:
-            say(text)
-        else:
-            self.role.on_ready(text)
+        say(announcement(self.engine, address, self.settings, self.invitation))
 
 
-def serve(
-    settings: Settings,
-    *,
-    listener: socket.socket | None = None,
-    role: ProcessRole | None = None,
-    ring: Keyring | None = None,
-) -> int:
+def serve(settings: Settings) -> int:
     """Run a gateway until a signal stops it; return the exit status.
 
     Raises `GatewayError`, `SettingsError` and `OSError`.
-
-    :param listener: socket made by `listen` or `inherited`; default: a new one
-    :param role: the part of this process among several; None: it is the only one
-    :param ring: keys to use if their file cannot be read
     """
     # At DEBUG, uvicorn's log contains every frame, and texts of meetings are private.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
     store = sqlite.build(settings)
-    join = None if settings.redis is None else _fleet(settings.redis)
-    shared = settings.reuse_port or role is not None
-    if listener is None:
-        listener = inherited(settings)
-        # The next process listens on the same socket.
-        shared = shared or listener is not None
+    join = fleet(settings.redis)
+    listener = inherited(settings)
+    # The next process listens on the same socket.
+    shared = settings.reuse_port or listener is not None
     if listener is None:
         listener = listen(
             lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
         )
     invitation = lan.invite(listener, settings) if settings.lan else None
-    if invitation is not None and invitation.ring is not None:
-        ring = invitation.ring
+    ring = None if invitation is None else invitation.ring
     guards: Counter[tuple[str, str]] = Counter()
     engine = build(settings, guards)
     app = create_app(
@@ -212,28 +168,20 @@ def serve(
         authenticator=build_authenticator(settings, ring),
         coalesce_s=settings.coalesce_ms / 1000,
     )
-    if join is not None and settings.redis is not None:
-        join(app.state.hub, settings.redis)
+    join(app.state.hub)
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
     app.state.metrics.add_garbage_collector(collector)
     watchdog = Watchdog()
-
-    def signalled() -> None:
-        watchdog.begin(settings.drain_s + LAST_S)
-        if role is not None:
-            role.on_signal()
-
-    base = BoundedProtocol if role is None else role.protocol(app)
     server = GatewayServer(
-        configure(app, settings, descriptors(settings.limits), base),
+        configure(app, settings, descriptors(settings.limits)),
         app.state.hub,
         settings.drain_s,
         shared=shared,
-        signalled=signalled,
+        signalled=partial(watchdog.begin, settings.drain_s + LAST_S),
     )
-    process = GatewayProcess(server, engine, listener, settings, store, collector, invitation, role)
+    process = GatewayProcess(server, engine, listener, settings, store, collector, invitation)
     try:
         with (
             server.capture_signals(),
@@ -248,8 +196,13 @@ def serve(
         watchdog.stop()
 
 
-def _fleet(url: str) -> Callable[[Hub, str], None]:
-    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`."""
+def fleet(url: str | None) -> Callable[[Hub], None]:
+    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`.
+
+    :param url: of the Redis; None: the function does nothing
+    """
+    if url is None:
+        return lambda _: None
     try:
         from gateway.server.fleet.join import check_url, join_fleet
     except ImportError as exc:
@@ -258,7 +211,7 @@ def _fleet(url: str) -> Callable[[Hub, str], None]:
         check_url(url)
     except ValueError as exc:
         raise SettingsError(f"redis: {exc}") from exc
-    return join_fleet
+    return partial(join_fleet, url=url)
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.process.certificate import expanded
 from gateway.server.runtime.hub import Hub
-from gateway.server.uvicorn.http import SPARE, BoundedProtocol, http_protocol, not_counted
+from gateway.server.uvicorn.http import SPARE, http_protocol, not_counted
 from gateway.server.uvicorn.websocket import WebSocketProtocol, websocket_protocol
 from gateway.settings.catalogue import Settings
 
@@ -130,16 +130,10 @@ class GatewayServer(uvicorn.Server):
             self._hub.hurry()
 
 
-def configure(
-    app: Starlette,
-    settings: Settings,
-    most: int | None = None,
-    base: type[BoundedProtocol] = BoundedProtocol,
-) -> uvicorn.Config:
+def configure(app: Starlette, settings: Settings, most: int | None = None) -> uvicorn.Config:
     """Return uvicorn's options, each for a reason given in ``docs/design/server.md``.
 
     :param most: allowed connections; default: as many as the limits need
-    :param base: class of the connections
     """
     authenticator: Authenticator | None = getattr(app.state, "authenticator", None)
     return uvicorn.Config(
@@ -149,7 +143,6 @@ def configure(
         http=http_protocol(
             settings.limits,
             most or settings.limits.sessions + SPARE,
-            base,
             counted_as=not_counted if authenticator is None else authenticator.peer_address,
         ),
         ws_max_size=settings.limits.frame,

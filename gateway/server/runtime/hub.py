@@ -107,9 +107,6 @@ class Hub:
         self.tally = DeliveryCounters()
         self.resumed: Counter[bool] = Counter()
         """Sockets that resumed, by whether the log still had all that they missed."""
-        self.owns: Callable[[str], bool] = lambda _: True
-        """Function that tells whether a room belongs to this process, see
-        `gateway.server.cluster.placement`."""
         self.now = clock
         self.wall = wall
         self.fleet: FleetRooms | None = None  # the rooms shared with other gateways
@@ -236,7 +233,6 @@ class Hub:
         if self.fleet is not None and not self.stopping():
             await self.fleet.fetch(name, since)
         while self.store is not None and name not in self.rooms and not self.stopping():
-            self._check_owner(name)
             await self._room_locks.wait(self._fetch(self.store, name))  # it may go again
 
     async def _fetch(self, store: Store, name: str) -> None:
@@ -312,34 +308,16 @@ class Hub:
         room = self.rooms.get(name or "")
         if room is None:
             if name is None:
-                name = self._private()
+                name = PRIVATE + secrets.token_hex(8)
             elif name.startswith(PRIVATE):
                 raise ClientFault(
                     ErrorCode.NOT_FOUND,
                     "This socket's own room is gone.",
                     "Connect without resume.",
                 )
-            self._check_owner(name)
             self._space.require()
             return self._open(name, EventLog(secrets.token_hex(4), self.limits, began=self.now()))
         return room
-
-    def _private(self) -> str:
-        """Return a new name for a private room that belongs to this process."""
-        while True:  # of several processes, about one random name in as many belongs to this one
-            name = PRIVATE + secrets.token_hex(8)
-            if self.owns(name):
-                return name
-
-    def _check_owner(self, name: str) -> None:
-        """Raise `ClientFault` (``busy``) if a room belongs to another process.
-
-        A client that waits is better off than clients in two rooms of the same name.
-        """
-        if not self.owns(name):
-            raise ClientFault(
-                ErrorCode.BUSY, "This room is in another process of this gateway; connect again."
-            )
 
     def _open(self, name: str, log: EventLog) -> Room:
         room = self.rooms[name] = Room(name, log=log, **self.room_options(name))

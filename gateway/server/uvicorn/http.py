@@ -245,15 +245,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unread_timer = None
 
 
-# `gateway.server.cluster.routing` asks for these two names.
-BEST: type[BoundedProtocol] = BoundedProtocol
-BoundedH11Protocol: type[BoundedProtocol] | None = None
-
-
 def http_protocol(
     limits: Limits,
     max_connections: int,
-    base: type[BoundedProtocol] = BoundedProtocol,
     counted_as: Callable[[str | None], str | None] = not_counted,
 ) -> type[BoundedProtocol]:
     """Return the protocol class of one server; the attributes of the class are its own.
@@ -270,4 +264,4 @@ def http_protocol(
         "per_address": {},
         "counted_as": staticmethod(counted_as),
     }
-    return type("HttpProtocol", (base,), members)
+    return type("HttpProtocol", (BoundedProtocol,), members)

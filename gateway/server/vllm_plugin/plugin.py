@@ -1,12 +1,12 @@
 """The gateway inside ``vllm serve``, as a ``vllm.endpoint_plugins`` plugin for vLLM 0.32 or newer.
 
-Owns: the gateway's start and end in a process of vLLM's, and what the API servers of one
-``vllm serve`` share. Must not know: vLLM's internals, connections, rooms.
+Owns: the gateway's start and end in a process of vLLM's. Must not know: vLLM's internals,
+connections, rooms.
 
-The gateway has its own port and its own server on vLLM's event loop: vLLM's uvicorn does not know
-that a room lives in one process, nor how to treat slow readers. Each API server is one worker, see
-``docs/design/cores.md``. Settings come from the variables ``GATEWAY_...``; without ``GATEWAY_PORT``
-the port is vLLM's plus one.
+The gateway has its own port and its own server on vLLM's event loop: vLLM's uvicorn knows neither
+the gateway's drain nor its bounds on slow readers. Each API server is a gateway of its own. Several
+of them share the port and the rooms, and so need Redis; see ``docs/design/vllm.md``. Settings come
+from the variables ``GATEWAY_...``; without ``GATEWAY_PORT`` the port is vLLM's plus one.
 """
 
 from __future__ import annotations
@@ -15,31 +15,27 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import signal
+import socket
 import threading
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvicorn
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
 from gateway.server.access.authenticator import build as build_authenticator
 from gateway.server.app import create_app
-from gateway.server.cluster.fd_passing import FdPassing
-from gateway.server.cluster.socket_folder import socket_folder
-from gateway.server.cluster.worker import Worker
 from gateway.server.process.listener import descriptors, listen
 from gateway.server.process.logs import formatter
+from gateway.server.process.serve import fleet
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.uvicorn.websocket import without_client_mistakes
-from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure
+from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
 from gateway.settings.loading import load
 from gateway.storage.base import Store
 from gateway.storage.sqlite import store as sqlite
@@ -85,12 +81,10 @@ def plugin_settings(args: Namespace, environ: Any) -> Settings:
     for warning in loaded.warnings:
         log.warning("%s", warning)
     settings = loaded.settings
-    if settings.workers > 1 or settings.lan or settings.certfile is not None:
-        raise SettingsError(
-            "Inside vLLM, --api-server-count sets the number of processes. Leave out --workers,"
-            " --lan and --certfile."
-        )
+    if settings.lan or settings.certfile is not None:
+        raise SettingsError("Inside vLLM there is no --lan and no --certfile: use a proxy for TLS.")
     refuse_exposure(settings)
+    refuse_two_stores(settings)
     if "port" not in loaded.origins:
         settings = msgspec.structs.replace(settings, port=args.port + 1)
     allowed = max(0.0, float(getattr(args, "shutdown_timeout", 0) or 0) - SPARE_S)
@@ -111,6 +105,8 @@ class PluginGateway:
     It ends before vLLM does: only vLLM receives signals, and captions in flight need the engine, so
     ``client.shutdown`` is replaced by a method that waits for the drain first.
 
+    Raises `SettingsError` if there are several API servers and no Redis that joins them.
+
     :param client: the `AsyncLLM` of this process
     """
 
@@ -118,10 +114,12 @@ class PluginGateway:
         self._client = client
         self._settings = settings
         parallel = client.vllm_config.parallel_config
-        self._member = max(0, int(getattr(parallel, "_api_process_rank", 0)))
-        self._count = max(1, int(getattr(parallel, "_api_process_count", 1)))
-        # API servers of one `vllm serve` cannot tell each other a path, but have the same parent.
-        self._folder = socket_folder(None if self._count == 1 else str(os.getppid()))
+        self._shared = int(getattr(parallel, "_api_process_count", 1)) > 1
+        if self._shared and settings.redis is None:
+            raise SettingsError(
+                "The gateways of several API servers share their rooms through Redis: set"
+                " GATEWAY_REDIS, or start vLLM with --api-server-count 1."
+            )
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._serving: asyncio.Task[None] | None = None
@@ -132,9 +130,6 @@ class PluginGateway:
         settings = self._settings
         _set_up_log(settings)
         store = sqlite.build(settings)
-        if settings.signing_key is None and store is None:
-            # A token of one process has to be valid in the others.
-            settings = msgspec.structs.replace(settings, signing_key=shared_key(self._folder))
         guards: Counter[tuple[str, str]] = Counter()
         engine = around(self._client, settings, guards)
         app = create_app(
@@ -147,37 +142,29 @@ class PluginGateway:
             authenticator=build_authenticator(settings),
             coalesce_s=settings.coalesce_ms / 1000,
         )
-        worker = Worker(FdPassing(self._folder, self._member, range(self._count)))
-        shared = self._count > 1
-        listener = listen(settings.host, settings.port, reuse=shared, settings=settings)
-        most = descriptors(settings.limits)
-        config: uvicorn.Config = configure(app, settings, most, worker.protocol(app))
-        self.server = _PluginServer(config, app.state.hub, settings.drain_s, shared=True)
+        fleet(settings.redis)(app.state.hub)
+        reuse = self._shared or settings.reuse_port
+        listener = listen(settings.host, settings.port, reuse=reuse, settings=settings)
+        config = configure(app, settings, descriptors(settings.limits))
+        self.server = _PluginServer(config, app.state.hub, settings.drain_s, shared=reuse)
         end, self._client.shutdown = self._client.shutdown, self._shutdown
         self._end_client: Callable[..., None] = end
         self._serving = self._loop.create_task(
-            self._serve(self.server, worker, engine, store, listener), name="gateway"
+            self._serve(self.server, engine, store, listener), name="gateway"
         )
         self._serving.add_done_callback(self._serving_ended)
         address = f"{settings.host}:{listener.getsockname()[1]}"
-        log.info("serving on %s, worker %d of %d", address, self._member, self._count)
+        log.info("serving on %s", address)
 
     async def _serve(
-        self,
-        server: GatewayServer,
-        worker: Worker,
-        engine: Engine,
-        store: Store | None,
-        listener: Any,
+        self, server: GatewayServer, engine: Engine, store: Store | None, listener: socket.socket
     ) -> None:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(listener.close)
-            stack.callback(worker.handover.remove_folder)
             stack.push_async_callback(engine.aclose)
             if store is not None:
                 await store.open()
                 stack.push_async_callback(store.close)
-            await stack.enter_async_context(worker.attached(server))
             starting = asyncio.create_task(engine.start())
             stack.push_async_callback(_cancel, starting)
             server.after = starting
@@ -223,20 +210,3 @@ def _set_up_log(settings: Settings) -> None:
 async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait([task])  # the event loop reports an exception that nobody has retrieved
-
-
-def shared_key(folder: Path) -> str:
-    """Return the signing key of all processes that use this directory.
-
-    The first process creates it.
-    """
-    path, own = folder / "key", folder / f"key.{os.getpid()}"
-    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
-    try:
-        os.link(own, path)  # atomic: no process reads half a key
-    except FileExistsError:  # another process was first
-        pass
-    finally:
-        own.unlink()
-    return path.read_text(encoding="ascii")

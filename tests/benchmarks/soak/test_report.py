@@ -23,7 +23,6 @@ GOOD = Report(
     cuts={"reset": 3},
     kills=1,
     restarts=0,
-    workers=0,
     said=5,
     void=0,
     events=100,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from benchmarks.soak.child import Child
 from benchmarks.soak.command import main
 from benchmarks.soak.run import Plan, Soak
+from tests.support.redis import RedisServer
 
 
 async def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_promise(
@@ -22,17 +24,24 @@ async def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_
     assert report.resumed
 
 
-async def test_the_workers_of_a_gateway_are_killed_too_and_every_promise_holds(
+async def test_one_of_several_gateways_on_a_port_is_killed_and_every_promise_holds(
     tmp_path: Path,
 ) -> None:
-    plan = Plan(
-        seconds=12, sessions=16, rooms=4, speed=10, cut=0, stay=5, kill=2, flags=("--workers", "3")
-    )
-    report = await Soak(plan, tmp_path).run()
+    with RedisServer(tmp_path) as redis:
+        plan = replace(
+            Plan(seconds=12, sessions=16, rooms=4, speed=10, cut=0, stay=5, kill=2),
+            gateways=3,
+            redis=redis.url,
+        )
+        report = await Soak(plan, tmp_path).run()
     assert report.broken == [], report
-    assert min(report.workers, report.kills) >= 1  # as many as a busy machine gets through
-    assert "ended with status -9" in (tmp_path / "gateway.log").read_text()
+    assert min(report.restarts, report.kills) >= 1  # as many as a busy machine gets through
     assert report.rss_mb[0] > 100, "of all processes together"
+
+
+def test_several_gateways_without_redis_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--gateways", "2"]) == 1
+    assert "--gateways needs --redis" in capsys.readouterr().err
 
 
 def test_the_command_prints_a_table_and_its_status_is_the_verdict(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -23,8 +22,7 @@ from gateway.engines.base.engine import Aborted
 from gateway.engines.openai.engine import OpenAIEngine
 from tests.engines.reading import job, texts
 from tests.engines.vllm_factory import require
-from tests.server.cluster.several import ROOMS, children
-from tests.server.started import Process, gateway
+from tests.server.started import gateway
 from tests.support.models import tiny_llama
 from tests.support.talk import Talk
 
@@ -124,45 +122,24 @@ async def test_closing_a_stream_ends_the_work_in_the_server(server: str, way: st
     await engine.aclose()
 
 
-async def test_workers_share_the_server_and_one_that_is_killed_leaves_no_work_there(
+async def test_gateways_share_the_server_and_one_that_is_killed_leaves_no_work_there(
     server: str,
 ) -> None:
-    async def seen(port: int, room: str, there: asyncio.Event) -> tuple[str, ...]:
-        url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to=de&view=final"
-        async with connect(url, max_queue=None) as ws:
-            reader = Talk(ws)
-            await reader.next()
-            there.set()
-            return tuple([(await reader.until("final"))[-1]["text"] for _ in range(3)])
-
-    async def main(process: Process) -> None:
-        at = f"ws://127.0.0.1:{process.port}/v1/ws?from=en"
-        for room in ROOMS:
-            there = [asyncio.Event() for _ in range(8)]
-            readers = [asyncio.create_task(seen(process.port, room, one)) for one in there]
-            await asyncio.gather(*(one.wait() for one in there))
-            async with connect(f"{at}&room={room}", max_queue=None) as ws:
-                for n in range(3):
-                    await ws.send(f"good morning number {n}")
-                assert len(set(await asyncio.gather(*readers))) == 1
+    flags = (
+        *("--engine", "openai", "--openai-url", server, "--profile", "embedded", "--no-guards"),
+        *("--port", "FREE", "--log-level", "warning"),
+    )
+    with gateway(*flags) as one, gateway(*flags) as other:
         async with (
-            connect(f"{at}&room={ROOMS[0]}&to=de", max_queue=None) as stays,
-            connect(f"{at}&room={ROOMS[1]}&to=de", max_queue=None) as falls,
+            connect(f"ws://127.0.0.1:{one.port}/v1/ws?from=en&to=de", max_queue=None) as stays,
+            connect(f"ws://127.0.0.1:{other.port}/v1/ws?from=en&to=de", max_queue=None) as falls,
         ):
             await falls.send(LONG)
             await Talk(falls).until("delta")
-            os.kill(children(process)[1], signal.SIGKILL)
+            other.popen.kill()
             assert (await Talk(falls).closed())[0] == 1006
             left = ("num_requests_running", "num_requests_waiting")
             while await asyncio.to_thread(counted, server, *left):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
             await stays.send("we go on")
             await Talk(stays).until("final")
-
-    with gateway(
-        *("--engine", "openai", "--openai-url", server, "--profile", "embedded", "--no-guards"),
-        *("--workers", "2", "--port", "FREE", "--log-level", "warning"),
-    ) as process:
-        await main(process)
-        process.popen.terminate()
-        assert process.popen.wait(20) == 0

@@ -32,16 +32,16 @@ def test_an_empty_key_file_refuses_everyone(tmp_path: Path) -> None:
     assert build(Settings(keys=str(file))).required
 
 
-def test_the_fallback_keys_are_in_force_if_the_file_cannot_be_read(
-    tmp_path: Path,
-) -> None:
+def test_the_fallback_keys_are_in_force_without_a_file_only(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
-    file.write_text("[[key")
     ring = Keyring.read(FILE)
-    assert build(Settings(keys=str(file)), fallback=ring).keyring is ring
+    assert build(Settings(), fallback=ring).keyring is ring
     file.write_text("")
     authenticator = build(Settings(keys=str(file)), fallback=ring)
     assert authenticator.keyring is not None and len(authenticator.keyring) == 0
+    file.write_text("[[key")
+    with pytest.raises(SettingsError, match="Check --keys"):
+        build(Settings(keys=str(file)), fallback=ring)
 
 
 async def test_keys_from_a_pipe_are_read_once_and_stay_in_force(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Job
-from gateway.server.process.logs import JsonFormatter, formatter
+from gateway.server.process.logs import JsonFormatter
 from tests.server.started import SCRIPTED, gateway
 from tests.support.live import running
 from tests.support.talk import talk
@@ -63,11 +63,6 @@ def test_an_exception_is_a_field() -> None:
     except KeyError:
         line = JsonFormatter().format(record(exc_info=sys.exc_info()))
     assert json.loads(line)["traceback"].endswith("KeyError: 'k'")
-
-
-def test_the_number_of_a_worker_is_in_both_formats() -> None:
-    assert json.loads(formatter("json", 3).format(record()))["worker"] == 3
-    assert "WARNING [3] gateway.jobs: job j1 failed" in formatter("text", 3).format(record())
 
 
 def test_a_gateway_with_the_setting_writes_json_to_standard_error() -> None:

@@ -325,7 +325,7 @@ async def test_every_answer_carries_the_security_headers() -> None:
 
 async def test_the_answer_500_carries_the_security_headers_too() -> None:
     async with browse(ScriptedEngine(fault=failing(ValueError("a bug")))) as (client, live):
-        live.state.expose = None  # a call of it raises
+        live.state.metrics = None  # a use of it raises
         answer = await client.get("/metrics")
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
         assert answer.headers["x-content-type-options"] == "nosniff"

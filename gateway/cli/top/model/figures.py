@@ -193,9 +193,6 @@ def _bounds(answer: GatewayReading, name: str) -> dict[float, float]:
 def _notes(now: GatewayReading, window: _Window) -> list[str]:
     """Return sentences about what is not as it should be."""
     notes = []
-    for labels, up in now.series.get("gateway_up", ()):
-        if not up:
-            notes.append(f"Worker {labels.get('worker', '?')} does not answer.")
     if now.fallback is not None:
         notes.append(f"{now.engine} is away; {now.fallback} translates.")
     if now.partials == "off":

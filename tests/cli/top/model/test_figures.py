@@ -38,8 +38,8 @@ def first(*counts: float) -> list[tuple[dict[str, str], float]]:
     return [({"le": le}, count) for le, count in zip(("1", "2", "+Inf"), counts, strict=True)]
 
 
-def test_gauges_are_summed_over_workers() -> None:
-    two = [({"worker": "0"}, 3.0), ({"worker": "1"}, 4.0)]
+def test_gauges_are_summed_over_labels() -> None:
+    two = [({"engine": "0"}, 3.0), ({"engine": "1"}, 4.0)]
     found = row(answer(1, series={"gateway_sessions": two, "gateway_rooms": 2}))
     assert (found.sockets, found.rooms, found.queued) == (7, 2, None)
     assert (found.status, found.engine, found.notes) == ("ready", "scripted", ())
@@ -99,9 +99,9 @@ def test_percentiles_after_a_restart_are_those_of_the_new_process() -> None:
     assert row(now, before, latencies_of_all=False).first50 == pytest.approx(1.5)
 
 
-def test_percentiles_are_of_the_captions_of_all_workers_together() -> None:
+def test_percentiles_are_of_the_captions_of_all_labels_together() -> None:
     buckets = [
-        ({"worker": w, "le": le}, n)
+        ({"engine": w, "le": le}, n)
         for w, counts in (("0", (9, 9)), ("1", (0, 1)))
         for le, n in zip(("1", "+Inf"), counts, strict=True)
     ]
@@ -161,11 +161,6 @@ def test_a_fallback_stands_beside_the_engine_that_it_replaces() -> None:
             {"gateway_store_behind": 0},
             {"gateway_store_behind": 2000},
             "Events that the store has not written yet: 2,000.",
-        ),
-        (
-            {"gateway_up": [({"worker": "1"}, 1.0)]},
-            {"gateway_up": [({"worker": "0"}, 1.0), ({"worker": "1"}, 0.0)]},
-            "Worker 1 does not answer.",
         ),
     ],
 )

@@ -1,1 +1,0 @@
-"""Several gateway processes on one port."""
