@@ -5,12 +5,12 @@ Owns: requests, and sentences for what goes wrong. Must not know: figures, the t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import time
 from urllib.parse import urlsplit
 
+import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.cli.loadtest.scrape import ANSWER_S, Scraper
@@ -76,16 +76,20 @@ class Poller:
         return GatewayReading(at=time.monotonic(), series=series, **found)
 
 
-def _reason(exc: OSError) -> str:
+def _reason(fault: OSError) -> str:
     """Return a sentence for a connection that failed."""
-    match exc.__cause__:
-        case ConnectionRefusedError():
-            return "No gateway listens there."
-        case TimeoutError():
-            return f"No answer within {ANSWER_S:g} s."
-        case socket.gaierror():
-            return "The name of the machine is not known."
-        case asyncio.IncompleteReadError() | ConnectionResetError():
-            return "The connection was closed before the answer."
-        case _:
-            return str(exc)
+    cause: BaseException | None = fault
+    while cause is not None:
+        match cause:
+            case ConnectionRefusedError():
+                return "No gateway listens there."
+            case TimeoutError():
+                return f"No answer within {ANSWER_S:g} s."
+            case socket.gaierror():
+                return "The name of the machine is not known."
+            case httpx2.ReadError():
+                return "The connection was closed before the answer."
+            case _:
+                # The HTTP client has the operating system's error several levels below its own.
+                cause = cause.__cause__ or cause.__context__
+    return str(fault)

@@ -123,7 +123,7 @@ def test_with_a_key_that_may_moderate_the_figures_are_shown(
 
 @contextlib.asynccontextmanager
 async def serving(answer: bytes) -> AsyncIterator[str]:
-    """GatewayReading every connection with the same bytes."""
+    """Answer every connection with the same bytes."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
