@@ -16,7 +16,7 @@ class FleetWorld(World):
     kind = FleetMeeting
 
 
-@settings(max_examples=100)
+@settings(max_examples=300)
 @given(st.binary(min_size=60, max_size=500))
 def test_a_room_in_three_gateways_keeps_the_promises_of_a_room_in_one(tape: bytes) -> None:
     world = FleetWorld(tape)
@@ -27,7 +27,7 @@ def test_a_room_in_three_gateways_keeps_the_promises_of_a_room_in_one(tape: byte
         raise
 
 
-@settings(max_examples=100)
+@settings(max_examples=300)
 @given(st.binary(min_size=80, max_size=400))
 def test_readers_see_every_event_once_whatever_the_network_and_the_owners_do(tape: bytes) -> None:
     storm = Storm(tape)
