@@ -204,8 +204,12 @@ def _notes(now: GatewayReading, window: _Window) -> list[str]:
         notes.append(f"Captions failed: {_listed(failed)}.")
     if slow := window.grown("gateway_too_slow_total"):
         notes.append(f"Readers closed as too slow: {slow:,.0f}.")
-    if (_sum(now, "gateway_engine_kv_cache_usage") or 0.0) >= FULL:
+    # Each of several engines has a cache of its own.
+    used = now.series.get("gateway_engine_kv_cache_usage", ())
+    if any(share >= FULL for _, share in used):
         notes.append("vLLM's KV cache is full: work is thrown away and repeated.")
+    if _sum(now, "gateway_fleet_connected") == 0:
+        notes.append("Redis does not answer: shared rooms show nothing new until it does.")
     if lost := window.grown("gateway_store_lost_total"):
         notes.append(f"Events that could not be written to the store: {lost:,.0f}.")
     behind = _sum(now, "gateway_store_behind") or 0.0

@@ -149,8 +149,18 @@ def test_a_fallback_stands_beside_the_engine_that_it_replaces() -> None:
         ),
         (
             {"gateway_sessions": 1},
-            {"gateway_engine_kv_cache_usage": 0.99},
+            {
+                "gateway_engine_kv_cache_usage": [
+                    ({"engine": "one"}, 0.2),
+                    ({"engine": "two"}, 0.99),
+                ]
+            },
             "vLLM's KV cache is full: work is thrown away and repeated.",
+        ),
+        (
+            {"gateway_fleet_connected": 1},
+            {"gateway_fleet_connected": 0},
+            "Redis does not answer: shared rooms show nothing new until it does.",
         ),
         (
             {"gateway_store_lost_total": 0},
@@ -168,6 +178,11 @@ def test_what_is_not_well_is_a_sentence(
     before: dict[str, Any], now: dict[str, Any], note: str
 ) -> None:
     assert notes(before, now) == (note,)
+
+
+def test_caches_of_several_engines_are_not_added_up() -> None:
+    used = [({"engine": "one"}, 0.6), ({"engine": "two"}, 0.6)]
+    assert notes({"gateway_sessions": 1}, {"gateway_engine_kv_cache_usage": used}) == ()
 
 
 def test_an_overload_is_a_sentence() -> None:
