@@ -10,7 +10,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts journey audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts fleet journey audit test-vllm test-node test-browser bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -106,6 +106,11 @@ autobahn: $(TEST)
 # A soak test with a bad network and a gateway that is killed: 60 s, or ARGS="--seconds 600".
 soak: $(RUN)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+# HAProxy, three gateways and Redis on this machine, and the demo meeting with readers on all three.
+# ARGS="--fault kill" kills the owner of the room, see benchmarks/fleet/__main__.py.
+fleet: $(TEST)
+	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 # A comparison with the architectures that preceded this gateway. See docs/figures/benchmarks.md.
 journey: $(RUN)

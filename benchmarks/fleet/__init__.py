@@ -1,0 +1,1 @@
+"""A meeting in a fleet: HAProxy, gateways and Redis on one machine."""
