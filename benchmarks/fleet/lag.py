@@ -55,12 +55,12 @@ Place = tuple[int, str, str]
 """Port, room and language of a reader."""
 
 
-class Stamping(PullEngine, ScriptedEngine):  # type: ignore[misc]  # `_finish` is PullEngine's
+class Stamping(PullEngine, ScriptedEngine):
     """An engine whose words are the times at which it says them."""
 
     capacity = 10_000
 
-    async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
+    async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         for _ in range(WORDS):
             await asyncio.sleep(PACE)
             yield Chunk(f" t{time.monotonic_ns()};")

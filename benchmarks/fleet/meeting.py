@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gateway.client.api import Client, ConnectionLost, connect
+from gateway.client.api import Client, connect
 from gateway.client.reconnect import Disconnected
+from gateway.client.transport import ConnectionLost
 from gateway.protocol.messages import Cancelled, Delta, Failed, Final, Welcome
 
 

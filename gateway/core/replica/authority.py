@@ -256,6 +256,10 @@ class Authority(Room):
             case Asked():  # pragma: no branch: there is no other
                 self._ask(member, message, now)
 
+    def only_in(self, gateway: str) -> bool:
+        """Tell whether no other gateway has a replica that follows the room."""
+        return self._gateways <= {gateway}
+
     def lose_gateway(self, gateway: str, now: float) -> None:
         """Disconnect the members of a gateway that has ended."""
         self._gateways.discard(gateway)

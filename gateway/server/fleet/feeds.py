@@ -32,6 +32,8 @@ Message = tuple[int, int, bytes]
 `OWNER`; the content."""
 VOLATILE: Final = 0
 """The number of a message that no log keeps."""
+BEHIND: Final = 1_000
+"""Messages for this gateway alone that wait for a durable event. Further ones go through Redis."""
 OWNER: Final = -1
 """The number of a message that names the new owner of the room, or nobody."""
 
@@ -50,6 +52,11 @@ class RoomFeed:
     """Messages that came while the log is read; None if they are handled at once."""
     subscribed: asyncio.Future[None] | None = None
     """Done when Redis has confirmed the subscription; None afterwards."""
+    echoes: int = 0
+    """Volatile messages that this gateway has published and that have not come back."""
+    behind: deque[tuple[int, bytes]] = field(default_factory=deque)
+    """Messages of this gateway for itself alone, each with the number of the durable event that it
+    follows."""
 
     @property
     def reading(self) -> bool:
@@ -125,6 +132,21 @@ class Feeds:
                 room.seq = seq
                 room.listener.feed(payload)
 
+    def deliver_here(self, room: RoomFeed, after: int, payload: bytes) -> bool:
+        """Give the listener a volatile message that only this gateway needs, without Redis.
+
+        Returns False if messages that Redis has must come first.
+
+        :param after: number of the last durable event before it, which may be on its way
+        """
+        if room.echoes or room.reading or len(room.behind) >= BEHIND:
+            return False
+        if room.behind or room.seq < after:
+            room.behind.append((after, payload))
+        else:
+            room.listener.feed(payload)
+        return True
+
     async def run(self) -> None:
         """Read what is published about the followed rooms, until cancelled."""
         while not self._connection.closing:
@@ -168,6 +190,8 @@ class Feeds:
             if seq == room.seq + 1:
                 room.seq = seq
                 room.listener.feed(payload)
+                while room.behind and room.behind[0][0] <= seq:
+                    room.listener.feed(room.behind.popleft()[1])
             elif seq > room.seq:
                 room.held = [message]
                 self._reloads.start(self._reload(room))
@@ -175,6 +199,8 @@ class Feeds:
             if seq == OWNER:
                 room.set_owner(payload.decode() or None, fence)
             else:
+                if room.echoes:
+                    room.echoes -= 1
                 room.fence = fence
                 room.listener.feed(payload)
 
@@ -187,6 +213,8 @@ class Feeds:
                 self._connection.failed(exc)
                 await asyncio.sleep(RETRY_S)
             else:
+                room.echoes = 0
+                room.behind.clear()
                 room.listener.gap()
                 self._hand_over(room)
                 return

@@ -31,6 +31,8 @@ class OwnedRoom:
     fence: int
     value: str
     """Value of the lease."""
+    appended: int = 0
+    """Number of the last durable event that was handed to the writer."""
     unwritten: int = 0
     """Durable events that Redis has not acknowledged."""
     lapsed: bool = False

@@ -182,14 +182,21 @@ class FleetLink:
         if room is not None:
             self._writer.append(room, seq, payload)
 
-    def publish(self, name: str, payload: bytes) -> None:
+    def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
         """Publish a volatile message of an owned room, after what was appended before.
 
         It is dropped while Redis is away.
+
+        :param here: no other gateway needs the message, so Redis need not carry it
         """
         room = self._leases.rooms.get(name)
-        if room is not None:
-            self._writer.publish(room, payload)
+        if room is None:
+            return
+        feed = self._feeds.rooms[name]
+        if here and self.connected and self._feeds.deliver_here(feed, room.appended, payload):
+            return
+        if self._writer.publish(room, payload):
+            feed.echoes += 1
 
     def unwritten(self, name: str) -> int:
         """Return how many durable events of a room wait for Redis."""

@@ -75,14 +75,16 @@ class Writer:
     def append(self, room: OwnedRoom, seq: int, payload: bytes) -> None:
         """Write a durable event, and publish it."""
         room.unwritten += 1
+        room.appended = seq
         self._put(Command("append", room, seq, payload))
 
-    def publish(self, room: OwnedRoom, payload: bytes) -> None:
-        """Publish a volatile message, after what was appended before."""
-        if self._connection.up and len(self._queue) < WAITING:
-            self._put(Command("publish", room, VOLATILE, payload))
-        else:
+    def publish(self, room: OwnedRoom, payload: bytes) -> bool:
+        """Publish a volatile message after what was appended; return False if it is dropped."""
+        if not self._connection.up or len(self._queue) >= WAITING:
             self.dropped += 1
+            return False
+        self._put(Command("publish", room, VOLATILE, payload))
+        return True
 
     def release(self, room: OwnedRoom, *, end: bool) -> None:
         """Give a room back after all that was written before.

@@ -110,8 +110,8 @@ class Link(Protocol):
     def append(self, name: str, seq: int, payload: bytes) -> None:
         """Write a durable event of an owned room, and publish it."""
 
-    def publish(self, name: str, payload: bytes) -> None:
-        """Publish a volatile message of an owned room."""
+    def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
+        """Publish a volatile message of an owned room, for this gateway alone if ``here``."""
 
     def unwritten(self, name: str) -> int:
         """Return how many durable events of a room are not written."""
@@ -407,7 +407,8 @@ class FleetRooms:
                 assert message.event.seq is not None, "a durable event has a number"
                 self.link.append(name, message.event.seq, encode(message))
             else:
-                self.link.publish(name, encode(message))
+                here = authority.only_in(self.link.id)
+                self.link.publish(name, encode(message), here=here)
 
         authority = Authority(
             name,

@@ -173,3 +173,25 @@ async def test_a_room_cannot_be_followed_while_redis_is_away(
     await until(lambda: not peer.link.connected)
     with pytest.raises(ClientFault, match="cannot reach the others"):
         await peer.follow()
+
+
+async def test_messages_for_the_owner_alone_keep_their_place_behind_durable_events(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, other = await links.join(redis), await links.join(redis)
+    here, there = await owner.follow(), await other.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.link.publish(ROOM, b"for all")
+    owner.link.publish(ROOM, b"behind one for all", here=True)
+    await until(lambda: len(here.volatile) == 2)
+    owner.link.publish(ROOM, b"at once", here=True)
+    assert here.volatile[-1] == "at once", "nothing has to come first"
+    owner.write(1)
+    owner.link.publish(ROOM, b"behind an event", here=True)
+    assert here.volatile[-1] == "at once"
+    owner.link.publish(ROOM, b"for all again")
+    await until(lambda: here.volatile[-1] == "for all again")
+    assert here.volatile[-2:] == ["behind an event", "for all again"]
+    assert here.numbers == [1]
+    await until(lambda: there.volatile[-1:] == ["for all again"])
+    assert there.volatile == ["for all", "behind one for all", "for all again"]
