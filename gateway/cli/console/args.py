@@ -71,6 +71,18 @@ def number(text: str) -> int:
     return _whole(text, 0)
 
 
+def word_range(text: str) -> tuple[int, int]:
+    """Parse a range of words such as ``2-40``, or one number for both ends."""
+    low, _, high = text.partition("-")
+    try:
+        found = int(low), int(high or low)
+    except ValueError:
+        raise argparse.ArgumentTypeError("it must be a range such as 2-40") from None
+    if not 1 <= found[0] <= found[1]:
+        raise argparse.ArgumentTypeError("it must be a range such as 2-40")
+    return found
+
+
 def _whole(text: str, least: int) -> int:
     try:
         value = int(text)

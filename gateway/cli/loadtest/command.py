@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
-from gateway.cli.console.args import count, number, positive, seconds, share, tags
+from gateway.cli.console.args import count, number, positive, seconds, share, tags, word_range
 from gateway.cli.console.extra import need
 from gateway.cli.console.files import check_outputs, write_json
 from gateway.cli.console.terminal import Screen, columns
@@ -70,7 +70,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "join lines to utterances of this many words; default: 2-40, or with --text each line is an"
         " utterance"
     )
-    add("--words", type=_words, metavar="LOW-HIGH", help=words)
+    add("--words", type=word_range, metavar="LOW-HIGH", help=words)
     wire = "encoding of frames; default: json"
     add("--wire", choices=get_args(Wire), default="json", help=wire)
     view = "view that all users read; default: live"
@@ -170,15 +170,4 @@ def goals_of(args: argparse.Namespace) -> list[Goal]:
     ]
     if args.goal_errors is not None:
         found.append(Goal("errors", 0, args.goal_errors))
-    return found
-
-
-def _words(text: str) -> tuple[int, int]:
-    low, _, high = text.partition("-")
-    try:
-        found = int(low), int(high or low)
-    except ValueError:
-        raise argparse.ArgumentTypeError("it must be a range such as 2-40") from None
-    if not 1 <= found[0] <= found[1]:
-        raise argparse.ArgumentTypeError("it must be a range such as 2-40")
     return found
