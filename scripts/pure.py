@@ -11,6 +11,7 @@ FOLDERS = (
     ".",
     "auth",
     "cli/loadtest/model",
+    "cli/plan/model",
     "cli/replay/analysis",
     "cli/replay/meeting",
     "cli/report",

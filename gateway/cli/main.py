@@ -5,9 +5,9 @@ Owns: the commands, the flags of small commands, the flags of settings (made fro
 command line, 130 after Ctrl-C. Must not know: anything that a program could not do by the same
 calls. Every expected failure is a sentence on stderr; a traceback is a bug.
 
-The tools for operators (`gateway.cli.report`, `gateway.cli.replay`, `gateway.cli.top`,
-`gateway.cli.tune`) are imported only when their command is given, so that a serving gateway does
-not hold them in memory.
+The tools for operators (`gateway.cli.plan`, `gateway.cli.report`, `gateway.cli.replay`,
+`gateway.cli.top`, `gateway.cli.tune`) are imported only when their command is given, so that a
+serving gateway does not hold them in memory.
 """
 
 from __future__ import annotations
@@ -137,6 +137,12 @@ def _tune(args: argparse.Namespace) -> int:
     set_up_logs("error")
     loaded = _loaded(args)
     return command.run(args, loaded.settings, key=_shown(), out=print, note=_note)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from gateway.cli.plan import command
+
+    return command.run(args, print)
 
 
 def _top(args: argparse.Namespace) -> int:
@@ -281,6 +287,8 @@ def _parser() -> argparse.ArgumentParser:
     ).set_defaults(run=_bench_load)
     found = "Find the engine settings that fit the load of a gateway."
     command("tune", _tune, found, _add_tune)
+    planned = "Compute how many engines, gateways and Redis servers a number of meetings needs."
+    command("plan", _plan, planned, _add_plan)
     shown = "Show how one or several gateways are doing, live, in the terminal."
     command("top", _top, shown, _add_top)
 
@@ -331,6 +339,12 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_settings(parser)
     load = "(--metrics FILE | --watch SECONDS | --replay FILE | --describe TEXT)"
     parser.usage = f"%(prog)s [options] {load} [--SETTING VALUE ...]"
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    from gateway.cli.plan import command
+
+    command.add(parser)
 
 
 def _add_top(parser: argparse.ArgumentParser) -> None:

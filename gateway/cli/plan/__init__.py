@@ -1,0 +1,1 @@
+"""Capacity planning: engines, gateway cores and Redis for a number of meetings."""

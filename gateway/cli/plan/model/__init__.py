@@ -1,0 +1,1 @@
+"""The model of capacity: speech, measured figures, formulas and a simulation. Pure."""

@@ -1,0 +1,301 @@
+"""The formulas: engines, gateway processes, Redis, network and waits for a load.
+
+Owns: the formulas, their constants, and the sentences that explain them. Must not know: files, how
+figures were measured.
+
+Waits are those of a queue with several servers and two priorities (M/M/c, Erlang's formula C):
+Kleinrock, "Queueing Systems", volume 2, 1976. The jobs of one text into several languages come
+together, which this queue does not know; the simulation does.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures, RedisFigures
+from gateway.cli.plan.model.load import CaptionWork, MeetingLoad
+from gateway.core.scheduling.coalescing import BUSY as CORE_SHARE
+
+ENGINE_SHARE = 0.7
+"""Share of an engine's most jobs a second that is planned for. Waits grow steeply above it, and the
+others can take over the load when one engine of four is away."""
+
+SOCKETS = 10_000
+"""Sockets of a process at most: with more nothing was measured (`benchmarks.idle`)."""
+
+SOCKET_BYTES = 31_100
+"""Memory of a socket after traffic (`benchmarks.idle`)."""
+
+DELTAS = {True: 0.35, False: 0.98}
+"""Deltas for each token, of growing texts and of finals only. Of a growing text the last words are
+not shown, and words that are made again are not sent again."""
+
+
+class CapacityRow(msgspec.Struct, frozen=True):
+    """One figure of a plan. ``how`` is its formula, with the numbers."""
+
+    name: str
+    value: float
+    unit: str
+    how: str
+
+    @property
+    def text(self) -> str:
+        """The value with its unit, without more digits than the model is worth."""
+        return f"{rough(self.value)} {self.unit}".rstrip()
+
+
+class CapacityPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan for a load."""
+
+    rows: tuple[CapacityRow, ...]
+    limits: tuple[str, ...]
+    """Sentences on what the load comes close to."""
+
+    def __getitem__(self, name: str) -> float:
+        return next(row.value for row in self.rows if row.name == name)
+
+
+class EngineQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue of one engine. Times are in seconds.
+
+    :param running: jobs that it has, on average
+    :param slots: jobs that it takes at once
+    :param share: share of its work that is finals
+    :param service: of a job, beside the others
+    """
+
+    running: float
+    slots: int
+    share: float
+    service: float
+
+    @property
+    def waiting(self) -> float:
+        """Chance that a job finds all slots taken (Erlang C)."""
+        if self.running >= self.slots:
+            return 1.0
+        blocked = 1.0
+        for slot in range(1, self.slots + 1):
+            blocked = self.running * blocked / (slot + self.running * blocked)
+        return blocked / (1 - (1 - blocked) * self.running / self.slots)
+
+    def wait(self, quantile: float, *, final: bool) -> float:
+        """Return the time that a share ``quantile`` (0 to 1) of the jobs does not exceed.
+
+        :param final: whether the job is a final, before which only other finals run
+        """
+        use, finals = self.running / self.slots, self.share * self.running / self.slots
+        left = 1 - finals if final else (1 - finals) * (1 - use)
+        if left <= 0:
+            return math.inf
+        chance = self.waiting / (1 - quantile)
+        return max(0.0, math.log(chance)) * self.service / self.slots / left if chance else 0.0
+
+
+def queue_of(engine: EngineFigures, jobs: float, tokens: float, share: float) -> EngineQueue:
+    """Return the queue of one engine.
+
+    :param jobs: that it gets a second
+    :param tokens: of a job, on average
+    :param share: share of the work that is finals
+    """
+    running, alone = 0.0, engine.alone(tokens)
+    # More jobs make each slower, which makes them more: a few rounds find where that ends.
+    for _ in range(200):
+        running = jobs * alone * engine.slower(running)
+    return EngineQueue(
+        running=running, slots=engine.slots, share=share, service=alone * engine.slower(running)
+    )
+
+
+def capacity(
+    load: MeetingLoad,
+    work: CaptionWork,
+    engine: EngineFigures,
+    core: CoreFigures,
+    redis: RedisFigures,
+) -> CapacityPlan:
+    """Return the plan. Raises `ValueError` if one room is too much for the core that owns it."""
+    rows: list[CapacityRow] = []
+    limits: list[str] = []
+
+    def row(name: str, value: float, unit: str, how: str) -> float:
+        rows.append(CapacityRow(name, value, unit, how))
+        return value
+
+    said = row(
+        "utterances",
+        load.meetings * load.talk * load.pace / 60 / work.words / work.parts,
+        "a second",
+        f"{load.meetings:,} meetings x {load.talk:g} of the time x {load.pace:g} words a minute /"
+        f" {work.words * work.parts:.0f} words",
+    )
+    captions = row(
+        "captions",
+        said * work.parts * load.languages,
+        "a second",
+        f"{rough(said)} utterances x {work.parts:.1f} parts x {load.languages} languages",
+    )
+    jobs = row(
+        "jobs",
+        captions * (1 + work.partials),
+        "a second",
+        f"{rough(captions)} captions x (1 final + {work.partials:.1f} translations of growing"
+        " text)",
+    )
+    tokens = row(
+        "tokens",
+        captions * work.made * TOKENS_A_WORD,
+        "a second",
+        f"{rough(captions)} captions x {work.made:.0f} words made for each x {TOKENS_A_WORD}",
+    )
+
+    # --- engines
+    each = tokens / jobs
+    full = engine.alone(each) * engine.slower(engine.slots)
+    engines = row(
+        "engines",
+        math.ceil(jobs * full / engine.slots / ENGINE_SHARE),
+        "",
+        f"{rough(jobs)} jobs x {rough(full)} s with all slots in use / {engine.slots} slots /"
+        f" {ENGINE_SHARE}",
+    )
+    whole = work.words * TOKENS_A_WORD
+    alone = captions * engine.alone(whole) * engine.slower(engine.slots)
+    row(
+        "engines for finals",
+        math.ceil(alone / engine.slots / ENGINE_SHARE),
+        "",
+        "the same for finals alone: what is left when growing texts are left out in overload",
+    )
+
+    # --- gateways
+    shown = tokens * DELTAS[load.growing]
+    durable = captions + said * work.parts
+    events = row(
+        "events",
+        shown + durable,
+        "a second",
+        f"{rough(tokens)} tokens x {DELTAS[load.growing]} deltas + {rough(captions)} finals +"
+        f" {rough(said * work.parts)} originals",
+    )
+    sockets = load.meetings * (load.speakers + load.readers)
+    row("sockets", sockets, "", f"{load.meetings:,} x ({load.speakers} + {load.readers:,})")
+    of_reader = (
+        shown + captions
+    ) / load.languages + said * work.parts  # events that a reader reads, all rooms
+    frames = row(
+        "frames",
+        load.readers * of_reader + load.speakers * events,
+        "a second",
+        f"{load.readers:,} readers x {rough(of_reader)} + {load.speakers} speakers, who read all"
+        f" languages, x {rough(events)}",
+    )
+    per_room = core.event_us * events / load.meetings / 1e6
+    per_reader = core.frame_us * of_reader / load.meetings / 1e6
+    if per_room >= CORE_SHARE:
+        raise ValueError(
+            "One room is more than the core that owns it can take. It cannot be divided."
+        )
+    readers = max(1, min(SOCKETS, math.floor((CORE_SHARE - per_room) / per_reader)))
+    spread = row(
+        "processes of a room",
+        max(1, math.ceil(load.readers / readers)),
+        "",
+        f"{load.readers:,} readers / {readers:,}, which is the least of {SOCKETS:,} sockets and"
+        f" what {CORE_SHARE} of a core can write to",
+    )
+    row(
+        "last reader",
+        core.frame_us * (load.readers / spread / load.languages + load.speakers) / 1000,
+        "ms later than the first",
+        f"{core.frame_us:.1f} us x the sockets of a process that read one language of a room",
+    )
+    used = (core.event_us * events * spread + core.frame_us * frames) / 1e6
+    row(
+        "cores in use",
+        used,
+        "",
+        f"{core.event_us:.0f} us x {rough(events)} events x {spread:.0f} processes that a room is"
+        f" spread over + {core.frame_us:.1f} us x {rough(frames)} frames",
+    )
+    processes = row(
+        "processes",
+        max(math.ceil(used / CORE_SHARE), math.ceil(sockets / SOCKETS), spread),
+        "of a core each",
+        f"the largest of {rough(used)} / {CORE_SHARE} (above it text waits for text),"
+        f" {sockets:,} sockets / {SOCKETS:,}, and {spread:.0f} for one room",
+    )
+    row("memory", sockets * SOCKET_BYTES / 1e9, "GB", f"{sockets:,} sockets x {SOCKET_BYTES:,} B")
+    network = row(
+        "network",
+        8 * core.frame_bytes * frames / 1e6,
+        "Mbit/s",
+        f"{rough(frames)} frames x {core.frame_bytes:.0f} B, without headers and TLS",
+    )
+    row("network of a process", network / processes, "Mbit/s", f"{rough(network)} / processes")
+    limits.append(
+        f"The process that owns a room encodes each of its events once, with {per_room:.2%} of a"
+        f" core, and a process writes to {readers:,} readers of it at most."
+    )
+
+    # --- Redis
+    if processes > 1:
+        busy = row(
+            "redis",
+            (redis.publish_us * events + redis.append_us * durable) / 1e6
+            + redis.delivery_us * events * spread / 1e6,
+            "of one thread",
+            f"{redis.publish_us:g} us x {rough(events)} PUBLISH + {redis.append_us:g} us x"
+            f" {rough(durable)} XADD + {redis.delivery_us:g} us x {rough(events * spread)} sent to"
+            " processes; at most, since a PUBLISH among many in one write costs a tenth",
+        )
+        if busy > ENGINE_SHARE:
+            limits.append(
+                f"Redis runs commands in one thread. {math.ceil(busy / ENGINE_SHARE)} of them are"
+                " needed, or fewer if gateways write many commands at once. The gateway does not"
+                " divide rooms over several: run as many fleets, and let the proxy choose by room."
+            )
+
+    # --- waits
+    share = work.words / work.made
+    queue = queue_of(engine, jobs / engines, each, share)
+    row(
+        "use of slots",
+        queue.running / engine.slots,
+        "",
+        f"{rough(jobs / engines)} jobs of an engine x {rough(queue.service)} s each /"
+        f" {engine.slots}",
+    )
+    slow = engine.slower(queue.running)
+    for quantile in (0.5, 0.95):
+        wait = queue.wait(quantile, final=not load.growing)
+        row(
+            f"first text p{100 * quantile:.0f}",
+            1000 * wait + engine.first_ms * slow,
+            "ms",
+            f"{1000 * wait:.0f} ms in the queue + {engine.first_ms:g} ms x {slow:.1f} with others",
+        )
+    for quantile, words in ((0.5, work.typical), (0.95, work.long)):
+        wait = queue.wait(quantile, final=True)
+        made = engine.alone(words * TOKENS_A_WORD) * slow
+        row(
+            f"final p{100 * quantile:.0f}",
+            1000 * (wait + made),
+            "ms",
+            f"{1000 * wait:.0f} ms in the queue + {1000 * made:.0f} ms for {words:.0f} words",
+        )
+    return CapacityPlan(rows=tuple(rows), limits=tuple(limits))
+
+
+def rough(value: float) -> str:
+    """Return a number with two significant digits; whole ones below 100 as they are."""
+    if not math.isfinite(value):
+        return "endless"
+    if value == int(value) and abs(value) < 100:
+        return str(int(value))
+    digits = 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, digits):,.{max(0, digits)}f}"

@@ -1,0 +1,194 @@
+"""The load of meetings, and the work that it is for engines.
+
+Owns: how much is said, and which growing texts are translated. Must not know: engines' speed, time.
+
+Speech is that of `gateway bench load`: the same texts, pace and simulated recogniser. Which growing
+texts are translated, and where long ones are cut, is decided by the gateway's own `Speech`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.cli.loadtest.model import script
+from gateway.cli.loadtest.model.plan import Plan
+from gateway.cli.loadtest.model.script import Send
+from gateway.cli.replay.meeting.recogniser import RecogniserRandom
+from gateway.cli.report import text
+from gateway.cli.report.stats import mean, percentile
+from gateway.core.streaming.options import StreamingOptions
+from gateway.core.streaming.segmentation import part_id
+from gateway.core.streaming.stability import StabilityRules
+from gateway.core.utterances.speech import Speech
+
+LANG = "en"
+"""Language that is spoken."""
+
+SAMPLE = 400
+"""Utterances from which the work of one is computed."""
+
+
+class MeetingLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Meetings that are held at the same time."""
+
+    meetings: int = 10
+    speakers: int = 4
+    """Sockets of each meeting that speak. They read all of its languages."""
+    readers: int = 20
+    """Sockets of each meeting that only read. Each reads one of its languages."""
+    languages: int = 3
+    """Languages that each meeting is translated into."""
+    talk: float = 0.8
+    """Share of the time in which somebody speaks."""
+    pace: float = 150.0
+    """Words a minute of a speaker."""
+    words: tuple[int, int] = (2, 40)
+    """Least and most words of an utterance."""
+    growing: bool = True
+    """Whether texts are sent while they are spoken."""
+
+    def checked(self) -> MeetingLoad:
+        """Return the load. Raises `ValueError` with a sentence for impossible values."""
+        if not self.talk:
+            raise ValueError("--talk must be above 0: without speech there is nothing to plan.")
+        self.plan(1.0, SAMPLE, self.meetings)
+        return self
+
+    def plan(self, rate: float, seconds: float, meetings: int) -> Plan:
+        """Return this load as a plan of `gateway bench load`.
+
+        :param rate: utterances a second of all these meetings
+
+        Raises `ValueError` with a sentence for impossible values.
+        """
+        return Plan(
+            url="",
+            langs=tuple(f"l{number}" for number in range(self.languages)),
+            source=LANG,
+            rooms=meetings,
+            speakers=self.speakers,
+            readers=self.readers,
+            rate=rate,
+            seconds=seconds,
+            partials=float(self.growing),
+            pace=self.pace,
+            words=self.words,
+        ).checked()
+
+
+class SourceText(NamedTuple):
+    """A text to translate. ``due`` is the second at which it is known; ``id`` is that of its
+    caption.
+    """
+
+    due: float
+    id: str
+    text: str
+    final: bool
+
+    @property
+    def root(self) -> str:
+        """Id of the utterance, of which the caption may be a part."""
+        return self.id.partition(".")[0]
+
+    @property
+    def words(self) -> int:
+        """Number of words."""
+        return len(self.text.split())
+
+
+class CommittedWords:
+    """The words of a growing caption that its next translation is forced to begin with.
+
+    They are those that two translations have, but for the last ones, which stay a draft.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self.count = 0
+
+    def add(self, words: int) -> None:
+        """Count the translation of a text of ``words`` words."""
+        self.count = max(self.count, min(self._last, words) - StabilityRules().hold)
+        self._last = words
+
+
+class CaptionWork(msgspec.Struct, frozen=True, kw_only=True):
+    """The work for captions in one language, if the engine does all of it at once.
+
+    :param parts: captions of an utterance; a long one is cut into several
+    :param words: of a caption, on average
+    :param typical: words of the last caption of an utterance, median
+    :param long: the same, 95th percentile
+    :param partials: translations of growing text for a caption
+    :param made: words that are translated for a caption, in all its translations
+    """
+
+    parts: float
+    words: float
+    typical: float
+    long: float
+    partials: float
+    made: float
+
+
+def texts(sends: Iterable[Send]) -> Iterator[SourceText]:
+    """Yield the texts that are translated of those that a speaker sends, as `Ingest` does."""
+    speeches: dict[str, tuple[Speech, list[str]]] = {}
+    for due, id, _, said, final in sends:
+        speech, parts = speeches.setdefault(id, (Speech(id, "", StreamingOptions()), [id]))
+        speech.text = said
+        if final:
+            del speeches[id]
+            if rest := speech.remainder(LANG):
+                yield SourceText(due, parts[-1], rest, True)
+            continue
+        speech.offer(LANG, due, due)
+        while (head := speech.cut(LANG)) is not None:
+            yield SourceText(due, parts[-1], head, True)
+            parts.append(part_id(id, len(parts) + 1))
+        at = speech.policy.due(due)
+        # What is due between two updates is translated with the next: they come every 0.3 s.
+        if at is not None and at <= due:
+            yield SourceText(due, parts[-1], speech.policy.admit(due), False)
+
+
+def spoken(
+    plan: Plan, speaker: int, lines: Sequence[str], draw: RecogniserRandom
+) -> Iterator[SourceText]:
+    """Yield the texts that are translated of one speaker of a plan."""
+
+    def said(draw: RecogniserRandom) -> str:
+        low, high = plan.words or (1, 1)
+        return text.mixed(lines, draw, low, high, LANG)
+
+    return texts(script.sends(plan, speaker, said, draw))
+
+
+def caption_work(load: MeetingLoad, lines: Sequence[str], draw: RecogniserRandom) -> CaptionWork:
+    """Return the work for one caption, from a sample of utterances."""
+    alone = msgspec.structs.replace(load, speakers=1)
+    lengths: list[float] = []
+    last: dict[str, float] = {}  # words of the last caption of each utterance
+    partials = made = 0
+    committed: dict[str, CommittedWords] = {}
+    for one in spoken(alone.plan(1.0, SAMPLE, 1), 0, lines, draw):
+        known = committed.setdefault(one.id, CommittedWords())
+        # A final is translated whole, whatever was committed before.
+        made += one.words - (0 if one.final else known.count)
+        known.add(one.words)
+        partials += not one.final
+        if one.final:
+            lengths.append(one.words)
+            last[one.root] = one.words
+    return CaptionWork(
+        parts=len(lengths) / len(last),
+        words=mean(lengths),
+        typical=percentile([*last.values()], 0.5),
+        long=percentile([*last.values()], 0.95),
+        partials=partials / len(lengths),
+        made=made / len(lengths),
+    )

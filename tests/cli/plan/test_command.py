@@ -1,0 +1,113 @@
+"""``gateway plan``, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gateway.cli.console import extra
+from tests.cli.plan.model.test_figures import core_report, loaded
+from tests.cli.tune.model.test_steps import figures, found, tried
+from tests.support.command import fails, run
+
+pytestmark = pytest.mark.usefixtures("bare")
+
+
+def written(folder: Path, name: str, report: object) -> str:
+    path = folder / name
+    path.write_bytes(msgspec.json.encode(report))
+    return str(path)
+
+
+def test_a_plan_from_known_figures_is_printed_and_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    assert run("plan", "--engine", "h200-4b", "--meetings", "1000", "--json", path) == 0
+    printed = capsys.readouterr().out
+    assert "engines" in printed
+    written = json.loads(path.read_bytes())
+    assert written["load"]["meetings"] == 1000
+    assert written["simulated"] is None
+    rows = {row["name"]: row["value"] for row in written["plan"]["rows"]}
+    assert rows["sockets"] == 24_000
+
+
+def test_figures_of_an_engine_and_a_core_come_from_reports(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    little = written(tmp_path, "little.json", loaded(50, first=0.03, running=1, jobs=25))
+    much = written(tmp_path, "much.json", loaded(400, running=16, jobs=200))
+    few = written(tmp_path, "few.json", core_report(0, 0.057))
+    many = written(tmp_path, "many.json", core_report(200, 0.757))
+    engines = ("--engine", little, "--engine", much)
+    assert run("plan", *engines, "--core", few, many, "--explain") == 0
+    printed = capsys.readouterr().out
+    assert "/ 16 slots" in printed
+    assert "50 us x" in printed
+    assert "Figures: the reports given" in printed
+
+
+def test_figures_of_an_engine_come_from_a_search(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    search = found(tried(steps={8: figures(tokens=700.0, running=8, made=35.0)}))
+    assert run("plan", "--engine", written(tmp_path, "tune.json", search), "--whole") == 0
+    assert "engines" in capsys.readouterr().out
+
+
+def test_a_plan_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan", "--engine", "embedded", "--simulate", "--seconds", "10") == 0
+    assert "Simulated, one engine: " in capsys.readouterr().out
+
+
+def test_a_plan_without_a_simulation_needs_no_extra() -> None:
+    program = (
+        "import sys; from gateway.cli.main import main; main(['plan', '--engine', 'embedded']);"
+        " print({'simpy', 'picows', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("set()\n")
+
+
+def test_a_simulation_without_its_package_names_the_command_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda _: None)
+    status, said = fails(capsys, "plan", "--engine", "embedded", "--simulate")
+    assert status == 2
+    assert "pip install 'caption-gateway[tools]'" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--engine", "missing.json"), "No such file"),
+        (("--engine", "embedded", "--talk", "0"), "--talk must be above 0"),
+        (("--engine", "embedded", "--words", "9-2"), "it must be a range"),
+        ((), "--engine"),
+    ],
+)
+def test_a_wrong_command_line_is_a_sentence(
+    flags: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, said = fails(capsys, "plan", *flags)
+    assert status in (1, 2)
+    assert why in said
+
+
+def test_a_file_that_is_no_report_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    status, said = fails(capsys, "plan", "--engine", path)
+    assert status == 1
+    assert f"{path} is not a report" in said
