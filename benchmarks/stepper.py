@@ -151,6 +151,9 @@ class Stepper:
     def submit(self, job: Job, sink: Sink) -> None:
         self._begin(Stream(job.id, sink.chunk, sink.end))
 
+    def forget_room(self, room: str) -> None:
+        pass
+
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Chunk] = loop.create_future()

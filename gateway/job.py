@@ -34,7 +34,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     """Canonical BCP 47 tag of the output."""
     room: str = ""
-    """Key of fairness in the scheduler. Engines ignore it."""
+    """Key of fairness in the scheduler. Engines with several replicas of a model give the jobs of
+    one room and target to the same replica. Empty: the job belongs to no room."""
     tenant: str = ""
     """Key of fairness in the scheduler. Engines ignore it."""
     utterance: str = ""

@@ -135,6 +135,12 @@ class Engine(Protocol):
     def abort(self, job_id: str) -> None:
         """Stop a job now. Does nothing if no job with this id runs."""
 
+    def forget_room(self, room: str) -> None:
+        """Release what is kept for the jobs of a room, because the room has ended.
+
+        :param room: `gateway.job.Job.room` of its jobs
+        """
+
     async def aclose(self) -> None:
         """End all jobs and free the model. Idempotent."""
 
@@ -190,6 +196,9 @@ class PushEngine:
 
     def abort(self, job_id: str) -> None:
         raise NotImplementedError
+
+    def forget_room(self, room: str) -> None:
+        """Do nothing: an engine that keeps nothing for a room need not override this."""
 
     async def translate(self, job: Job) -> AsyncGenerator[Chunk]:
         reader = SinkReader()
@@ -461,3 +470,6 @@ class EngineWrapper(PushEngine):
         self.engine.abort(job_id)
         if wrapper is not None:
             wrapper.finish(Aborted(job_id))
+
+    def forget_room(self, room: str) -> None:
+        self.engine.forget_room(room)

@@ -32,6 +32,7 @@ from gateway.engines.openai.completions import (
     error_status,
     request_body,
 )
+from gateway.engines.openai.sessions import RouterSessions
 from gateway.engines.profiles import Profile, match
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job
@@ -71,6 +72,12 @@ KNOWN_REASONS = ("abort", "error", "function_call", "tool_calls")
 
 NAMES_LIMIT = 200
 """Characters of a list of model names in a message."""
+
+
+class BrokenResponse(EngineGone):
+    """The end of a response that broke off before the end of the text. The job is sent again once,
+    because behind a router the server that was lost is one of many.
+    """
 
 
 class CompletionReply:
@@ -158,12 +165,13 @@ class OpenAIEngine(PullEngine, ModelEngine):
             headers=headers,
             timeout=httpx2.Timeout(read_timeout, connect=CONNECT_TIMEOUT, pool=CONNECT_TIMEOUT),
             limits=httpx2.Limits(
-                # One more for the request of `start`, so that no request waits for the pool.
-                max_connections=OPEN_FACTOR * capacity + 1,
+                # Two more, for `start` and for the end of sessions, so that no job waits for one.
+                max_connections=OPEN_FACTOR * capacity + 2,
                 max_keepalive_connections=capacity,
                 keepalive_expiry=KEEPALIVE_TIMEOUT,
             ),
         )
+        self._sessions = RouterSessions(self._client)
 
     @property
     def unfinished(self) -> int:
@@ -210,12 +218,36 @@ class OpenAIEngine(PullEngine, ModelEngine):
         self._health = Health.CLOSED
         try:
             await super().aclose()
+            await self._sessions.aclose()
         finally:
             await self._client.aclose()
+
+    def forget_room(self, room: str) -> None:
+        if self._health is not Health.CLOSED:
+            self._sessions.end(room)
 
     # A job
 
     async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+        shown = False
+        try:
+            async with aclosing(self._attempt(job)) as chunks:
+                async for chunk in chunks:
+                    shown = True
+                    yield chunk
+            return
+        except BrokenResponse as fault:
+            ids = {"job": job.id, "room": job.room}
+            logger.info("job %s is sent again: %s", job.id, fault.summary, extra=ids)
+        async with aclosing(self._attempt(job)) as chunks:
+            async for chunk in chunks:
+                yield msgspec.structs.replace(chunk, reset=True) if shown else chunk
+                shown = False
+        if shown:  # the second response had no text to void the first one with
+            yield Chunk("", 0, reset=True)
+
+    async def _attempt(self, job: Job) -> AsyncGenerator[Chunk]:
+        """Stream one response to ``job``. Raises `EngineFault` as `generate`."""
         body, repeated = request_body(job, self._profile, chat=self._chat, vllm=self._vllm_fields)
         reply = CompletionReply(repeated)
         with self._connection_faults(reply):
@@ -224,7 +256,10 @@ class OpenAIEngine(PullEngine, ModelEngine):
                     "POST",
                     self._path,
                     content=msgspec.json.encode({"model": self._model, **body}),
-                    headers={"Content-Type": "application/json"},
+                    headers={
+                        "Content-Type": "application/json",
+                        **self._sessions.headers(job.room, job.target),
+                    },
                 ) as response,
                 asyncio.timeout(None) as drain,
                 aclosing(response.aiter_bytes()) as reads,
@@ -239,7 +274,7 @@ class OpenAIEngine(PullEngine, ModelEngine):
                     if reply.finished and drain.when() is None:
                         drain.reschedule(asyncio.get_running_loop().time() + DRAIN_TIMEOUT)
         if not reply.finished:
-            raise EngineGone("The model server ended the stream before the end of the text.")
+            raise BrokenResponse("The model server ended the stream before the end of the text.")
 
     @contextmanager
     def _connection_faults(self, reply: CompletionReply) -> Iterator[None]:
@@ -250,13 +285,14 @@ class OpenAIEngine(PullEngine, ModelEngine):
             # After the end of the text only the connection is lost, which does no harm.
             if reply.finished:
                 return
-            why = "The connection to the model server broke."
             if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                 why = f"The model server at {self._address} cannot be reached."
-            elif isinstance(error, httpx2.ReadTimeout):
+                raise EngineGone(why) from error
+            if isinstance(error, httpx2.ReadTimeout):
                 why = f"The model server sent nothing for {self._read_timeout:g} s."
-                why += " It hangs or is overloaded."
-            raise EngineGone(why) from error
+                raise EngineGone(f"{why} It hangs or is overloaded.") from error
+            kind = EngineGone if isinstance(error, httpx2.TimeoutException) else BrokenResponse
+            raise kind("The connection to the model server broke.") from error
 
     def _check_response(self, response: httpx2.Response) -> None:
         """Raise `EngineFault` unless the server answers with a stream of events."""
@@ -301,7 +337,9 @@ class OpenAIEngine(PullEngine, ModelEngine):
                     raise JobFault("The content filter of the model server stopped the text.")
                 case str(reason) if reason:
                     why = reason if reason in KNOWN_REASONS else "another reason"
-                    raise EngineGone(
+                    # A vLLM that is being stopped ends its responses with ``abort``.
+                    kind = BrokenResponse if reason in ("abort", "error") else EngineGone
+                    raise kind(
                         f"The model server ended the text with {why}, which was not asked for."
                     )
 

@@ -188,6 +188,10 @@ class FallbackEngine(PushEngine):
         if sink is not None:
             sink.finish(Aborted(job_id))
 
+    def forget_room(self, room: str) -> None:
+        self.primary.forget_room(room)
+        self.secondary.forget_room(room)
+
     async def aclose(self) -> None:
         self._closed = True
         for task in self._starting:

@@ -101,6 +101,8 @@ class GuardedSink(SinkWrapper):
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
             return
+        if chunk.reset:
+            chunk = self._restart(chunk)
         raw = chunk.text
         try:
             text = self.guard.feed(raw)
@@ -113,6 +115,14 @@ class GuardedSink(SinkWrapper):
             self.sink.chunk(chunk)
         else:
             self._pass_changed(chunk, text)
+
+    def _restart(self, chunk: Chunk) -> Chunk:
+        """Begin to guard anew, because the inner engine voids its output; return a plain chunk."""
+        self.guard = OutputGuard(self.job)
+        self.reset_pending = self.reset_pending or self.has_output
+        self.unchanged = not self.reset_pending
+        self.ids = ()
+        return msgspec.structs.replace(chunk, reset=False)
 
     def _pass_changed(self, chunk: Chunk, text: str) -> None:
         """Pass on ``text``, the accepted part of a chunk, with the tokens withheld before it."""

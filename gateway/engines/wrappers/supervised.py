@@ -212,6 +212,9 @@ class Supervisor(PushEngine):
             wrapper.engine.abort(job_id)
             wrapper.end(Aborted(job_id))
 
+    def forget_room(self, room: str) -> None:
+        self._engine.forget_room(room)
+
     def note_end(self, engine: Engine, fault: EngineFault | None) -> None:
         """Count the end of a job of ``engine``, and whether it failed."""
         if engine is not self._engine:  # a job of an earlier engine tells nothing about this one

@@ -261,8 +261,7 @@ class Hub:
         if self.fleet is not None:
             return await self.fleet.forget(name)
         async with self._room_locks.of(name):
-            room = self.rooms.get(name)
-            if room is not None:
+            if (room := self.rooms.get(name)) is not None:
                 for session in [s for s in self.sessions.values() if s.room is room]:
                     session.outbox.close(CloseCode.ROOM_ENDED, "The room has ended.")
                     self.leave(session)
@@ -364,6 +363,7 @@ class Hub:
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
             self.load.vacate(room.name)
+            self.engine.forget_room(room.name)
             if self.store is not None:
                 self.store.end(room.name)
 

@@ -6,6 +6,7 @@ docs/design/openai.md describes.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from contextlib import aclosing
@@ -15,14 +16,14 @@ import pytest
 
 from gateway.engines.base.engine import Aborted, Health
 from gateway.engines.openai.completions import EVENT_LIMIT
-from gateway.engines.openai.engine import OUTPUT_LIMIT, OpenAIEngine
+from gateway.engines.openai.engine import OUTPUT_LIMIT, BrokenResponse, OpenAIEngine
 from gateway.engines.profiles import load
 from gateway.errors import EngineFault, EngineGone, JobFault, Overloaded
 from gateway.job import Chunk, Job
 from tests.engines import reading
 from tests.engines.openai_factory import CHAT, RAW, serving
 from tests.engines.openai_server import Script, event
-from tests.engines.reading import read
+from tests.engines.reading import chunks, read
 
 SECRET = "sk-very-secret"
 URL = os.environ.get("GATEWAY_TEST_OPENAI_URL")
@@ -138,13 +139,17 @@ TOO_LONG = {"message": "This model's maximum context length is 512 tokens.", "co
 @pytest.mark.parametrize(
     ("script", "kind", "says"),
     [
-        (Script(finish="abort"), EngineGone, "with abort, which was not asked for"),
+        (Script(finish="abort"), BrokenResponse, "with abort, which was not asked for"),
         (Script(finish="tool_calls"), EngineGone, "with tool_calls"),
         (Script(finish="Guten Morgen"), EngineGone, "with another reason, which was not"),
-        (Script(finish=None), EngineGone, "before the end of the text"),
-        (Script(finish=None, done=False), EngineGone, "before the end of the text"),
+        (Script(finish=None), BrokenResponse, "before the end of the text"),
+        (Script(finish=None, done=False), BrokenResponse, "before the end of the text"),
         (Script(pieces=()), None, ""),
-        (Script(pieces=["Gut", "en"], cut=1), EngineGone, "connection to the model server broke"),
+        (
+            Script(pieces=["Gut", "en"], cut=1),
+            BrokenResponse,
+            "connection to the model server broke",
+        ),
         (Script(finish="content_filter"), JobFault, "content filter"),
         (oops({"message": "out of memory", "code": 500}), EngineFault, "the job .500..$"),
         (oops({"message": "queue", "code": 503}), Overloaded, "full .503..$"),
@@ -170,7 +175,7 @@ async def test_every_other_end_is_a_fault_that_says_why(
     script: Script, kind: type[EngineFault] | None, says: str
 ) -> None:
     async with serving() as (server, engine):
-        server.script(script)
+        server.default = lambda body: script  # also for a job that is sent again
         if kind is None:
             assert await read(engine, job()) == ""
             return
@@ -178,16 +183,79 @@ async def test_every_other_end_is_a_fault_that_says_why(
             await read(engine, job())
         assert type(caught.value) is kind
         assert engine.health is Health.READY
+        server.default = lambda body: Script()
         assert await read(engine, job()) == "Guten Morgen!"
 
 
 async def test_text_before_a_fault_is_delivered_first() -> None:
     async with serving() as (server, engine):
-        server.script(Script(pieces=["Gut", "en"], cut=1))
+        server.script(Script(pieces=["Gut", oops("model runner has stopped").pieces[0]]))
         async with aclosing(engine.translate(job())) as chunks:
             assert (await anext(chunks)).text == "Gut"
-            with pytest.raises(EngineGone):
+            with pytest.raises(EngineFault):
                 await anext(chunks)
+
+
+async def shown(engine: OpenAIEngine, job: Job) -> list[str]:
+    """Return what a reader of the caption sees after each chunk."""
+    seen = [""]
+    for chunk in await chunks(engine, job):
+        seen.append(chunk.text if chunk.reset else seen[-1] + chunk.text)
+    return seen[1:]
+
+
+LOST = [
+    Script(pieces=["Gut", "en"], cut=1),
+    Script(pieces=["Gut"], finish=None),
+    Script(pieces=["Gut"], finish=None, done=False),
+    Script(pieces=["Gut"], finish="abort"),
+]
+
+
+@pytest.mark.parametrize("lost", LOST)
+async def test_a_job_whose_response_broke_is_sent_again_and_no_text_is_doubled(
+    lost: Script,
+) -> None:
+    async with serving() as (server, engine):
+        server.script(lost, Script(pieces=["Guten", " Tag"]))
+        assert (await shown(engine, job()))[-3:] == ["Gut", "Guten", "Guten Tag"]
+        assert len(server.received) == 2
+        assert server.received[0].body == server.received[1].body
+
+
+async def test_a_response_that_broke_before_any_text_is_followed_by_plain_chunks() -> None:
+    async with serving() as (server, engine):
+        server.script(Script(finish=None, pieces=()))
+        assert not any(chunk.reset for chunk in await chunks(engine, job()))
+
+
+async def test_a_second_response_without_text_voids_the_text_of_the_first() -> None:
+    async with serving() as (server, engine):
+        server.script(LOST[0], Script(pieces=()))
+        assert (await shown(engine, job())) == ["Gut", ""]
+
+
+async def test_a_job_is_sent_twice_at_most() -> None:
+    async with serving() as (server, engine):
+        server.default = lambda body: LOST[0]
+        async with aclosing(engine.translate(job())) as stream:
+            assert await anext(stream) == Chunk("Gut", 0)
+            assert await anext(stream) == Chunk("Gut", 0, reset=True)
+            with pytest.raises(EngineGone):
+                await anext(stream)
+        assert len(server.received) == 2
+
+
+async def test_a_job_that_is_aborted_during_its_second_response_ends() -> None:
+    async with serving() as (server, engine):
+        server.script(LOST[0], Script(hold=0))
+        reading = asyncio.create_task(read(engine, job()))
+        await server.wait(lambda server: len(server.received) == 2)
+        engine.abort("j1")
+        with pytest.raises(Aborted):
+            await reading
+        await server.wait(lambda server: server.unfinished == 0)
+        assert len(server.received) == 2
 
 
 async def test_a_silent_server_is_left_after_the_read_timeout() -> None:

@@ -125,6 +125,32 @@ async def test_a_cut_output_stops_the_engine_and_completes_the_job() -> None:
         assert counts == {(Guard.LINES, "trimmed"): 1}
 
 
+class Restarting(ScriptedEngine):
+    """An engine that begins its output anew after the first chunk, as after a broken response."""
+
+    def submit(self, job: Job, sink: Sink) -> None:
+        output = [Chunk("Gut"), Chunk("Guten", reset=True), Chunk(" Morgen")]
+
+        def send() -> None:
+            for chunk in output:
+                sink.chunk(chunk)
+            sink.end(None)
+
+        asyncio.get_running_loop().call_soon(send)
+
+
+async def test_output_that_the_inner_engine_voids_is_voided_and_not_judged() -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    engine = GuardedEngine(Restarting(), counts)
+
+    async with started(engine):
+        shown = ""
+        for chunk in await read(engine, job()):
+            shown = chunk.text if chunk.reset else shown + chunk.text
+        assert shown == "Guten Morgen"
+        assert not counts
+
+
 async def test_a_restarted_prefix_is_not_repeated() -> None:
     counts: Counter[tuple[str, str]] = Counter()
     inner = ScriptedEngine({("good morning everybody", "de"): ["Morgen", " zusammen"]})

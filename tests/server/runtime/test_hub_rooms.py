@@ -93,6 +93,37 @@ async def test_a_request_over_http_has_no_token_and_leaves_no_room() -> None:
     assert not made.rooms
 
 
+class Remembering(ScriptedEngine):
+    """An engine that keeps the names of the rooms it had to forget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten: list[str] = []
+
+    def forget_room(self, room: str) -> None:
+        assert not self.unfinished
+        self.forgotten.append(room)
+
+
+async def test_the_engine_is_told_of_every_room_that_ends() -> None:
+    engine, now = Remembering(), [1000.0]
+    await engine.start()
+    made = Hub(engine, Limits(room_s=60.0, rooms=2), clock=lambda: now[0])
+    shot = OneShot(made, OneShotRequest("a b", "en", "de"))
+    private = next(iter(made.rooms))
+    await shot.finals()
+    assert engine.forgotten == [private]
+    for name in ("evicted", "deleted"):
+        go(made, come(made, name, "one"))
+    await made.forget("deleted")
+    come(made, "overdue")
+    go(made, come(made, "full"))
+    assert engine.forgotten == [private, "deleted", "evicted"]
+    now[0] += 61.0
+    made.sweep()
+    assert engine.forgotten == [private, "deleted", "evicted", "full"]
+
+
 async def test_speakers_who_are_away_during_a_drain_get_their_captions() -> None:
     engine = ScriptedEngine()
     await engine.start()
