@@ -234,6 +234,7 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
         gpu_memory_utilization=settings.gpu_memory_utilization,
+        data_parallel_size=settings.data_parallel_size,
         max_model_len=settings.max_model_len,
         enforce_eager=settings.enforce_eager,
         load_format=settings.load_format,

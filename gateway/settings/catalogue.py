@@ -219,6 +219,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.85
     """``vllm``: share of the GPU's memory for weights and cache. The rest is for other
     processes."""
+    data_parallel_size: Count = 1
+    """``vllm``: number of copies of the model, each on GPUs of its own. Each takes ``max_num_seqs``
+    translations; those of one room and language go to the same copy."""
     dtype: str = "auto"
     """``vllm``: numeric type of the weights. ``auto`` uses the type of the checkpoint."""
     max_model_len: Count | None = None

@@ -64,6 +64,7 @@ class VllmOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 8192
     gpu_memory_utilization: float = 0.85
+    data_parallel_size: int = 1
     max_model_len: int | None = None
     enforce_eager: bool = False
     load_format: str = "auto"
@@ -148,7 +149,7 @@ class VllmEngine(ModelEngine):
     :param profile: None: found by name and ``config.json``
     :param options: arguments of vLLM. None: the defaults
     :param admission: most jobs at once, running or waiting; a further job ends in `Overloaded`.
-        None: twice ``max_num_seqs``. vLLM has limits of its own only since 0.32
+        None: twice the capacity. vLLM has limits of its own only since 0.32
     :param cache_dir: directory for float16 copies of int8 weights, see
         `gateway.engines.base.model_files.widened`. None: ``gateway`` in the user's cache
     :param feed: whether to take outputs directly from vLLM's output task, which needs a fraction of
@@ -168,11 +169,12 @@ class VllmEngine(ModelEngine):
         name: str | None = None,
     ) -> None:
         options = options or VllmOptions()
-        self._engine_args = options.engine_args()
+        self._engine_args = args = options.engine_args()
+        self._ranks = int(args["data_parallel_size"])
         super().__init__(
             f"vllm:{name or Path(model).name}",
             profile or _find_profile(Path(model)),
-            capacity=int(self._engine_args["max_num_seqs"]),  # `extra` may override it
+            capacity=int(args["max_num_seqs"]) * self._ranks,  # `extra` may override both
         )
         self._model = str(model)
         self._cache = cache_dir or model_files.user_cache()
@@ -286,6 +288,7 @@ class VllmEngine(ModelEngine):
             self._model,
             self._profile,
             feed=self._feed,
+            ranks=self._ranks,
         )
         if self._health is Health.CLOSED:  # closed during the load, so `aclose` saw no engine
             self._loaded.engine.shutdown()

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,12 +87,20 @@ class LoadedModel:
     :param engine: the `AsyncLLMEngine`. It is shut down if this constructor fails
     :param model: directory or hub id, for the tokenizer
     :param feed: whether outputs may take the direct path
+    :param ranks: number of copies of the model between which this gateway chooses
 
     Raises `EngineFault` if the model has no tokenizer. Blocks.
     """
 
     def __init__(
-        self, api: VllmApi, engine: Any, model: str, profile: Profile, *, feed: bool = True
+        self,
+        api: VllmApi,
+        engine: Any,
+        model: str,
+        profile: Profile,
+        *,
+        feed: bool = True,
+        ranks: int = 1,
     ) -> None:
         self.api = api
         self.engine = engine
@@ -109,6 +118,7 @@ class LoadedModel:
         self.feed: OutputFeed | None = None
         """The direct path. None: a task for each request reads vLLM's generator."""
         self._use_feed = feed
+        self._ranks = ranks
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
     @property
@@ -161,7 +171,7 @@ class LoadedModel:
         probe = ProbeRequest()
         try:
             async with asyncio.timeout(PROBE_TIMEOUT):
-                self._send(probe, [0], self.api.sampling_params(max_tokens=1), 0)
+                self._send(probe, [0], self.api.sampling_params(max_tokens=1), {})
                 await probe.done
         except Exception as exc:  # after any fault the generator of vLLM still works
             if self.dead:
@@ -235,18 +245,25 @@ class LoadedModel:
             stop_token_ids=self.stop,
         )
         request.on_prefix(prefix)
-        self._send(request, ids, params, job.priority)
+        options = {"priority": int(job.priority)}
+        # A job without a room may go anywhere; vLLM knows which copy is idle.
+        if self._ranks > 1 and job.room:
+            options["data_parallel_rank"] = choose_rank(job.room, job.target, self._ranks)
+        self._send(request, ids, params, options)
 
-    def _send(self, request: VllmRequest, ids: list[int], params: Any, priority: int) -> None:
-        """Send a request to vLLM. Raises the exceptions of vLLM, and `EngineFault`."""
+    def _send(
+        self, request: VllmRequest, ids: list[int], params: Any, options: dict[str, int]
+    ) -> None:
+        """Send a request to vLLM. Raises the exceptions of vLLM, and `EngineFault`.
+
+        :param options: more arguments of vLLM's ``add_request`` and ``generate``
+        """
         prompt = self.api.tokens_input(ids)
         if self.feed is None:
-            self._run_in_task(request, self._pull, request, prompt, params, priority)
+            self._run_in_task(request, self._pull, request, prompt, params, options)
             return
         # `add_request` waits only while the pipe to EngineCore is full.
-        rest = run_eagerly(
-            self.engine.add_request(request.request_id, prompt, params, priority=priority)
-        )
+        rest = run_eagerly(self.engine.add_request(request.request_id, prompt, params, **options))
         adopted = self.feed.adopt(request.request_id, request)
         if rest is not None:
             self._run_in_task(request, self._finish_adding, rest, request, adopted)
@@ -265,13 +282,15 @@ class LoadedModel:
             self.abort(request.request_id)
             raise EngineFault(LOST_REQUEST, ErrorCode.INTERNAL)
 
-    async def _pull(self, request: VllmRequest, prompt: Any, params: Any, priority: int) -> None:
+    async def _pull(
+        self, request: VllmRequest, prompt: Any, params: Any, options: dict[str, int]
+    ) -> None:
         """Read the output of a request from vLLM's generator."""
         if request.ended:
             return
         reason = None
         try:
-            stream = self.engine.generate(prompt, params, request.request_id, priority=priority)
+            stream = self.engine.generate(prompt, params, request.request_id, **options)
             async with aclosing(stream) as outputs:
                 async for output in outputs:
                     (completion,) = output.outputs
@@ -350,6 +369,15 @@ class LoadedModel:
         tokenizer = Tokenizer.from_str(self.vocabulary.tokenizer.to_str())
         tokenizer.encode_special_tokens = False
         return tokenizer
+
+
+def choose_rank(room: str, target: str, ranks: int) -> int:
+    """Return the copy of the model, from 0, for the jobs of one room and target language.
+
+    It has the beginning of a growing text in its cache. The hash is the same in every process.
+    """
+    digest = blake2b(f"{room}.{target}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) % ranks
 
 
 def _vocabulary(model: str, engine: Any) -> Vocabulary:
