@@ -24,7 +24,7 @@ FOLDERS = (
     "core/delivery",
     "core/history",
     "core/members",
-    "core/replica",
+    "core/replication",
     "core/room",
     "core/scheduling",
     "core/session",

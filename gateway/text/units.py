@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from gateway.text import languages
-from gateway.text.scripts import CJK, THAI, UNSPACED
+from gateway.text.writing_systems import CJK, THAI, UNSPACED
 
 T = TypeVar("T")
 

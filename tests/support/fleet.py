@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.core.history.event_log import EventLog, StreamPosition
-from gateway.core.replica.authority import Authority
-from gateway.core.replica.messages import (
+from gateway.core.replication.authority import Authority
+from gateway.core.replication.messages import (
     Decided,
     FeedMessage,
     InboxMessage,
@@ -20,8 +20,8 @@ from gateway.core.replica.messages import (
     decode_inbox,
     encode,
 )
-from gateway.core.replica.replica import AnyRoom, Replica
-from gateway.core.replica.restored_log import restored_log
+from gateway.core.replication.replica import AnyRoom, Replica
+from gateway.core.replication.restored_log import restored_log
 from gateway.core.room.room import Room
 from gateway.protocol.messages import ServerMessage
 from tests.support.meeting import NOW, Meeting, Peer

@@ -18,7 +18,7 @@ from gateway.core.base.validation import Detect
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import EventLog, StreamPosition
-from gateway.core.replica.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.core.session.connect_request import ConnectRequest

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.scheduling.overload import BYTES, OverloadMonitor
-from gateway.core.scheduling.slots import Lane, Slots
 from gateway.job import Job, Priority
 
 Pair = tuple[str, str]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
-from gateway.core.replica.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom
 from gateway.errors import CloseCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope

@@ -23,7 +23,7 @@ from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
-from gateway.core.replica.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Request
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext

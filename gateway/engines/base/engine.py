@@ -46,7 +46,7 @@ from contextlib import aclosing
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from gateway.core.base.model import Model
-from gateway.core.scheduling.slots import Slots
+from gateway.core.scheduling.engine_slots import Slots
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
 from gateway.job import Chunk, Job, merged

@@ -2,7 +2,7 @@
 
 Owns: the words that surround a translation or stand instead of it, the letters of scripts, and
 which languages are near each other. To add a language to the guards, change this file alone. Must
-not know: the rules and their limits (`gateway.engines.guards.output`).
+not know: the rules and their limits (`gateway.engines.guards.streaming_output`).
 """
 
 from __future__ import annotations

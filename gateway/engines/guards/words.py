@@ -1,7 +1,7 @@
 """Measures of text that the guards use: words, weight and repetition.
 
 Owns: the definition of a word, the weight of a text, the count of repeated phrases, and the cache
-of words. Must not know: the rules (`gateway.engines.guards.output`).
+of words. Must not know: the rules (`gateway.engines.guards.streaming_output`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from gateway.engines.guards.patterns import CRUDE, RUDE
-from gateway.text.scripts import CJK
+from gateway.text.writing_systems import CJK
 
 DENSITY = 2.5
 

@@ -235,7 +235,7 @@ class Profile(
 
     @property
     def pivot(self) -> None:
-        """A single model has no pivot, see `gateway.engines.base.pairs`."""
+        """A single model has no pivot, see `gateway.engines.base.language_pairs`."""
         return None
 
     def pivots(self, source: str, target: str) -> bool:

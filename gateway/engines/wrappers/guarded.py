@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 import msgspec
 
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper
-from gateway.engines.guards.output import OutputGuard
+from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.errors import EngineFault, Rejected
 from gateway.job import Chunk, Job
 

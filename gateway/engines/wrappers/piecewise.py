@@ -23,7 +23,7 @@ from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode
 from gateway.job import Chunk, Job
 from gateway.text import languages, sentences
-from gateway.text.scripts import UNSPACED
+from gateway.text.writing_systems import UNSPACED
 
 WHOLE_TEXT_WEIGHT = 200
 """Longest text that is translated as a whole, as `gateway.engines.guards.words.weight`: three or

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from gateway.core.base.model import Model
-from gateway.core.scheduling.slots import Lane, Slots
+from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.streaming.stability import Agreement, StabilityRules
 from gateway.engines.base.engine import (
     Engine,
@@ -39,7 +39,7 @@ from gateway.engines.base.engine import (
     SinkWrapper,
     SubstitutableEngine,
 )
-from gateway.engines.base.pairs import PairTable
+from gateway.engines.base.language_pairs import PairTable
 from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 from gateway.text import languages

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.core.base.model import Model
+from gateway.core.scheduling.engine_slots import Lane, Slots
 from gateway.core.scheduling.scheduler import work
-from gateway.core.scheduling.slots import Lane, Slots
 from gateway.engines.base.engine import (
     Aborted,
     Engine,
@@ -31,7 +31,7 @@ from gateway.engines.base.engine import (
     SubstitutableEngine,
     refuse,
 )
-from gateway.engines.base.pairs import PairTable
+from gateway.engines.base.language_pairs import PairTable
 from gateway.engines.wrappers.fallback import FallbackSink, adapted
 from gateway.errors import EngineFault, EngineGone
 from gateway.job import Job

@@ -20,7 +20,7 @@ import msgspec
 from redis.asyncio.client import PubSub
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.server.fleet import scripts
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
 from gateway.server.runtime.fleet_rooms import Entry, RoomListener
 from gateway.server.runtime.tasks import BackgroundTasks
@@ -98,10 +98,10 @@ class Feeds:
             if self._pubsub is None:
                 raise ConnectionError("not connected")
             async with asyncio.timeout(TIMEOUT_S):
-                await self._pubsub.subscribe(scripts.feed(name))
+                await self._pubsub.subscribe(lua_scripts.feed(name))
                 await room.subscribed
             entries = await self.read(name)
-            held = await self._redis.get(scripts.lease(name))
+            held = await self._redis.get(lua_scripts.lease(name))
         except AWAY as exc:
             self.rooms.pop(name, None)
             raise unreachable() from exc
@@ -116,13 +116,13 @@ class Feeds:
         self.rooms.pop(name, None)
         if self._pubsub is not None:
             try:
-                await self._pubsub.unsubscribe(scripts.feed(name))
+                await self._pubsub.unsubscribe(lua_scripts.feed(name))
             except AWAY as exc:  # the next connection does not subscribe to it
                 self._connection.failed(exc)
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
         """Return the durable events of any room after a number. Raises `AWAY`."""
-        found: Any = await self._redis.xrange(scripts.log(name), min=f"({after}-0")
+        found: Any = await self._redis.xrange(lua_scripts.log(name), min=f"({after}-0")
         return [(int(id.partition(b"-")[0]), fields[b"e"]) for id, fields in found]
 
     async def fill(self, room: RoomFeed) -> None:
@@ -153,7 +153,7 @@ class Feeds:
             try:
                 async with self._redis.pubsub() as pubsub:
                     # The first channel is nobody's: a connection without any cannot be read.
-                    await pubsub.subscribe(scripts.feed(""), *map(scripts.feed, self.rooms))
+                    await pubsub.subscribe(lua_scripts.feed(""), *map(lua_scripts.feed, self.rooms))
                     for room in self.rooms.values():
                         room.held = room.held or []
                     self._pubsub = pubsub
@@ -170,7 +170,7 @@ class Feeds:
         await self._reloads.aclose()
 
     def _read(self, message: dict[str, Any]) -> None:
-        room = self.rooms.get(scripts.room_of(message["channel"]))
+        room = self.rooms.get(lua_scripts.room_of(message["channel"]))
         if room is None:
             return
         if message["type"] == "subscribe":

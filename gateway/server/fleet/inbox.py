@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.server.fleet import scripts
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, TIMEOUT_S, RedisConnection
 
 log = logging.getLogger("gateway.fleet")
@@ -38,7 +38,7 @@ class Inbox:
         received: Callable[[bytes], None],
         gateway_lost: Callable[[str], None],
     ) -> None:
-        self._key = scripts.inbox(id)
+        self._key = lua_scripts.inbox(id)
         self._connection = connection
         self._received = received
         self._gateway_lost = gateway_lost
@@ -65,9 +65,9 @@ class Inbox:
     def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
         """Add the question for signs of life to a pipeline; return a function for the answers."""
         senders = list(self._newest)
-        pipeline.pexpire(self._key, scripts.KEPT_MS)
+        pipeline.pexpire(self._key, lua_scripts.KEPT_MS)
         if senders:
-            pipeline.mget([scripts.alive(sender) for sender in senders])
+            pipeline.mget([lua_scripts.alive(sender) for sender in senders])
 
         def read(answers: list[Any]) -> None:
             answers.pop(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.server.fleet import scripts
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RedisConnection
 from gateway.server.fleet.feeds import Feeds, RoomFeed, lease
 from gateway.server.runtime.fleet_rooms import Entry
@@ -109,12 +109,14 @@ class Leases:
             keys = [
                 key(room.name)
                 for room, _ in owned
-                for key in (scripts.lease, scripts.fence, scripts.log)
+                for key in (lua_scripts.lease, lua_scripts.fence, lua_scripts.log)
             ]
             values = [value for _, value in owned]
-            pipeline.eval(scripts.RENEW, len(keys), *keys, LEASE_MS, scripts.KEPT_MS, *values)
+            pipeline.eval(
+                lua_scripts.RENEW, len(keys), *keys, LEASE_MS, lua_scripts.KEPT_MS, *values
+            )
         if others:
-            pipeline.mget([scripts.lease(room.name) for room in others])
+            pipeline.mget([lua_scripts.lease(room.name) for room in others])
 
         def read(answers: list[Any]) -> None:
             for (room, value), word in zip(owned, answers.pop(0) if owned else (), strict=True):
@@ -151,13 +153,18 @@ class Leases:
                 followed.set_owner(gateway, fence)
 
     async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int]:
-        """Run `scripts.ACQUIRE`; return the fence and the number of the last event of the log."""
+        """Run `lua_scripts.ACQUIRE`; return the fence and the number of the last event of the log."""
         name = room.name
         found: Any = self._connection.redis.eval(
-            scripts.ACQUIRE,
+            lua_scripts.ACQUIRE,
             4,
-            *(scripts.lease(name), scripts.fence(name), scripts.log(name), scripts.feed(name)),
-            *(self._id, str(known), str(LEASE_MS), word, str(scripts.KEPT_MS)),
+            *(
+                lua_scripts.lease(name),
+                lua_scripts.fence(name),
+                lua_scripts.log(name),
+                lua_scripts.feed(name),
+            ),
+            *(self._id, str(known), str(LEASE_MS), word, str(lua_scripts.KEPT_MS)),
         )
         fence, last, _ = await found
         # The owner of before may have written more than this gateway was told.

@@ -3,7 +3,7 @@
 Owns: the parts of the link, and the tasks that run them. Must not know: what events and requests
 say; they are bytes here.
 
-A durable event is written and published in one step (`scripts.APPEND`), and only then does any
+A durable event is written and published in one step (`lua_scripts.APPEND`), and only then does any
 reader see it. So the log of a room has every event that was seen, whichever gateway dies.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.errors import redacted
-from gateway.server.fleet import scripts
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, TIMEOUT_S, RedisConnection
 from gateway.server.fleet.feeds import Feeds, unreachable
 from gateway.server.fleet.inbox import Inbox
@@ -104,7 +104,7 @@ class FleetLink:
 
     async def _tick(self) -> None:
         pipeline = self._connection.redis.pipeline(transaction=False)
-        pipeline.set(scripts.alive(self.id), b"", px=LEASE_MS)
+        pipeline.set(lua_scripts.alive(self.id), b"", px=LEASE_MS)
         reads = [part.add_to(pipeline) for part in (self._inbox, self._leases)]
         answers = await pipeline.execute()
         self._connection.works()
@@ -212,10 +212,10 @@ class FleetLink:
 
     async def names(self) -> list[str]:
         """Return the names of all rooms with a log. Raises `AWAY`."""
-        pattern = scripts.log("*")
+        pattern = lua_scripts.log("*")
         redis = self._connection.redis
         found = [key async for key in redis.scan_iter(match=pattern, count=1_000)]
-        return sorted(scripts.room_of(key) for key in found)
+        return sorted(lua_scripts.room_of(key) for key in found)
 
     async def key(self, length: int) -> bytes:
         """Return the signing key of the fleet; create it if there is none.
@@ -224,8 +224,8 @@ class FleetLink:
         """
         redis = self._connection.redis
         try:
-            await redis.set(scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
-            key = await redis.get(scripts.SIGNING_KEY)
+            await redis.set(lua_scripts.SIGNING_KEY, secrets.token_bytes(length), nx=True)
+            key = await redis.get(lua_scripts.SIGNING_KEY)
         except AWAY as exc:
             raise unreachable() from exc
         assert isinstance(key, bytes)

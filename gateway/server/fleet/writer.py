@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
-from gateway.server.fleet import scripts
+from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
 from gateway.server.fleet.leases import Leases, OwnedRoom
@@ -162,18 +162,20 @@ class Writer:
         room = command.target
         if isinstance(room, str):
             fields = {"f": self._id, "n": command.seq, "p": command.payload}
-            pipeline.xadd(scripts.inbox(room), fields, maxlen=INBOX, approximate=True)
+            pipeline.xadd(lua_scripts.inbox(room), fields, maxlen=INBOX, approximate=True)
             return
-        lease, feed, stream = (key(room.name) for key in (scripts.lease, scripts.feed, scripts.log))
+        lease, feed, stream = (
+            key(room.name) for key in (lua_scripts.lease, lua_scripts.feed, lua_scripts.log)
+        )
         message = pack((room.fence, command.seq, command.payload))
         if command.kind == "append":
             entry = (command.seq, command.payload, self._keep, message)
-            pipeline.eval(scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
+            pipeline.eval(lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
         elif command.kind == "publish":
             pipeline.publish(feed, message)
         else:
             word = (room.value, room.fence, command.payload)
-            pipeline.eval(scripts.RELEASE, 3, lease, feed, stream, *word)
+            pipeline.eval(lua_scripts.RELEASE, 3, lease, feed, stream, *word)
 
     def _settle(self, batch: Sequence[Command], results: Sequence[Any]) -> None:
         """Remove a batch from the queue, and put back what has to be sent again.

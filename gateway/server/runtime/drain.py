@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from gateway.core.replica.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.session.session import Session
 from gateway.errors import CloseCode

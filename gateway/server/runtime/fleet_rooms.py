@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.history.event_log import EventLog, StreamPosition
-from gateway.core.replica.authority import Authority
-from gateway.core.replica.messages import (
+from gateway.core.replication.authority import Authority
+from gateway.core.replication.messages import (
     Decided,
     Dismissed,
     FeedMessage,
@@ -27,8 +27,8 @@ from gateway.core.replica.messages import (
     decode_inbox,
     encode,
 )
-from gateway.core.replica.replica import Replica
-from gateway.core.replica.restored_log import restored_log
+from gateway.core.replication.replica import Replica
+from gateway.core.replication.restored_log import restored_log
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.tasks import BackgroundTasks

@@ -26,8 +26,8 @@ from gateway.core.base.validation import AUTO, speakable
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.delivery.waiting_frames import DeliveryCounters
 from gateway.core.history.event_log import EventLog, StreamPosition
-from gateway.core.replica.authority import Authority
-from gateway.core.replica.replica import AnyRoom, Replica
+from gateway.core.replication.authority import Authority
+from gateway.core.replication.replica import AnyRoom, Replica
 from gateway.core.room.room import Room
 from gateway.core.scheduling.overload import OverloadMonitor
 from gateway.core.scheduling.scheduler import Scheduler

@@ -1,7 +1,7 @@
 """Jobs of the engine, from the scheduler's decision to their end.
 
 Owns: a `JobSink` per job, which the engine calls with its output; the time limit of jobs; how long
-text is held back under load (`gateway.core.scheduling.coalescing`). Must not know: sockets,
+text is held back under load (`gateway.core.scheduling.output_batching`). Must not know: sockets,
 sessions, frames, any particular engine.
 
 There are no tasks: output of the engine passes through the room into the outboxes before the
@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from gateway.core.captions.captioner import CaptionSink
 from gateway.core.room.room import Room
-from gateway.core.scheduling.coalescing import Coalescing
+from gateway.core.scheduling.output_batching import Coalescing
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
 from gateway.engines.base.engine import Aborted, Engine
 from gateway.errors import EngineFault, ErrorCode, redacted
@@ -172,7 +172,8 @@ class JobRunner:
 
     :param room: returns the room of a name
     :param patience: seconds that a job may take
-    :param longest: seconds that text may be held back, see `gateway.core.scheduling.coalescing`
+    :param longest: seconds that text may be held back, see
+        `gateway.core.scheduling.output_batching`
     :param clock: seconds, monotonic
     """
 

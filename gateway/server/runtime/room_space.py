@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.core.replica.replica import AnyRoom
+from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gateway.core.scheduling.engine_slots import Lane
 from gateway.core.scheduling.scheduler import Scheduler, StartJob, StopJob, work
-from gateway.core.scheduling.slots import Lane
 from gateway.job import Job, Priority
 from tests.support.meeting import NOW
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.engines.guards.final import Guard
-from gateway.engines.guards.output import OutputGuard
+from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.job import Job
 
 ORDERS = (

@@ -1,6 +1,6 @@
 """Tests of the second attempt and the counts.
 
-The tests of the rules are in ``tests/engines/guards/test_output.py``.
+The tests of the rules are in ``tests/engines/guards/test_streaming_output.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from gateway.engines.base.engine import Aborted, Health, Sink
-from gateway.engines.guards.final import Guard
+from gateway.engines.guards.complete_output import Guard
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.engines.wrappers.guarded import GuardedEngine
 from gateway.errors import EngineFault, EngineGone, Rejected

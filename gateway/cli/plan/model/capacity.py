@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.cli.plan.model.figures import TOKENS_A_WORD, CoreFigures, EngineFigures, RedisFigures
 from gateway.cli.plan.model.load import CaptionWork, MeetingLoad
-from gateway.core.scheduling.coalescing import BUSY as CORE_SHARE
+from gateway.core.scheduling.output_batching import BUSY as CORE_SHARE
 
 ENGINE_SHARE = 0.7
 """Share of an engine's most jobs a second that is planned for. Waits grow steeply above it, and the

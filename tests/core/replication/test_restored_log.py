@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gateway.core.replica.restored_log import restored_log
+from gateway.core.replication.restored_log import restored_log
 from gateway.limits import Limits
 from gateway.protocol.messages import Source
 from tests.support.fleet import WALL, FleetMeeting

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.auth.permissions import Role
-from gateway.core.replica import replica as replicas
-from gateway.core.replica.replica import WAITING
+from gateway.core.replication import replica as replicas
+from gateway.core.replication.replica import WAITING
 from gateway.core.session.quota import Account
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits

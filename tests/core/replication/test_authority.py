@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.auth.permissions import Permissions
-from gateway.core.replica.messages import Asked, Left
+from gateway.core.replication.messages import Asked, Left
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.messages import Error, Presence, Say, Snapshot

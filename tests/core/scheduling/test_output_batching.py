@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.scheduling.coalescing import BUSY, CALM, FULL, RATE, SHORTEST_S, Coalescing
+from gateway.core.scheduling.output_batching import BUSY, CALM, FULL, RATE, SHORTEST_S, Coalescing
 
 MANY = RATE * 10
 

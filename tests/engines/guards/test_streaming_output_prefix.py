@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.engines.guards.final import Guard
+from gateway.engines.guards.complete_output import Guard
 from gateway.errors import Rejected
 from tests.engines.guards.outputs import ORDERS, STRIPPED, TALK, pieces, read, watch
 

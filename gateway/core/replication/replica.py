@@ -1,7 +1,7 @@
 """A copy of a room for the members of one gateway.
 
 Owns: which members are here, what has been delivered to them, and which of their requests wait for
-an answer. Must not know: how messages travel, who decides (`gateway.core.replica.authority`).
+an answer. Must not know: how messages travel, who decides (`gateway.core.replication.authority`).
 
 A replica decides nothing. It has the room's log as far as it was delivered, so that readers who
 come late or come back are served here. Requests go to the authority, whose feed is applied in
@@ -22,8 +22,8 @@ from gateway.core.history.event_log import EventLog
 from gateway.core.history.log_view import LogView
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers, without_draft
-from gateway.core.replica.growing import GrowingCaptions
-from gateway.core.replica.messages import (
+from gateway.core.replication.growing_captions import GrowingCaptions
+from gateway.core.replication.messages import (
     Addressed,
     Answered,
     Asked,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.core.history.event_log import EventLog, LogEntry
-from gateway.core.replica.messages import Decided
+from gateway.core.replication.messages import Decided
 from gateway.limits import Limits
 from gateway.protocol.messages import Retracted
 

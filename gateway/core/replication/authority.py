@@ -19,7 +19,7 @@ from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import Durable, EventLog
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers
-from gateway.core.replica.messages import (
+from gateway.core.replication.messages import (
     Addressed,
     Answered,
     Asked,

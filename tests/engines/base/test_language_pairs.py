@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.engines.base.pairs import PairTable
+from gateway.engines.base.language_pairs import PairTable
 from gateway.engines.profiles import Profile
 from gateway.errors import ClientFault, ErrorCode
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.engines.guards import output as stream
-from gateway.engines.guards.final import Guard
-from gateway.engines.guards.output import (
+from gateway.engines.guards import streaming_output as stream
+from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.patterns import RUDE
+from gateway.engines.guards.streaming_output import (
     HEAD_MOST,
     LOOP_WORDS,
     RUDE_MOST,
     THINKING_MOST,
     max_repeats,
 )
-from gateway.engines.guards.patterns import RUDE
 from gateway.engines.guards.words import NGRAM, RepeatCounter
 from gateway.errors import ErrorCode, Rejected
 from tests.engines.guards.outputs import ORDERS, STRIPPED, TALK, pieces, read, watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.core.replica.growing import GrowingCaptions
+from gateway.core.replication.growing_captions import GrowingCaptions
 from gateway.protocol.messages import Cancelled, Delta, Edited, Failed, Retracted, Source
 
 

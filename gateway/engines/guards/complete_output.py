@@ -1,7 +1,7 @@
 """Guards of a complete output: whether it is a translation, and what a reader should check.
 
 Owns: the rules that compare a whole output with its source, and their limits. Must not know: how an
-output streams, what becomes of a rejected output (both `gateway.engines.guards.output`).
+output streams, what becomes of a rejected output (both `gateway.engines.guards.streaming_output`).
 
 Every finished caption is judged here, and nearly all of them are good. So each rule begins with a
 cheap test that accepts most outputs.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.engines.guards.final import Guard
-from gateway.engines.guards.output import OutputGuard
+from gateway.engines.guards.complete_output import Guard
+from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.errors import Rejected
 from gateway.job import Job
 from tests.engines.guards.outputs import watch

@@ -1,8 +1,8 @@
 """Guards of a streaming output: which part of it readers see, and when it is no translation.
 
 Owns: the rules for an output that streams, and their limits. The rules for a complete output are in
-`gateway.engines.guards.final`, the words for all of them in `gateway.engines.guards.patterns`. Must
-not know: engines, retries, metrics, asyncio. A false alarm costs a good caption, so every rule
+`gateway.engines.guards.complete_output`, the words for all of them in
+`gateway.engines.guards.patterns`. Must not know: engines, retries, metrics, asyncio. A false alarm costs a good caption, so every rule
 accepts what it is not sure of; ``docs/design/guards.md`` has the measured rates.
 
 One `OutputGuard` follows one output as it streams. It *strips* what surrounds a translation
@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left
 from functools import lru_cache
 
-from gateway.engines.guards.final import Guard, judge, rejection
+from gateway.engines.guards.complete_output import Guard, judge, rejection
 from gateway.engines.guards.patterns import AROUND, OPENERS, QUOTED, QUOTES, RUDE, TRANSLATION
 from gateway.engines.guards.words import (
     TOKEN,
