@@ -153,7 +153,7 @@ class Leases:
                 followed.set_owner(gateway, fence)
 
     async def _take(self, room: RoomFeed, known: int, word: str) -> tuple[int, int]:
-        """Run `lua_scripts.ACQUIRE`; return the fence and the number of the last event of the log."""
+        """Run `lua_scripts.ACQUIRE`; return the fence and the number of the last logged event."""
         name = room.name
         found: Any = self._connection.redis.eval(
             lua_scripts.ACQUIRE,
