@@ -95,7 +95,7 @@ class Leases:
         """Give up a room that another gateway owns. Its unwritten events were shown to nobody."""
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
-            log.warning("a room was lost to another gateway")
+            log.warning("a room was lost to another gateway", extra={"room": room.name})
             self._lost(room.name)
 
     def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:

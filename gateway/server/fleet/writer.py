@@ -133,7 +133,12 @@ class Writer:
             if room.lapsed:
                 await self.leases.recover(room)
             if room.missing:
-                log.warning("Redis has lost %d events; they are written again", len(room.missing))
+                lost = len(room.missing)
+                log.warning(
+                    "Redis has lost %d events; they are written again",
+                    lost,
+                    extra={"room": room.name},
+                )
                 room.unwritten += len(room.missing)
                 again = [Command("append", room, seq, event) for seq, event in room.missing]
                 self._queue.extendleft(reversed(again))

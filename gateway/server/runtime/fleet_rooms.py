@@ -349,7 +349,7 @@ class FleetRooms:
         try:
             replica.feed(decode_feed(payload), self._hub.now())
         except Exception as exc:  # the other rooms go on
-            log.error("a room cannot be followed", exc_info=redacted(exc))
+            log.error("a room cannot be followed", exc_info=redacted(exc), extra={"room": name})
             replica.end(CloseCode.SERVER_ERROR)
             if name in self.authorities:
                 self.release(self.authorities[name])
