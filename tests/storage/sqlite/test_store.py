@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,10 @@ async def test_the_error_for_a_store_that_cannot_be_opened_gives_advice(
     with pytest.raises(StoreFault, match=says) as told:
         await store.open()
     assert "a file that this user may read and write" in str(told.value.hint)
+    # aiosqlite does not wait for its thread if it cannot connect, and the thread needs the loop.
+    for thread in threading.enumerate():
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join)
 
 
 # --- a restart ------------------------------------------------------------------------------------
