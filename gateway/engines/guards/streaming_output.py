@@ -3,8 +3,8 @@
 Owns: the rules for an output that streams, and their limits. The rules for a complete output are in
 `gateway.engines.guards.complete_output`, the words for all of them in
 `gateway.engines.guards.patterns`. Must not know: engines, retries, metrics, asyncio. A false alarm
-costs a good caption, so every rule accepts what it is not sure of. ``docs/design/guards.md`` has the
-measured rates.
+costs a good caption, so every rule accepts what it is not sure of. ``docs/design/guards.md`` has
+the measured rates.
 
 One `OutputGuard` follows one output as it streams. It *strips* what surrounds a translation
 (thinking, "Here is the translation:", quotes, a repeated prefix). It *cuts* what follows it
