@@ -3,78 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
 from websockets.asyncio.client import connect
 
-from benchmarks.host import answers
-from benchmarks.ports import free_port
 from gateway.engines import profiles
 from gateway.engines.base.engine import Aborted
 from gateway.engines.openai.engine import OpenAIEngine
+from tests.engines.openai.vllm_server import counted, vllm_servers
 from tests.engines.reading import job, texts
-from tests.engines.vllm_factory import require
 from tests.server.started import gateway
-from tests.support.models import tiny_llama
 from tests.support.talk import Talk
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
-START_S = 240.0
-"""Seconds that the server may take to start: three interpreters import PyTorch, one by one."""
 LONG = " ".join(["We will meet again on Monday to talk about the budget."] * 12)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    require()
-    model = tiny_llama(tmp_path_factory.mktemp("served") / "llama", head=32)
-    port = free_port()
-    log = model / "server.log"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]
-    command += ["--max-model-len", "512", "--enforce-eager"]
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"},
-        )
-    url = f"http://127.0.0.1:{port}"
-    begun = time.monotonic()
-    try:
-        while not answers(url + "/health"):
-            late = time.monotonic() - begun > START_S
-            if process.poll() is not None or late:
-                pytest.fail(f"vllm did not start:\n{log.read_text()[-3000:]}")
-            time.sleep(0.5)
+    with vllm_servers(tmp_path_factory.mktemp("served")) as (url,):
         yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def counted(url: str, *names: str) -> float:
-    """Return the sum of the server's metrics of these names."""
-    with urllib.request.urlopen(url + "/metrics", timeout=5) as answer:
-        text = answer.read().decode()
-    pattern = rf"^vllm:(?:{'|'.join(names)}){{[^}}]*}} (\S+)$"
-    values = re.findall(pattern, text, re.MULTILINE)
-    assert len(values) == len(names), f"the server does not tell {names}"
-    return sum(map(float, values))
 
 
 async def test_a_translation_streams_token_by_token_and_repeats(server: str) -> None:
