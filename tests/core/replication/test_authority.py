@@ -36,6 +36,15 @@ def test_new_text_is_refused_while_too_much_is_unwritten() -> None:
     assert "source" in names(peer.say("good day", id="x"))
 
 
+def test_a_room_is_in_one_gateway_alone_until_another_one_introduces_itself() -> None:
+    room = FleetMeeting(gateways=1)
+    room.enter("de", gateway="g1")
+    assert current(room.authority.only_in("g1"))
+    room.add_gateway("g2")
+    room.pump()
+    assert not room.authority.only_in("g1")
+
+
 def test_members_leave_or_are_waited_for() -> None:
     room = FleetMeeting(limits=Limits(presence_s=0.0))
     stays, leaves = room.enter("de", gateway="g1"), room.enter("fr", gateway="g2")
