@@ -21,7 +21,7 @@ async def test_the_figures_have_vllms_own_cache_and_it_is_held_to_fewer_jobs(
     tmp_path: Path,
 ) -> None:
     engine = make_vllm(tiny_llama(tmp_path / "llama", head=32), max_num_seqs=4)
-    load = described("2 a second, 1-8 words", 3.0, lines(), "en", Random(0))
+    load = described("4 a second, 1-8 words", 5.0, lines(), "en", Random(0))
     settings = Settings(engine="vllm", guards=False)
     found = await measured(engine, most=2, load=load, settings=settings)
     assert found.final.count and found.running <= 2
