@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SLACK = 1.05
 STEPS = (16, 46)
 """Steps of the shorter and the longer run; an utterance has some tokens more."""
-SETTLE_S = 1.5
+SETTLE_S = 10.0
 """Seconds in which presence messages of new sockets pass."""
 EMPTY = 20
 """Steps after which clients empty their sockets."""
