@@ -17,6 +17,8 @@ SLOPE_S = 240.0
 """Seconds of memory, after that, below which a slope an hour is noise and no verdict."""
 SLOPE_MB = 1.0
 """MB an hour that the memory may grow by."""
+LINES = 60
+"""Lines of a log that are shown from its first traceback on: a chain of several exceptions."""
 
 
 class Quantiles(msgspec.Struct, frozen=True):
@@ -129,6 +131,16 @@ def growth(segments: Sequence[Sequence[tuple[float, float]]], speed: float) -> f
     if found is None or found[1] < SLOPE_S:
         return None
     return round(found[0] * 3600 / speed, 3)
+
+
+def first_traceback(log: str) -> str:
+    """Return the lines of a log from its first traceback on, with the message above it.
+
+    Raises `StopIteration` if there is none.
+    """
+    lines = log.splitlines()
+    at = next(at for at, line in enumerate(lines) if "Traceback" in line)
+    return "\n".join(lines[max(0, at - 1) : at + LINES])
 
 
 def table(report: Report) -> str:

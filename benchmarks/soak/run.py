@@ -23,7 +23,7 @@ from benchmarks.soak.child import Child
 from benchmarks.soak.ledger import Faults, Reader, Room, conclude, unended
 from benchmarks.soak.proxy import End, Proxy, Wire
 from benchmarks.soak.proxy import Faults as Network
-from benchmarks.soak.report import Quantiles, Report, growth, warm
+from benchmarks.soak.report import Quantiles, Report, first_traceback, growth, warm
 from benchmarks.soak.user import Tally, VirtualUser
 
 LANGS = ("de", "fr", "es")
@@ -342,6 +342,7 @@ class Soak:
         log = self._children[0].text
         if "Traceback" in log:
             tally.unexpected["tracebacks in the gateway's log"] = log.count("Traceback")
+            faults.examples.append(first_traceback(log))
         lives = [points for points in self._memory if points] or [[(0.0, 0.0)]]
         last = warm(lives[-1]) or lives[-1]
         return Report(

@@ -100,7 +100,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message. A close frame does not wait for room in the transport, so that a client
         that reads again within `CLOSE_S` sees the reason.
+
+        Raises `OSError` if the connection ended before the handshake was answered, or if it is
+        lost.
         """
+        if self.transport.is_closing() and not self.handshake_complete:
+            # A shutdown of the server has answered 500, or the client has gone. uvicorn would let
+            # the application accept the socket, and fail at the first message.
+            self.handshake_complete = self.disconnected = True
         if message["type"] == "websocket.close":
             self._close_writer()
             self.writable.set()

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from benchmarks.soak.report import SLOPE_MB, Quantiles, Report, growth, slope, table, warm
+from benchmarks.soak.report import (
+    LINES,
+    SLOPE_MB,
+    Quantiles,
+    Report,
+    first_traceback,
+    growth,
+    slope,
+    table,
+    warm,
+)
 from tests.support.typed import near
 
 GOOD = Report(
@@ -69,6 +79,16 @@ def test_growth_is_told_per_simulated_hour_and_not_from_a_few_seconds() -> None:
     assert growth([line(1 / 3600)], 48) == pytest.approx(1 / 48, abs=1e-3)
     assert growth([line(1)[:100]], 1) is None
     assert growth([[]], 1) is None
+
+
+def test_the_first_traceback_of_a_log_is_shown_with_the_message_above_it() -> None:
+    log = "ready\nERROR a task failed\nTraceback (most recent call last):\n  File x\nKeyError\n"
+    assert first_traceback(log) == log.removeprefix("ready\n").rstrip()
+    assert len(first_traceback(log * LINES).splitlines()) == LINES + 1
+    report = msgspec.structs.replace(
+        GOOD, unexpected={"tracebacks": 1}, examples=[first_traceback(log)]
+    )
+    assert "ERROR a task failed" in table(report)
 
 
 def test_a_soak_without_faults_says_so() -> None:

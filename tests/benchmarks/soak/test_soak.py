@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.soak.child import Child
 from benchmarks.soak.command import main
+from benchmarks.soak.report import table
 from benchmarks.soak.run import Plan, Soak
 from tests.support.redis import RedisServer
 
@@ -18,7 +19,7 @@ async def test_a_short_soak_with_a_bad_network_and_a_killed_gateway_holds_every_
 ) -> None:
     plan = Plan(seconds=6, sessions=16, rooms=2, speed=10, cut=4, stay=5, kill=1.5, seed=1)
     report = await Soak(plan, tmp_path).run()
-    assert report.broken == [], report
+    assert report.broken == [], table(report)
     assert min(report.kills, report.restarts) >= 1
     assert report.sockets > plan.sessions
     assert report.resumed
@@ -34,7 +35,7 @@ async def test_one_of_several_gateways_on_a_port_is_killed_and_every_promise_hol
             redis=redis.url,
         )
         report = await Soak(plan, tmp_path).run()
-    assert report.broken == [], report
+    assert report.broken == [], table(report)
     assert min(report.restarts, report.kills) >= 1  # as many as a busy machine gets through
     assert report.rss_mb[0] > 100, "of all processes together"
 

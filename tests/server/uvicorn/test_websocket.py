@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 import uvloop
+from websockets.http11 import Request
 
 from gateway.errors import CloseCode
 from gateway.limits import Limits
@@ -84,6 +85,42 @@ def flood(live: Live, size: int) -> None:
         final = Final(seq=n, id=f"u{n}", rev=1, ord=1, lang="de", text="x" * 400, by="mt", ms=ms)
         for session in list(live.hub.sessions.values()):
             session.outbox.send(final, live.hub.now())
+
+
+# --- handshakes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "answer"),
+    [
+        (WebSocketProtocol.shutdown, b"HTTP/1.1 500 "),
+        (lambda protocol: protocol.transport.close(), b"[end]"),
+    ],
+    ids=["the server shuts down", "the client ends"],
+)
+async def test_an_end_before_the_handshake_is_answered_is_no_error_of_the_gateway(
+    end: Callable[[WebSocketProtocol], None],
+    answer: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begin = WebSocketProtocol.handle_connect
+    ended = []
+
+    def begin_and_end(protocol: WebSocketProtocol, request: Request) -> None:
+        begin(protocol, request)
+        end(protocol)  # before the task of the application has run
+        ended.append(protocol)
+
+    monkeypatch.setattr(WebSocketProtocol, "handle_connect", begin_and_end)
+    async with running() as live, dial(port(live)) as client:
+        await live.hub.drain(0)  # a client that is refused gets a message first
+        await client.send(HANDSHAKE % b"/v1/ws")
+        assert (await client.read()).startswith(answer)
+        await until(lambda: not live.server.server_state.tasks)
+        assert ended
+        assert live.hub.sessions == {}
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 # --- floods -------------------------------------------------------------------------------------
