@@ -157,19 +157,38 @@ class Feeds:
                     for room in self.rooms.values():
                         room.held = room.held or []
                     self._pubsub = pubsub
-                    async for message in pubsub.listen():
-                        self._read(message)
+                    await self._listen(pubsub)
             except AWAY as exc:
                 self._connection.failed(exc)
             finally:
                 self._pubsub = None
             await asyncio.sleep(RETRY_S)
 
+    async def _listen(self, pubsub: PubSub) -> None:
+        """Read messages while the connection lives. Raises `AWAY`.
+
+        Nothing may be said in any room for a long time, so silence is answered with a ``PING``.
+        `PubSub.listen` would end after the timeout of the client.
+        """
+        silent = False
+        while True:
+            message = await pubsub.get_message(timeout=TIMEOUT_S)
+            if message is not None:
+                silent = False
+                self._read(message)
+            elif silent:
+                raise TimeoutError("no answer on the connection of the feeds")
+            else:
+                silent = True
+                await pubsub.ping()
+
     async def aclose(self) -> None:
         """Stop reading logs."""
         await self._reloads.aclose()
 
     def _read(self, message: dict[str, Any]) -> None:
+        if message["type"] == "pong":
+            return
         room = self.rooms.get(lua_scripts.room_of(message["channel"]))
         if room is None:
             return

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from gateway.server.fleet.connection import RedisConnection
+from gateway.server.fleet.feeds import Feeds
 from tests.server.fleet.links import ROOM, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
@@ -132,3 +138,40 @@ async def test_a_feed_with_a_hole_is_filled_from_the_log(redis: RedisServer, lin
     owner.write(2, 3)
     await until(lambda: there.numbers == [1, 2, 3])
     assert there.gaps
+
+
+class SilentPubSub:
+    """A subscribed connection on which nothing is published: None is a silence."""
+
+    def __init__(self, *answers: dict[str, Any] | None) -> None:
+        self.answers = iter(answers)
+        self.pings = 0
+
+    async def get_message(self, timeout: float) -> dict[str, Any] | None:  # noqa: ASYNC109
+        return next(self.answers)
+
+    async def ping(self) -> None:
+        self.pings += 1
+
+
+async def test_a_connection_on_which_nothing_is_said_is_used_until_a_ping_has_no_answer() -> None:
+    feeds = Feeds(RedisConnection("redis://localhost:1/0", lambda up: None))
+    pong = {"type": "pong", "channel": None, "data": b""}
+    pubsub: Any = SilentPubSub(None, pong, None, pong, None, None)
+    with pytest.raises(TimeoutError, match="no answer"):
+        await feeds._listen(pubsub)
+    assert pubsub.pings == 3
+
+
+async def test_a_ping_is_answered_between_the_messages_of_a_feed(
+    redis: RedisServer, links: Links
+) -> None:
+    peer = await links.join(redis)
+    follower = await peer.follow()
+    assert await peer.link.acquire(ROOM)
+    pubsub = peer.link._feeds._pubsub
+    assert pubsub is not None
+    await pubsub.ping()
+    peer.write(1)
+    await until(lambda: follower.numbers == [1])
+    assert peer.connections == [True]
