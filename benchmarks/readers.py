@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from benchmarks.light_readers import Place, read
 from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
@@ -37,7 +38,6 @@ WORDS = 12
 PACE = 0.2
 """Seconds between the words of a caption: five a second, twice a fast speaker."""
 
-GATHER_S = 120.0
 SETTLE_S = 2.0
 """Seconds in which presence messages of new sockets pass, before the measurement."""
 
@@ -87,38 +87,6 @@ def serve(pipe: Connection) -> None:
         runner.run(main())
 
 
-def read(pipe: Connection, port: int, room: str, langs: Sequence[str]) -> None:
-    """Run the readers of one process; send the lags in milliseconds and the number of finals."""
-    lags: list[float] = []
-    finals = 0
-
-    async def one(socket: ClientConnection) -> None:
-        nonlocal finals
-        async for frame in socket:
-            now = time.monotonic_ns()
-            assert isinstance(frame, str)
-            if frame.startswith('{"type":"delta"'):
-                at = frame.index(" t") + 2
-                lags.append((now - int(frame[at : frame.index(";", at)])) / 1e6)
-            elif frame.startswith('{"type":"final"'):
-                finals += 1
-
-    async def main() -> None:
-        sockets = []
-        for lang in langs:
-            url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to={lang}"
-            sockets.append(await connect(url, compression=None, open_timeout=GATHER_S))
-        tasks = [asyncio.create_task(one(socket)) for socket in sockets]
-        pipe.send("here")
-        await asyncio.to_thread(pipe.recv)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        pipe.send((lags, finals))
-
-    asyncio.run(main())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--readers", type=int, default=1000)
@@ -158,8 +126,8 @@ def meet(
     pipes = []
     for n in range(processes):
         ours, theirs = spawn.Pipe()
-        some = langs[n::processes]
-        spawn.Process(target=read, args=(theirs, port, room, some), daemon=True).start()
+        places = [Place(port, room, lang) for lang in langs[n::processes]]
+        spawn.Process(target=read, args=(theirs, places), daemon=True).start()
         pipes.append(ours)
     for pipe in pipes:
         pipe.recv()
@@ -173,9 +141,9 @@ def meet(
     finals = 0
     for pipe in pipes:
         pipe.send("stop")
-        some_lags, some_finals = pipe.recv()
+        some_lags, readers = pipe.recv()
         lags += some_lags
-        finals += some_finals
+        finals += sum(counts["final"] for counts in readers)
     assert finals == len(langs) * utterances, f"{finals} finals for {len(langs)} readers"
     return lags, encoded
 

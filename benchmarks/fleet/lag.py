@@ -1,16 +1,20 @@
-"""The lag of readers behind the engine, with and without Redis between them.
+r"""The lag of readers behind the engine, with and without Redis between them.
 
     python -m benchmarks.fleet.lag [--rooms 200] [--utterances 3]
-    python -m benchmarks.fleet.lag --rooms 1 --readers 5000 --gateways 3 --processes 6
+    python -m benchmarks.fleet.lag --rooms 1 --readers 5000 --gateways 3 --pace 1 \
+        --arrangements spread --codecs gw.v1.json gw.v1.msgpack
 
 The engine writes the machine's time into each word, and a reader compares it with the time of
-arrival. Three arrangements are measured in turns, so that they meet the same machine:
+arrival. The arrangements are measured in turns, so that they meet the same machine:
 
 ``memory``  one gateway without Redis
 ``beside``  gateways with Redis, readers on the gateway that owns the rooms
 ``apart``   gateways with Redis, readers on the other gateways
+``spread``  gateways with Redis, readers on all gateways
 
 CPU is that of all gateway processes for each delta that a reader was sent, without that of Redis.
+``events`` are the originals, deltas and ends of captions that readers of one room and codec were
+sent, ``encoded`` how often such events were encoded in all gateways.
 """
 
 from __future__ import annotations
@@ -21,62 +25,72 @@ import gc
 import multiprocessing
 import statistics
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.fleet.processes import Process, free_port, program
+from benchmarks.light_readers import Place, read
 from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol import codec
-from gateway.protocol.messages import ServerMessage
+from gateway.protocol.codec import Codec
+from gateway.protocol.messages import Delta, Final, ServerMessage, Source
 from gateway.server.app import create_app
 from gateway.server.fleet.join import join_fleet
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.settings.catalogue import Settings
 
+ARRANGEMENTS = ("memory", "beside", "apart", "spread")
+COUNTED = (Source, Delta, Final)
 WORDS = 20
-PACE = 0.1
-"""Seconds between two words of a caption."""
-GATHER_S = 120.0
 SETTLE_S = 3.0
 """Seconds in which presence messages of new sockets pass, before the measurement."""
 LIMITS = Limits(sessions=20_000, rooms=5_000, address_sockets=20_000, address_rate=20_000)
 
-Place = tuple[int, str, str]
-"""Port, room and language of a reader."""
-
 
 class Stamping(PullEngine, ScriptedEngine):
-    """An engine whose words are the times at which it says them."""
+    """An engine whose words are the times at which it says them.
+
+    :param pace: seconds between two words of a caption
+    """
 
     capacity = 10_000
 
+    def __init__(self, pace: float) -> None:
+        super().__init__()
+        self._pace = pace
+
     async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
         for _ in range(WORDS):
-            await asyncio.sleep(PACE)
+            await asyncio.sleep(self._pace)
             yield Chunk(f" t{time.monotonic_ns()};")
 
 
-def serve(pipe: Connection, redis: str | None) -> None:
+def serve(pipe: Connection, redis: str | None, pace: float) -> None:
     """Run a gateway. Send the port, later the number of encodings and the CPU seconds."""
-    engine = Stamping()
+    engine = Stamping(pace)
     encoded = [0]
-    encode = codec._to_json
 
-    def counted(message: ServerMessage) -> bytes:
-        encoded[0] += 1
-        return encode(message)
+    def counting(encode: Callable[[ServerMessage], bytes]) -> Callable[[ServerMessage], bytes]:
+        def counted(message: ServerMessage) -> bytes:
+            encoded[0] += isinstance(message, COUNTED)
+            return encode(message)
 
-    codec._to_json = counted
+        return counted
+
+    codec._to_json = counting(codec._to_json)
+    codec._to_msgpack = counting(codec._to_msgpack)
     listener = listen("127.0.0.1", 0)
     app = create_app(engine, LIMITS, lang="en", coalesce_s=0)
     if redis is not None:
@@ -101,47 +115,15 @@ def serve(pipe: Connection, redis: str | None) -> None:
         runner.run(main())
 
 
-def read(pipe: Connection, places: Sequence[Place]) -> None:
-    """Run the readers of one process; send the lags in milliseconds and the number of finals."""
-    lags: list[float] = []
-    finals = 0
-
-    async def one(socket: ClientConnection) -> None:
-        nonlocal finals
-        async for frame in socket:
-            now = time.monotonic_ns()
-            assert isinstance(frame, str)
-            if frame.startswith('{"type":"delta"'):
-                at = frame.index(" t") + 2
-                lags.append((now - int(frame[at : frame.index(";", at)])) / 1e6)
-            elif frame.startswith('{"type":"final"'):
-                finals += 1
-
-    async def main() -> None:
-        tasks = []
-        for port, room, lang in places:
-            url = f"ws://127.0.0.1:{port}/v1/ws?room={room}&role=view&to={lang}"
-            socket = await connect(url, compression=None, open_timeout=GATHER_S)
-            tasks.append(asyncio.create_task(one(socket)))
-        pipe.send("here")
-        await asyncio.to_thread(pipe.recv)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        pipe.send((lags, finals))
-
-    asyncio.run(main())
-
-
 class Gateways:
     """Gateway processes of one arrangement."""
 
-    def __init__(self, spawn: SpawnContext, count: int, redis: str | None) -> None:
+    def __init__(self, spawn: SpawnContext, count: int, redis: str | None, pace: float) -> None:
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         for _ in range(count):
             ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=serve, args=(theirs, redis), daemon=True)
+            process = spawn.Process(target=serve, args=(theirs, redis, pace), daemon=True)
             process.start()
             self.pipes.append(ours)
             self.processes.append(process)
@@ -167,16 +149,16 @@ async def gather(port: int, rooms: Sequence[str]) -> list[ClientConnection]:
     return [await connect(url + room, compression=None) for room in rooms]
 
 
-async def speak(sockets: Sequence[ClientConnection], utterances: int) -> None:
+async def speak(sockets: Sequence[ClientConnection], utterances: int, pace: float) -> None:
     """Let each speaker say its lines, a little apart from each other."""
     drains = [asyncio.create_task(_drain(socket)) for socket in sockets]
-    apart = PACE / max(1, len(sockets))
+    apart = pace / max(1, len(sockets))
     for n in range(utterances):
         begun = time.monotonic()
         for socket in sockets:
             await socket.send(f"line {n}")
             await asyncio.sleep(apart)
-        await asyncio.sleep(max(0.0, begun + WORDS * PACE * 1.2 - time.monotonic()))
+        await asyncio.sleep(max(0.0, begun + WORDS * pace * 1.2 - time.monotonic()))
     await asyncio.sleep(SETTLE_S)
     for drain in drains:
         drain.cancel()
@@ -189,13 +171,27 @@ async def _drain(socket: ClientConnection) -> None:
         pass
 
 
-def meet(
-    spawn: SpawnContext, gateways: Gateways, name: str, options: argparse.Namespace
-) -> tuple[list[float], int, float]:
-    """Return the lags, the encodings and the CPU seconds of one arrangement."""
+class Found(NamedTuple):
+    """What was found of one arrangement. ``lags`` are in milliseconds, ``cpu`` in seconds."""
+
+    lags: list[float]
+    events: int
+    encoded: int
+    cpu: float
+
+
+def meet(spawn: SpawnContext, gateways: Gateways, name: str, options: argparse.Namespace) -> Found:
+    """Hold the meetings of one arrangement."""
     rooms = [f"{name}-{n}-{time.monotonic_ns()}" for n in range(options.rooms)]
-    ports = gateways.ports[1:] if name == "apart" else gateways.ports[:1]
-    places = [(ports[n % len(ports)], room, "de") for room in rooms for n in range(options.readers)]
+    ports = gateways.ports
+    if name != "spread":
+        ports = ports[1:] if name == "apart" else ports[:1]
+    codecs = list(map(Codec, options.codecs))
+    places = [
+        Place(ports[n % len(ports)], room, "de", codecs[n // len(ports) % len(codecs)])
+        for room in rooms
+        for n in range(options.readers)
+    ]
     with asyncio.Runner() as runner:
         speakers = runner.run(gather(gateways.ports[0], rooms))
         pipes = []
@@ -208,18 +204,19 @@ def meet(
             pipe.recv()
         time.sleep(SETTLE_S)
         before = gateways.count()
-        runner.run(speak(speakers, options.utterances))
+        runner.run(speak(speakers, options.utterances, options.pace))
         after = gateways.count()
     lags: list[float] = []
-    finals = 0
+    sent: Counter[int] = Counter()
     for pipe in pipes:
         pipe.send("stop")
-        some_lags, some_finals = pipe.recv()
+        some_lags, readers = pipe.recv()
         lags += some_lags
-        finals += some_finals
-    expected = len(places) * options.utterances
-    assert finals == expected, f"{finals} finals of {expected}"
-    return lags, after[0] - before[0], after[1] - before[1]
+        sent.update(counts.total() for counts in readers)
+        assert {counts["final"] for counts in readers} == {options.utterances}, "finals are lost"
+    assert len(sent) == 1, f"readers were sent different numbers of events: {sent}"
+    events = len(rooms) * next(iter(sent))
+    return Found(lags, events, after[0] - before[0], after[1] - before[1])
 
 
 def main() -> None:
@@ -230,6 +227,9 @@ def main() -> None:
     parser.add_argument("--utterances", type=int, default=3, help="of each speaker; default: 3")
     parser.add_argument("--processes", type=int, default=1, help="of readers; default: 1")
     parser.add_argument("--rounds", type=int, default=2, help="of each arrangement; default: 2")
+    parser.add_argument("--pace", type=float, default=0.1, help="seconds of a word; default: 0.1")
+    parser.add_argument("--codecs", nargs="+", default=[Codec.JSON.value], help="of the readers")
+    parser.add_argument("--arrangements", nargs="+", choices=ARRANGEMENTS, default=ARRANGEMENTS[:3])
     options = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     with TemporaryDirectory() as folder:
@@ -237,22 +237,27 @@ def main() -> None:
         command = [program("redis-server"), "--port", str(port), "--save", ""]
         redis = Process([*command, "--appendonly", "yes"], Path(folder) / "redis.log", {})
         redis.start()
-        memory = Gateways(spawn, 1, None)
-        fleet = Gateways(spawn, options.gateways, f"redis://127.0.0.1:{port}/0")
-        found: dict[str, tuple[list[float], int, float]] = {}
+        memory = Gateways(spawn, 1, None, options.pace)
+        url = f"redis://127.0.0.1:{port}/0"
+        fleet = Gateways(spawn, options.gateways, url, options.pace)
+        found: dict[str, list[Found]] = {name: [] for name in options.arrangements}
         for _ in range(options.rounds):
-            for name, gateways in (("memory", memory), ("beside", fleet), ("apart", fleet)):
-                lags, encoded, cpu = meet(spawn, gateways, name, options)
-                old = found.get(name, ([], 0, 0.0))
-                found[name] = (old[0] + lags, old[1] + encoded, old[2] + cpu)
+            for name in found:
+                gateways = memory if name == "memory" else fleet
+                found[name].append(meet(spawn, gateways, name, options))
         for one in (memory, fleet):
             one.stop()
         redis.kill()
-    print(f"{'':10}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'deltas':>9}{'encoded':>9}{'CPU us':>9}")
-    for name, (lags, encoded, cpu) in found.items():
+    names = ("p50 ms", "p95 ms", "p99 ms", "deltas", "events", "encoded", "CPU us")
+    print(f"{'':10}" + "".join(f"{name:>9}" for name in names))
+    for name, rounds in found.items():
+        lags = [lag for one in rounds for lag in one.lags]
         p50, p95, p99 = (statistics.quantiles(lags, n=100)[n] for n in (49, 94, 98))
-        each = 1e6 * cpu / len(lags)
-        print(f"{name:10}{p50:9.2f}{p95:9.2f}{p99:9.2f}{len(lags):9}{encoded:9}{each:9.1f}")
+        events, encoded = sum(one.events for one in rounds), sum(one.encoded for one in rounds)
+        each = 1e6 * sum(one.cpu for one in rounds) / len(lags)
+        print(
+            f"{name:10}{p50:9.2f}{p95:9.2f}{p99:9.2f}{len(lags):9}{events:9}{encoded:9}{each:9.1f}"
+        )
 
 
 if __name__ == "__main__":

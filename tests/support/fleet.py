@@ -21,7 +21,7 @@ from gateway.core.replication.messages import (
     encode,
 )
 from gateway.core.replication.replica import AnyRoom, Replica
-from gateway.core.replication.restored_log import restored_log
+from gateway.core.replication.restored_log import copied_log, restored_log
 from gateway.core.room.room import Room
 from gateway.protocol.messages import ServerMessage
 from tests.support.meeting import NOW, Meeting, Peer
@@ -202,7 +202,7 @@ class FleetMeeting(Meeting):
         while gateway.feed:
             self.deliver(gateway)
         replica = gateway.replica
-        log = restored_log(replica.entries(0), self.limits, self.now, self.wall)
+        log = copied_log(replica.log, self.limits, self.now)
         log.epoch = log.epoch or "epoch"
         log.before = StreamPosition(log.epoch, log.seq)
         self.room = self.open_room(log, self.observe)

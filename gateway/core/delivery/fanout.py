@@ -95,6 +95,6 @@ class FanoutGroup:
         for write in self._each or self._gather():
             write(wire)
         if late is not None:
-            envelope = Envelope(delta)
+            envelope = Envelope(delta, self.codec, wire)
             for queue in late:
                 queue(envelope, now)

@@ -10,15 +10,17 @@ each member; the replicas distribute it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from gateway.core.delivery.outbox import Outbox
-from gateway.core.history.event_log import Durable, EventLog
+from gateway.core.history.event_log import EventLog
 from gateway.core.members.member import Member, Reply
 from gateway.core.members.subscribers import Subscribers
+from gateway.core.replication.growing_captions import GrowingCaptions
 from gateway.core.replication.messages import (
     Addressed,
     Answered,
@@ -26,6 +28,7 @@ from gateway.core.replication.messages import (
     Decided,
     Ended,
     FeedMessage,
+    Frames,
     Greeted,
     Grown,
     InboxMessage,
@@ -43,8 +46,6 @@ from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Delta, Error, Say, ServerMessage
-
-_frame = Codec.JSON.encoder
 
 Emit = Callable[[FeedMessage], None]
 """Sends a message to all replicas. A `Decided` is first written to the room's log."""
@@ -64,24 +65,30 @@ class Feed:
         self._log = log
         self._began = began
         self._number = 0
+        self.codecs: Counter[Codec] = Counter()
+        """Number of members by codec."""
+        self._growing = GrowingCaptions()
 
-    def decided(self, event: Durable, lang: str | None, now: float, reply: Reply | None) -> None:
+    def decided(
+        self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
+    ) -> None:
         """Send a durable event that the log has."""
         log = self._log
-        decided = Decided(event, lang, log.epoch, self._began, now - log.began)
+        frames = Frames.of(envelope, self.codecs)
+        self._growing.end(envelope.message)  # type: ignore[arg-type]
+        decided = Decided(frames, lang, log.epoch, self._began, now - log.began)
         if reply is not None:
             decided = replace(decided, member=reply.member.id, ref=reply.ref, tag=reply.tag)
         self._emit(decided)
 
     def grown(self, delta: Delta) -> None:
-        """Send more text of a caption."""
-        frame = _frame(delta)
-        assert frame is not None, "JSON shows deltas"
-        self._emit(Grown(self._next(), frame))
+        """Send more text of a caption. The first has a ``reset``, see `GrowingCaptions.grow`."""
+        delta = self._growing.grow(delta)
+        self._emit(Grown(self._next(), Frames.of(Envelope(delta), self.codecs)))
 
-    def told(self, event: ServerMessage) -> None:
+    def told(self, envelope: Envelope) -> None:
         """Send an event to everybody."""
-        self._emit(Told(self._next(), event))
+        self._emit(Told(self._next(), Frames.of(envelope, self.codecs)))
 
     def addressed(self, member: str, event: ServerMessage) -> None:
         """Send an event to one member."""
@@ -125,11 +132,21 @@ class FeedSubscribers(Subscribers):
         super().__init__(targets, linger)
         self._feed = feed
 
+    def join(self, member: Member) -> None:
+        """Add a member."""
+        self._feed.codecs[member.outbox.codec] += 1
+        super().join(member)
+
+    def leave(self, member: Member, now: float) -> None:
+        """Remove a member."""
+        self._feed.codecs -= Counter([member.outbox.codec])
+        super().leave(member, now)
+
     def publish(
         self, envelope: Envelope, lang: str | None, now: float, reply: Reply | None
     ) -> None:
         """Send a durable event."""
-        self._feed.decided(envelope.message, lang, now, reply)  # type: ignore[arg-type]
+        self._feed.decided(envelope, lang, now, reply)
 
     def tell(
         self,
@@ -142,7 +159,7 @@ class FeedSubscribers(Subscribers):
     ) -> None:
         """Send an event to everybody."""
         assert lang is None and but is None, "only durable events have a language and an answer"
-        self._feed.told(envelope.message)
+        self._feed.told(envelope)
 
     def show(self, delta: Delta, now: float) -> None:
         """Send more text of a caption."""
@@ -155,9 +172,9 @@ class FeedSubscribers(Subscribers):
 class _RemoteOutbox(Outbox):
     """The events for one member alone. They have no bound here: the replica has the queue."""
 
-    def __init__(self, member: str, feed: Feed, limits: Limits) -> None:
-        super().__init__(Codec.JSON, limits)
-        self._member = member
+    def __init__(self, state: MemberState, feed: Feed, limits: Limits) -> None:
+        super().__init__(state.codec, limits)
+        self._member = state.id
         self._feed = feed
 
     def push(self, envelope: Envelope, now: float) -> None:
@@ -178,7 +195,7 @@ class RemoteMember(Member):
     __slots__ = ("_feed", "_reported", "asked", "gateway")
 
     def __init__(self, state: MemberState, gateway: str, feed: Feed, limits: Limits) -> None:
-        super().__init__(state.id, state.role, _RemoteOutbox(state.id, feed, limits))
+        super().__init__(state.id, state.role, _RemoteOutbox(state, feed, limits))
         self.speaker = state.speaker
         self.view = state.view
         self.gateway = gateway
@@ -268,7 +285,7 @@ class Authority(Room):
 
     def resume_feed(self) -> None:
         """Send anything, so that replicas notice if messages before it were lost."""
-        self.feed.told(self.subscribers.presence())
+        self.feed.told(Envelope(self.subscribers.presence()))
 
     # --- inside -----------------------------------------------------------------------------------
 

@@ -14,13 +14,56 @@ come last and have a default.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
 import msgspec
 
 from gateway.auth.permissions import Role
 from gateway.core.history.event_log import Durable
 from gateway.core.room.room import Request
 from gateway.protocol import frames
+from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Degraded, Delta, ServerMessage, View
+
+
+class Frames(msgspec.Struct, frozen=True, array_like=True):
+    """An event as the frames that readers are sent, each with its head.
+
+    So an event is encoded once for each codec, however many gateways pass it on.
+
+    ``json``    the frame of `Codec.JSON`, which gateways read the event from
+    ``others``  the frames of other codecs with readers, by sub-protocol
+    """
+
+    json: bytes
+    others: dict[str, bytes] = {}
+
+    @classmethod
+    def of(cls, envelope: Envelope, codecs: Iterable[Codec] = ()) -> Frames:
+        """Return the frames of an event.
+
+        :param codecs: codecs with readers; one that does not show the event is left out
+        """
+        json = envelope.wire(Codec.JSON)
+        assert json is not None, "JSON shows all events"
+        others = {}
+        for codec in codecs:
+            if codec is not Codec.JSON and (wire := envelope.wire(codec)) is not None:
+                others[codec.value] = wire
+        return cls(json, others)
+
+    @property
+    def payload(self) -> memoryview:
+        """The event as JSON."""
+        return memoryview(self.json)[frames.offset(self.json) :]
+
+    def envelope(self, event: ServerMessage) -> Envelope:
+        """Return the event, which need not be encoded again."""
+        others: dict[Codec, bytes | None] | None = None
+        if self.others:
+            others = {Codec(name): wire for name, wire in self.others.items()}
+        return Envelope(event, Codec.JSON, self.json, others)
 
 
 class _FeedMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -29,7 +72,7 @@ class _FeedMessage(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
 
-class Decided(msgspec.Struct, frozen=True, array_like=True, tag="decided"):
+class Decided(msgspec.Struct, frozen=True, array_like=True, dict=True, tag="decided"):
     """A durable event. It is also the entry of the room's log.
 
     ``lang``    language whose readers it concerns; None for everybody
@@ -38,7 +81,7 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag="decided"):
     ``member``  the member whose request it answers, with its ``ref``, under the language ``tag``
     """
 
-    event: Durable
+    frames: Frames
     lang: str | None
     epoch: str
     began: float
@@ -47,20 +90,32 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag="decided"):
     ref: str | None = None
     tag: str | None = None
 
+    @cached_property
+    def event(self) -> Durable:
+        """The event."""
+        return _durable(self.frames.payload)
+
 
 class Grown(_FeedMessage, frozen=True, array_like=True, tag="grown"):
-    """More text of a caption: a `Delta`, as the frame that most readers are sent, with its head.
+    """More text of a caption."""
 
-    So it is encoded once, however many gateways pass it on.
-    """
+    frames: Frames
 
-    frame: bytes
+    @property
+    def delta(self) -> Delta:
+        """The text."""
+        return _delta(self.frames.payload)
 
 
 class Told(_FeedMessage, frozen=True, array_like=True, tag="told"):
     """An event that is not kept, for everybody in the room."""
 
-    event: ServerMessage
+    frames: Frames
+
+    @property
+    def event(self) -> ServerMessage:
+        """The event."""
+        return _event(self.frames.payload)
 
 
 class Addressed(_FeedMessage, frozen=True, array_like=True, tag="addressed"):
@@ -136,6 +191,7 @@ class MemberState(msgspec.Struct, frozen=True, array_like=True):
     view: View
     asked: int = 0
     tenant: str = ""
+    codec: Codec = Codec.JSON
 
 
 class Present(_InboxMessage, frozen=True, array_like=True, tag="present"):
@@ -191,13 +247,9 @@ class Dismissed(_InboxMessage, frozen=True, array_like=True, tag="dismissed"):
 
 InboxMessage = Present | Joined | Left | Wanted | Asked | Dismissed
 
-_delta = msgspec.json.Decoder(Delta).decode
-
-
-def delta_of(frame: bytes) -> Delta:
-    """Return the delta of a JSON frame with its head."""
-    return _delta(memoryview(frame)[frames.offset(frame) :])
-
+_delta: Callable[[memoryview], Delta] = msgspec.json.Decoder(Delta).decode
+_durable: Callable[[memoryview], Durable] = msgspec.json.Decoder(Durable).decode
+_event: Callable[[memoryview], ServerMessage] = msgspec.json.Decoder(ServerMessage).decode
 
 encode = msgspec.msgpack.Encoder().encode
 decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode

@@ -31,6 +31,7 @@ from gateway.core.replication.messages import (
     Dismissed,
     Ended,
     FeedMessage,
+    Frames,
     Greeted,
     Grown,
     InboxMessage,
@@ -42,7 +43,6 @@ from gateway.core.replication.messages import (
     Told,
     Unheard,
     Wanted,
-    delta_of,
 )
 from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
@@ -63,8 +63,6 @@ from gateway.protocol.messages import (
 WAITING = 64
 """Requests of one member that may wait for an answer: more than a socket sends in the time that a
 change of the authority takes."""
-
-_encode = Codec.JSON.encoder
 
 MOVED = "This room goes on in another process; connect again."
 """Reason of the close of a socket whose requests may be lost."""
@@ -104,19 +102,25 @@ class _Requests:
 class ReplicaSubscribers(Subscribers):
     """The members of one gateway. Most deltas are sent as the frame that the feed brought.
 
-    ``frame`` is the last delta of the feed, and its frame.
+    ``grown`` is the last delta of the feed, with its frames.
     """
 
-    frame: tuple[Delta | None, bytes] = (None, b"")
+    grown: Envelope | None = None
 
     def encoder(self, codec: Codec) -> Encoder:
-        """Return the function that encodes deltas for the readers of a codec."""
-        return self._once if codec is Codec.JSON else codec.encoder
+        """Return the function that encodes deltas for the readers of a codec.
 
-    def _once(self, delta: Delta) -> bytes | None:
-        """Return the frame of the feed, unless these readers are shown another delta."""
-        shown, frame = self.frame
-        return frame if delta is shown else _encode(delta)
+        It returns the frame of the feed, unless these readers are shown another delta.
+        """
+        encode = codec.encoder
+
+        def once(delta: Delta) -> bytes | None:
+            grown = self.grown
+            if grown is not None and delta is grown.message:
+                return grown.wire(codec)
+            return encode(delta)
+
+        return once
 
 
 class Replica:
@@ -280,7 +284,7 @@ class Replica:
         """Return the events after a number, as they are kept in the room's log."""
         log = self.log
         return [
-            Decided(event, log.concerns(event), log.epoch, self.began, at)
+            Decided(Frames.of(Envelope(event)), log.concerns(event), log.epoch, self.began, at)
             for event, at in log.entries(after)
         ]
 
@@ -323,14 +327,13 @@ class Replica:
             self.introduce()
             return
         match message:
-            case Grown(frame=frame):
-                delta = delta_of(frame)
-                self.subscribers.frame = (delta, frame)
+            case Grown(delta=delta):
+                self.subscribers.grown = message.frames.envelope(delta)
                 self.subscribers.show(self._growing.grow(delta), now)
             case Told(event=event):
                 if isinstance(event, Degraded):
                     self._degraded = event if event.engine or event.partials == "off" else None
-                self.subscribers.tell(Envelope(event), None, now)
+                self.subscribers.tell(message.frames.envelope(event), None, now)
             case Addressed():
                 self._address(message, now)
             case Answered():
@@ -400,6 +403,7 @@ class Replica:
             member.view,
             self._requests[member.id].sent,
             self._tenant,
+            member.outbox.codec,
         )
 
     def _ask(self, id: str, requests: _Requests) -> None:
@@ -441,7 +445,7 @@ class Replica:
         member = self.subscribers.members.get(message.member or "")
         if member is not None:
             reply = Reply(member, message.ref, message.tag)
-        self.subscribers.publish(Envelope(event), message.lang, now, reply)
+        self.subscribers.publish(message.frames.envelope(event), message.lang, now, reply)
 
     def _address(self, message: Addressed, now: float) -> None:
         member = self.subscribers.members.get(message.member)

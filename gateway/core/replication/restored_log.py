@@ -13,6 +13,14 @@ from gateway.limits import Limits
 from gateway.protocol.messages import Retracted
 
 
+def copied_log(log: EventLog, limits: Limits, now: float) -> EventLog:
+    """Return a log of the same events, which can be changed. An empty one begins now."""
+    copy = EventLog(log.epoch, limits, began=log.began if log.seq else now)
+    copy.restore(log.entries())
+    copy.seq = log.seq  # even if none of its events are left
+    return copy
+
+
 def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: float) -> EventLog:
     """Return the log of some entries, without the texts of utterances that were retracted.
 

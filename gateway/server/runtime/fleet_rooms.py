@@ -28,7 +28,7 @@ from gateway.core.replication.messages import (
     encode,
 )
 from gateway.core.replication.replica import Replica
-from gateway.core.replication.restored_log import restored_log
+from gateway.core.replication.restored_log import copied_log, restored_log
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.tasks import BackgroundTasks
@@ -397,8 +397,8 @@ class FleetRooms:
 
     def _open(self, replica: Replica) -> None:
         hub, name = self._hub, replica.name
-        history = restored_log(replica.entries(0), hub.limits, hub.now(), hub.wall())
-        history.epoch = history.epoch or replica.log.epoch or secrets.token_hex(4)
+        history = copied_log(replica.log, hub.limits, hub.now())
+        history.epoch = history.epoch or secrets.token_hex(4)
         # The owner before may have died, and then captions have not ended.
         history.before = StreamPosition(history.epoch, history.seq)
 
