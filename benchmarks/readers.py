@@ -28,6 +28,7 @@ from gateway.job import Chunk, Job
 from gateway.limits import Limits
 from gateway.protocol import codec
 from gateway.protocol.messages import ServerMessage
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
@@ -65,7 +66,7 @@ def serve(pipe: Connection) -> None:
 
     codec._to_json = counted
     listener = listen("127.0.0.1", 0)
-    app = create_app(engine, limits, lang="en")
+    app = create_app(engine, limits, authenticator=Authenticator(limits), lang="en")
     server = GatewayServer(configure(app, Settings(limits=limits)), app.state.hub, 0)
 
     def obey() -> None:

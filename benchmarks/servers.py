@@ -36,6 +36,7 @@ from gateway.limits import Limits
 from gateway.protocol import frames as framing
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Ack, Delta, Final, ServerMessage, Source, Timing
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
@@ -108,7 +109,13 @@ def build(kind: str, engine: Engine, stepper: Stepper, settings: Settings) -> uv
         server = uvicorn.Server(config)
     else:
         # Deltas are never merged, however busy the server: the cost of one is measured.
-        app = create_app(engine, settings.limits, lang="en", coalesce_s=0)
+        app = create_app(
+            engine,
+            settings.limits,
+            authenticator=Authenticator(settings.limits),
+            lang="en",
+            coalesce_s=0,
+        )
         config = configure(app, settings)
         server = GatewayServer(config, app.state.hub, 0)
     if kind in ("bare", "stock"):

@@ -39,6 +39,7 @@ from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
@@ -78,7 +79,9 @@ def serve(pipe: Connection, settings: Settings, pace: float) -> None:
     engine = Stamping()
     engine.pace = pace
     listener = listen("127.0.0.1", 0, settings=settings)
-    app = create_app(engine, settings.limits, lang="en")
+    app = create_app(
+        engine, settings.limits, authenticator=Authenticator(settings.limits), lang="en"
+    )
     server = GatewayServer(configure(app, settings), app.state.hub, 0)
     hub = app.state.hub
     most = {"outbox": 0, "buffer": 0, "kernel": 0}

@@ -7,11 +7,11 @@ import { inLanguage, nameOf } from "./page/languages.js";
 const COMMON = ["en", "de", "fr", "es", "ja", "zh"]; // if the gateway does not answer requests of this page
 
 const $ = (selector) => document.querySelector(selector);
-const settings = readSettings(location.search, location.origin);
+const settings = readSettings(location.search, location.href);
 
 /** Return the tags of all languages that the gateway offers. */
 async function fetchLanguages() {
-  const answer = await fetch(new URL("/v1/languages", settings.http)).catch(() => null);
+  const answer = await fetch(new URL("v1/languages", settings.http)).catch(() => null);
   if (!answer?.ok) return COMMON;
   const rows = (await answer.json()).languages;
   return [...new Set(rows.flatMap(({ tag, targets }) => [tag, ...targets]))];

@@ -30,7 +30,7 @@ const MAX_FAILED_SOCKETS = 2; // before the page reads over HTTP
 
 const $ = (selector) => document.querySelector(selector);
 
-const settings = readSettings(location.search, location.origin, { role: "speak" });
+const settings = readSettings(location.search, location.href, { role: "speak" });
 if (!settings.room) {
   // The person who opens a new meeting moderates it, in this tab. Others who get the address may speak.
   settings.room = inventRoomName();
@@ -61,7 +61,7 @@ let ticket = null; // for the next socket, if the gateway asks for keys
 let noticeTimer = 0;
 let pairs = []; // what the gateway translates into what: [{ tag, targets }]
 
-const socket = new WebSocketConnection(() => address("/v1/ws", settings.gateway), {
+const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway), {
   onEvent: (event) => onSocketEvent(event),
   onState: (name, detail) => connection === socket && onState(name, detail),
 });
@@ -154,7 +154,7 @@ function onState(name, detail) {
 /** Read the meeting as server-sent events, because this network seems to block WebSockets. */
 async function readOverHttp() {
   ticket = (await key.requestTicket())?.ticket ?? null;
-  const stream = new EventStream(() => address(`/v1/rooms/${settings.room}/events`, settings.http), {
+  const stream = new EventStream(() => address(`v1/rooms/${settings.room}/events`, settings.http), {
     onState: (name, detail) => connection === stream && onState(name, detail),
     onEvent: (event) => {
       if (event.type === "welcome") {
@@ -253,7 +253,7 @@ function showPresence({ members, speakers }) {
 function showGapNotice({ transcript }) {
   showNotice("The connection was lost. Some captions from that time may be missing.");
   if (!transcript) return;
-  const url = new URL(transcript.replace(/json$/, "txt"), settings.http);
+  const url = new URL(`.${transcript.replace(/json$/, "txt")}`, settings.http);
   url.searchParams.set("lang", columns.languages[0]);
   const anchor = element("a", "", "Read the transcript");
   anchor.href = url;
@@ -305,7 +305,7 @@ document.title = `${settings.room} · Live captions`;
 
 // A gateway elsewhere does not answer requests of this page; its languages are in its `welcome`.
 if (!settings.elsewhere) {
-  const answer = await fetch("/v1/languages", { headers: key.headers }).catch(() => null);
+  const answer = await fetch(new URL("v1/languages", settings.http), { headers: key.headers }).catch(() => null);
   if (answer?.ok) {
     pairs = (await answer.json()).languages;
     const targets = [...new Set(pairs.flatMap(({ targets }) => targets))];

@@ -13,7 +13,7 @@ const IDLE_MS = 12_000; // after the last change, the captions disappear
 const SHOWN_UTTERANCES = 3; // enough to fill the lines
 
 const query = new URLSearchParams(location.search);
-const settings = { ...readSettings(location.search, location.origin), role: "view" };
+const settings = { ...readSettings(location.search, location.href), role: "view" };
 const languages = settings.to.length ? settings.to : ["en"];
 
 const overlay = document.querySelector("#overlay");
@@ -43,7 +43,7 @@ function readNumber(name, least, most, fallback) {
 }
 
 function address() {
-  const url = new URL("/v1/ws", settings.gateway);
+  const url = new URL("v1/ws", settings.gateway);
   url.searchParams.set("role", "view");
   if (settings.room) url.searchParams.set("room", settings.room);
   url.searchParams.set("to", languages.join());

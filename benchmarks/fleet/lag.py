@@ -45,6 +45,7 @@ from gateway.limits import Limits
 from gateway.protocol import codec
 from gateway.protocol.codec import Codec
 from gateway.protocol.messages import Delta, Final, ServerMessage, Source
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.fleet.join import join_fleet
 from gateway.server.process.listener import listen
@@ -92,7 +93,7 @@ def serve(pipe: Connection, redis: str | None, pace: float) -> None:
     codec._to_json = counting(codec._to_json)
     codec._to_msgpack = counting(codec._to_msgpack)
     listener = listen("127.0.0.1", 0)
-    app = create_app(engine, LIMITS, lang="en", coalesce_s=0)
+    app = create_app(engine, LIMITS, authenticator=Authenticator(LIMITS), lang="en", coalesce_s=0)
     if redis is not None:
         join_fleet(app.state.hub, redis)
     server = GatewayServer(configure(app, Settings(limits=LIMITS)), app.state.hub, 0)

@@ -11,6 +11,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -19,12 +20,13 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from gateway.auth.origin import AllowedOrigins
 from gateway.auth.signing import Signer
 from gateway.core.streaming.options import StreamingOptions
 from gateway.engines.base.engine import Engine
-from gateway.errors import ClientFault, GatewayError, redacted
+from gateway.errors import ClientFault, ErrorCode, GatewayError, redacted
 from gateway.limits import Limits
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
@@ -78,16 +80,17 @@ def create_app(
     engine: Engine,
     limits: Limits | None = None,
     *,
+    authenticator: Authenticator,
     lang: str | None = None,
     flow: StreamingOptions | None = None,
     coalesce_s: float = 0.05,
     guards: Counter[tuple[str, str]] | None = None,
     store: Store | None = None,
-    authenticator: Authenticator | None = None,
-) -> Starlette:
+) -> GatewayApp:
     """Return the gateway around an engine as an ASGI application.
 
-    The caller starts and closes ``engine`` and ``store``. The application's lifespan must run: it
+    `gateway.server.embed.gateway_app` makes an application that can be mounted from settings. Here
+    the caller starts and closes ``engine`` and ``store``. The application's lifespan must run: it
     starts the housekeeping, and its end closes all rooms. A server that stops serving before the
     lifespan ends should call ``app.state.hub.drain(seconds)`` first, so that captions in flight
     are finished. Served by uvicorn without `gateway.server.process.serve.configure`, the
@@ -100,6 +103,8 @@ def create_app(
 
     :param engine: translates; its profile lists the languages
     :param limits: bounds of sockets, texts, rooms and memory; default: `Limits()`
+    :param authenticator: decides who is admitted, and signs tokens; without keys and issuer it
+        admits everyone
     :param lang: BCP 47 tag of what a speaker says who names no language; default: each text's
         language is detected
     :param flow: how growing texts are cut and when they are translated
@@ -107,7 +112,6 @@ def create_app(
     :param guards: counts outputs that a guard stopped, by guard and outcome. Pass the counter that
         the engine was built with, so that ``/metrics`` shows it.
     :param store: stores rooms across restarts; default: rooms are in memory only
-    :param authenticator: decides who is admitted, and signs tokens; default: everyone is admitted
     """
     metrics = Metrics()
     telemetry: Telemetry | None = None
@@ -118,7 +122,6 @@ def create_app(
             telemetry.tracer.observe(room, event, now)
 
     limits = limits if limits is not None else Limits()
-    authenticator = authenticator or Authenticator(limits)
     # Only languages that the engine can translate from are worth detecting.
     detector = Detector(engine.profile.sources)
     hub = Hub(
@@ -178,7 +181,7 @@ def create_app(
         *page.routes(),
         WebSocketRoute("/{path:path}", api.no_socket),
     ]
-    app = _Application(
+    app = GatewayApp(
         endpoint,
         routes=routes,
         lifespan=lifespan,
@@ -188,9 +191,6 @@ def create_app(
         ],
         exception_handlers=api.EXCEPTIONS,
     )
-    # Starlette answers an unhandled exception outside of its middleware, and that answer needs the
-    # headers too: they are added around the whole stack.
-    app.middleware_stack = _SecurityHeaders(app.build_middleware_stack())
     app.state.hub = hub
     app.state.tracer = tracer
     app.state.authenticator = authenticator
@@ -229,22 +229,85 @@ async def _load(detector: Detector) -> None:
         log.error("the language detector could not be loaded", exc_info=redacted(exc))
 
 
-class _Application(Starlette):
-    """A Starlette application that passes the WebSocket's path straight to its endpoint.
+class GatewayApp(Starlette):
+    """The gateway as a Starlette application, which others can mount, wrap and extend.
 
-    Middleware and routes have nothing to do for a socket, and would keep nine coroutines and some
-    5 KB in memory for as long as it is open.
+    ``add_middleware`` and ``add_route`` work until the application has started.
     """
 
     def __init__(self, endpoint: WebSocketEndpoint, **options: Any) -> None:
         super().__init__(**options)
         self._endpoint = endpoint
+        self._running = False
+        self._own_middleware = len(self.user_middleware)
+        self._run = self.router.lifespan_context
+        self.parts: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext
+        """Context in which the gateway runs: its start opens what the gateway needs."""
+        self.router.lifespan_context = self.lifespan
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, host: Starlette) -> AsyncIterator[None]:
+        """Run the gateway while the block lasts.
+
+        Starlette runs the lifespan of the outermost application only. An application that mounts
+        the gateway takes this method as its own ``lifespan``, or enters it in its own.
+
+        :param host: the application whose lifespan this is; ignored
+        """
+        async with self.parts(), self._run(self):
+            self._running = True
+            try:
+                yield
+            finally:
+                self._running = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope["path"] == SOCKET_PATH:
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)
+        elif not self._running:
+            await _refuse_unstarted(scope, receive, send)
+        elif (
+            scope["type"] == "websocket"
+            and len(self.user_middleware) == self._own_middleware
+            and _path(scope) == SOCKET_PATH
+        ):
+            # The gateway's own middleware has nothing to do for a socket, and would keep nine
+            # coroutines and some 5 KB in memory for as long as it is open.
             await self._endpoint(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the middleware and the router behind it.
+
+        Starlette answers an unhandled exception outside of its middleware. That answer needs the
+        security headers too, so they are added around the whole stack.
+        """
+        return _SecurityHeaders(super().build_middleware_stack())
+
+
+def _path(scope: Scope) -> str:
+    """Return the path of a request below the prefix under which the gateway is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+async def _refuse_unstarted(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request or a handshake while the lifespan does not run."""
+    answer = api.refusal(
+        ClientFault(
+            ErrorCode.INTERNAL,
+            "The gateway was not started.",
+            "An application that mounts the gateway has to run its lifespan:"
+            " Starlette(..., lifespan=captions.lifespan).",
+        )
+    )
+    if scope["type"] == "http":
+        await answer(scope, receive, send)
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        await WebSocket(scope, receive, send).send_denial_response(answer)
+    else:
+        await WebSocket(scope, receive, send).close()
 
 
 class _SecurityHeaders:
@@ -295,7 +358,7 @@ class _OriginMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Sockets of other paths are refused by their route, whatever their origin.
-        if scope["type"] == "http" and scope["path"] not in UNCHECKED:
+        if scope["type"] == "http" and _path(scope) not in UNCHECKED:
             try:
                 self._authenticator.check_origin(Headers(scope=scope))
             except ClientFault as fault:

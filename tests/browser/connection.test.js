@@ -194,3 +194,23 @@ test("no finished caption is lost when the gateway is killed and started again",
     await second.stop();
   }
 });
+
+test("the page works below a path of another application", async () => {
+  const path = "/meetings/captions";
+  const mounted = await startGateway({ module: ["-m", "uvicorn", "tests.browser.mounted:app"], path });
+  try {
+    const name = newRoom();
+    const page = await connected(await open(environment, `/?room=${name}&role=moderate&to=de`, { at: mounted.address }));
+    await type(page, "good morning");
+    await hasCaption(page, "de", "[de] good morning");
+    await page.click("#share");
+    await page.locator("#share-dialog svg, dialog[open] svg").first().waitFor();
+    const reader = await connected(await open(environment, `/?room=${name}&role=view&to=fr`, { at: mounted.address }));
+    await hasCaption(reader, "fr", "[fr] good morning");
+    const join = await open(environment, `/join.html?room=${name}`, { at: mounted.address });
+    await join.getByText("Deutsch").first().waitFor();
+    for (const one of [page, reader, join]) assert.deepEqual(one.faults, []);
+  } finally {
+    await mounted.stop();
+  }
+});

@@ -15,14 +15,17 @@ const DESK = { viewport: { width: 1440, height: 900 } };
 
 mkdirSync(PICTURES, { recursive: true });
 
+const SERVE = ["-m", "gateway", "serve", "--engine", "scripted", "--scripted-pace", "0.01"];
+
 /**
- * Start a gateway with the scripted engine.
+ * Start a gateway, by default with the scripted engine, or another application that `module` names.
+ * @param options `module` are arguments of Python, `path` is where the gateway is mounted
  * @returns { address, port, printed, stop, kill }; `printed(pattern)` waits for a match in what it prints
  */
-export async function startGateway({ port, options = [] } = {}) {
+export async function startGateway({ port, options = [], module = SERVE, path = "" } = {}) {
   port ??= await freePort();
-  const address = `http://127.0.0.1:${port}`;
-  const command = ["-m", "gateway", "serve", "--engine", "scripted", "--scripted-pace", "0.01", "--port", port, ...options];
+  const address = `http://127.0.0.1:${port}${path}`;
+  const command = [...module, "--port", port, ...options];
   const running = spawn(process.env.GATEWAY_PYTHON ?? "python3", command.map(String), { stdio: ["ignore", "ignore", "pipe"] });
   let output = "";
   running.stderr.on("data", (text) => (output += text));

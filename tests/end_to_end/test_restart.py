@@ -21,6 +21,8 @@ from websockets.exceptions import ConnectionClosed
 
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode, EngineFault
+from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process import listener as listeners
 from gateway.server.process.listener import inherited, listen
@@ -65,7 +67,7 @@ async def test_a_client_that_never_reads_does_not_hold_up_the_end() -> None:
 
 
 async def test_a_handler_that_hangs_does_not_hold_up_the_end() -> None:
-    app = create_app(ScriptedEngine())
+    app = create_app(ScriptedEngine(), authenticator=Authenticator(Limits()))
     entered = asyncio.Event()
 
     async def hang(request: Request) -> Response:
@@ -96,9 +98,9 @@ from gateway.core.session.session import SessionState as State
 from gateway.settings.catalogue import Settings
 
 process.LAST_S = 0.5
-made = process.create_app
+made = process.build
 
-def create_app(*args, **options):
+def build(*args, **options):
     app = made(*args, **options)
     async def hang(request):
         sys.stderr.write("Ctrl-C\\n")
@@ -106,7 +108,7 @@ def create_app(*args, **options):
     app.router.routes.insert(0, Route("/hang", hang))
     return app
 
-process.create_app = create_app
+process.build = build
 sys.exit(process.serve(Settings(engine="scripted", port=int(sys.argv[1]), drain_s=0.1)))
 """
 
@@ -213,7 +215,7 @@ async def test_a_process_that_shares_its_port_listens_only_when_its_engine_is_re
             await super().start()
 
     engine = Slow()
-    app = create_app(engine)
+    app = create_app(engine, authenticator=Authenticator(Limits()))
     server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
     async with asyncio.timeout(20):
         serving = asyncio.create_task(GatewayProcess(server, engine, listener, settings).run())
@@ -238,7 +240,7 @@ async def test_a_process_that_shares_its_port_can_be_stopped_before_it_listens(f
             await asyncio.Event().wait()
 
     engine = Never()
-    app = create_app(engine)
+    app = create_app(engine, authenticator=Authenticator(Limits()))
     server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
     async with asyncio.timeout(20):
         if fails:

@@ -17,6 +17,7 @@ from gateway.engines.vllm.compat import EngineStats
 from gateway.engines.wrappers.fallback import FallbackEngine
 from gateway.limits import Limits
 from gateway.protocol.messages import Cancelled, Failed, Final, Source, Timing
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.fleet.join import join_fleet
 from gateway.server.metrics import Metrics
@@ -37,7 +38,12 @@ def exposed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     stats = {**engine.stats(), **EngineStats().values}
     monkeypatch.setattr(FallbackEngine, "stats", lambda _: stats)
     guards = Counter({("loop", "retried"): 1})
-    app = create_app(engine, guards=guards, store=SqliteStore(folder / "rooms.db", Limits()))
+    app = create_app(
+        engine,
+        authenticator=Authenticator(Limits()),
+        guards=guards,
+        store=SqliteStore(folder / "rooms.db", Limits()),
+    )
     metrics: Metrics = app.state.metrics
     hub: Hub = app.state.hub
     join_fleet(hub, "redis://localhost")  # nothing connects before the start

@@ -13,6 +13,8 @@ import pytest
 
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.engines.scripted import ScriptedEngine
+from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.serve import GatewayProcess
@@ -27,7 +29,9 @@ DRAIN_S = 3.0
 
 
 def test_a_second_signal_at_any_step_of_handling_the_first_is_harmless() -> None:
-    config = configure(create_app(ScriptedEngine()), Settings())
+    config = configure(
+        create_app(ScriptedEngine(), authenticator=Authenticator(Limits())), Settings()
+    )
     watch = Watchdog()
     usual = sys.gettrace()
 
@@ -98,7 +102,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *when: int) -> tuple[int, float]:
 
     async def main(clock: Any) -> None:
         engine = ScriptedEngine(pace=1000.0)
-        app = create_app(engine)
+        app = create_app(engine, authenticator=Authenticator(Limits()))
         settings = Settings(drain_s=DRAIN_S)
         server = GatewayServer(configure(app, settings), app.state.hub, DRAIN_S)
         hub = app.state.hub

@@ -82,7 +82,7 @@ export class AccessKey {
   }
 
   #post(body) {
-    const url = new URL("/v1/tickets", this.#settings.http);
+    const url = new URL("v1/tickets", this.#settings.http);
     return fetch(url, { method: "POST", headers: this.headers, body: JSON.stringify(body) }).catch(() => null);
   }
 }

@@ -11,14 +11,16 @@ const MAX_LANGUAGES = 3; // as many columns as the page has
 /**
  * Read the settings of a page from its address.
  * @param {string} search query of the page, such as "?room=a&to=de,fr"
- * @param {string} origin origin that served the page, used if the query names no gateway
+ * @param {string} page address of the page; if the query names no gateway, it is the one that served the page, which
+ *   may be mounted below a path
  * @param {{role?: string, from?: string, to?: string}} defaults values for absent parameters
  * @returns settings: `gateway` and `http` are the URLs for sockets and for requests; `elsewhere`
  *   tells whether the gateway is named in the query; `to` is a list of language tags
  */
-export function readSettings(search, origin, defaults = {}) {
+export function readSettings(search, page, defaults = {}) {
   const query = new URLSearchParams(search);
-  const gateway = new URL(query.get("gateway") ?? origin);
+  const gateway = new URL(query.get("gateway") ?? new URL(".", page));
+  if (!gateway.pathname.endsWith("/")) gateway.pathname += "/"; // addresses of requests are relative to it
   gateway.protocol = gateway.protocol.replace("http", "ws");
   const http = new URL(gateway);
   http.protocol = http.protocol.replace("ws", "http");

@@ -136,7 +136,7 @@ export class ModerationPanel {
 
   async #download(format) {
     const { value: lang } = this.#transcriptLanguage;
-    const url = new URL(`/v1/rooms/${this.#settings.room}/transcript.${format}`, this.#settings.http);
+    const url = new URL(`v1/rooms/${this.#settings.room}/transcript.${format}`, this.#settings.http);
     if (lang) url.searchParams.set("lang", lang);
     const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
     this.#problem.textContent = answer?.ok ? "" : await problemOf(answer);
@@ -160,7 +160,7 @@ export class ModerationPanel {
       }, CONFIRM_MS);
       return;
     }
-    const url = new URL(`/v1/rooms/${this.#settings.room}`, this.#settings.http);
+    const url = new URL(`v1/rooms/${this.#settings.room}`, this.#settings.http);
     const answer = await fetch(url, { method: "DELETE", headers: this.#key.headers }).catch(() => null);
     if (!answer?.ok) this.#problem.textContent = await problemOf(answer);
   }

@@ -64,7 +64,7 @@ export class ShareDialog {
    * gateway is reachable from the network, the `link` header of the code has the address to share.
    */
   async #renderCode(key) {
-    const url = new URL(`/v1/rooms/${this.#settings.room}/qr.svg`, this.#settings.http);
+    const url = new URL(`v1/rooms/${this.#settings.room}/qr.svg`, this.#settings.http);
     const answer = await fetch(url, { headers: key ? { authorization: `Bearer ${key}` } : {} }).catch(() => null);
     if (!answer?.ok) return this.#code.replaceChildren();
     const [, reachable] = /<([^>]+)>/.exec(answer.headers.get("link") ?? "") ?? [];

@@ -73,7 +73,7 @@ export class StatisticsPanel {
 
   async #update() {
     this.#render();
-    const url = new URL("/metrics", this.#settings.http);
+    const url = new URL("metrics", this.#settings.http);
     const answer = await fetch(url, { headers: this.#key.headers }).catch(() => null);
     if (!answer?.ok) return;
     const metrics = parsePrometheus(await answer.text());

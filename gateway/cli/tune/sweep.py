@@ -28,6 +28,7 @@ from gateway.engines.base.engine import Engine, EngineWrapper, Sink
 from gateway.engines.registry import build
 from gateway.errors import EngineFault
 from gateway.job import Job
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.server import GatewayServer, configure
@@ -115,6 +116,7 @@ async def serving(engine: Engine, settings: Settings) -> AsyncIterator[str]:
     app = create_app(
         engine,
         limits,
+        authenticator=Authenticator(limits),
         lang=settings.lang,
         flow=settings.flow,
         coalesce_s=settings.coalesce_ms / 1000,

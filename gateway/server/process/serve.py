@@ -22,16 +22,14 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from gateway.engines.base.engine import Engine
-from gateway.engines.registry import build
+from gateway.engines.registry import build as build_engine
 from gateway.errors import redacted
-from gateway.server.access.authenticator import build as build_authenticator
-from gateway.server.app import create_app
+from gateway.server.build import build
 from gateway.server.process import lan
 from gateway.server.process.certificate import check_certificate
 from gateway.server.process.console import announcement, say, show_progress
@@ -39,11 +37,9 @@ from gateway.server.process.listener import descriptors, inherited, listen
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.process.watchdog import Watchdog
 from gateway.server.runtime.gc_tuning import GarbageCollector
-from gateway.server.runtime.hub import Hub
 from gateway.server.uvicorn.websocket import without_client_mistakes
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import Settings
 from gateway.storage.base import Store
-from gateway.storage.sqlite import store as sqlite
 
 log = logging.getLogger("gateway.process")
 
@@ -145,8 +141,6 @@ def serve(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(without_client_mistakes)
     check_certificate(settings)
-    store = sqlite.build(settings)
-    join = fleet(settings.redis)
     listener = inherited(settings)
     # The next process listens on the same socket.
     shared = settings.reuse_port or listener is not None
@@ -157,18 +151,8 @@ def serve(settings: Settings) -> int:
     invitation = lan.invite(listener, settings) if settings.lan else None
     ring = None if invitation is None else invitation.ring
     guards: Counter[tuple[str, str]] = Counter()
-    engine = build(settings, guards)
-    app = create_app(
-        engine,
-        settings.limits,
-        lang=settings.lang,
-        flow=settings.flow,
-        guards=guards,
-        store=store,
-        authenticator=build_authenticator(settings, ring),
-        coalesce_s=settings.coalesce_ms / 1000,
-    )
-    join(app.state.hub)
+    engine = build_engine(settings, guards)
+    app = build(settings, engine, guards, ring)
     if invitation is not None:
         app.state.base_url = invitation.base
     collector = GarbageCollector(lambda: not app.state.hub.sessions)
@@ -181,7 +165,9 @@ def serve(settings: Settings) -> int:
         shared=shared,
         signalled=partial(watchdog.begin, settings.drain_s + LAST_S),
     )
-    process = GatewayProcess(server, engine, listener, settings, store, collector, invitation)
+    process = GatewayProcess(
+        server, engine, listener, settings, app.state.store, collector, invitation
+    )
     try:
         with (
             server.capture_signals(),
@@ -194,24 +180,6 @@ def serve(settings: Settings) -> int:
             return runner.run(process.run())
     finally:
         watchdog.stop()
-
-
-def fleet(url: str | None) -> Callable[[Hub], None]:
-    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`.
-
-    :param url: of the Redis; None: the function does nothing
-    """
-    if url is None:
-        return lambda _: None
-    try:
-        from gateway.server.fleet.join import check_url, join_fleet
-    except ImportError as exc:
-        raise SettingsError("redis needs the extra: pip install 'caption-gateway[redis]'.") from exc
-    try:
-        check_url(url)
-    except ValueError as exc:
-        raise SettingsError(f"redis: {exc}") from exc
-    return partial(join_fleet, url=url)
 
 
 def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

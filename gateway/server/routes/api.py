@@ -333,7 +333,8 @@ def _wscat(connection: HTTPConnection) -> str:
     """Return a command line that opens the socket."""
     url = connection.url
     scheme = "wss" if url.scheme in ("https", "wss") else "ws"
-    return f"wscat -c '{scheme}://{url.netloc}{SOCKET_PATH}?to=de'"
+    prefix = connection.scope.get("root_path", "")
+    return f"wscat -c '{scheme}://{url.netloc}{prefix}{SOCKET_PATH}?to=de'"
 
 
 async def on_bug(request: Request, exc: Exception) -> Response:

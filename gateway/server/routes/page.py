@@ -76,9 +76,10 @@ class StaticFile:
 
 async def index(request: Request) -> Response:
     """Answer for the demo page if it is not installed."""
+    prefix = request.scope.get("root_path", "")
     return PlainTextResponse(
         "This is a translation gateway without its demo page.\n"
-        f"Try: wscat -c 'ws://{request.url.netloc}{SOCKET_PATH}?from=en&to=de'\n"
+        f"Try: wscat -c 'ws://{request.url.netloc}{prefix}{SOCKET_PATH}?from=en&to=de'\n"
     )
 
 

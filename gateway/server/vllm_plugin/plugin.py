@@ -28,17 +28,14 @@ import msgspec
 
 from gateway.engines.base.engine import Engine
 from gateway.engines.registry import around
-from gateway.server.access.authenticator import build as build_authenticator
-from gateway.server.app import create_app
+from gateway.server.build import build
 from gateway.server.process.listener import descriptors, listen
 from gateway.server.process.logs import formatter
-from gateway.server.process.serve import fleet
 from gateway.server.process.server import GatewayServer, configure
 from gateway.server.uvicorn.websocket import without_client_mistakes
 from gateway.settings.catalogue import Settings, SettingsError, refuse_exposure, refuse_two_stores
 from gateway.settings.loading import load
 from gateway.storage.base import Store
-from gateway.storage.sqlite import store as sqlite
 
 log = logging.getLogger("gateway.plugin")
 
@@ -129,20 +126,9 @@ class PluginGateway:
         """Take the port, and serve in a background task. Raises `GatewayError` and `OSError`."""
         settings = self._settings
         _set_up_log(settings)
-        store = sqlite.build(settings)
         guards: Counter[tuple[str, str]] = Counter()
         engine = around(self._client, settings, guards)
-        app = create_app(
-            engine,
-            settings.limits,
-            lang=settings.lang,
-            flow=settings.flow,
-            guards=guards,
-            store=store,
-            authenticator=build_authenticator(settings),
-            coalesce_s=settings.coalesce_ms / 1000,
-        )
-        fleet(settings.redis)(app.state.hub)
+        app = build(settings, engine, guards)
         reuse = self._shared or settings.reuse_port
         listener = listen(settings.host, settings.port, reuse=reuse, settings=settings)
         config = configure(app, settings, descriptors(settings.limits))
@@ -150,7 +136,7 @@ class PluginGateway:
         end, self._client.shutdown = self._client.shutdown, self._shutdown
         self._end_client: Callable[..., None] = end
         self._serving = self._loop.create_task(
-            self._serve(self.server, engine, store, listener), name="gateway"
+            self._serve(self.server, engine, app.state.store, listener), name="gateway"
         )
         self._serving.add_done_callback(self._serving_ended)
         address = f"{settings.host}:{listener.getsockname()[1]}"

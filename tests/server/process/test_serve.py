@@ -19,6 +19,8 @@ from benchmarks.ports import free_port
 from gateway.auth.api_keys import ApiKey, create_key
 from gateway.engines.scripted import ScriptedEngine
 from gateway.errors import CloseCode
+from gateway.limits import Limits
+from gateway.server.access.authenticator import Authenticator
 from gateway.server.app import create_app
 from gateway.server.process.listener import listen
 from gateway.server.process.serve import GatewayProcess
@@ -106,7 +108,7 @@ async def test_an_engine_that_is_ready_only_after_the_signal_is_not_announced(
                 await super().start()
 
         engine = Late()
-        app = create_app(engine)
+        app = create_app(engine, authenticator=Authenticator(Limits()))
         server = GatewayServer(configure(app, settings), app.state.hub, 1.0)
         async with asyncio.timeout(20):
             return await GatewayProcess(server, engine, listener, settings).run()
@@ -127,7 +129,7 @@ async def test_if_the_engine_does_not_start_the_server_ends_before_the_engine_is
             order.append("engine closed" if listener.fileno() == -1 else "still listening")
 
     engine, listener = Broken(), listen("127.0.0.1", 0)
-    app = create_app(engine)
+    app = create_app(engine, authenticator=Authenticator(Limits()))
     server = GatewayServer(configure(app, Settings()), app.state.hub, 0.0)
     with pytest.raises(ValueError, match="a bug"):
         await GatewayProcess(server, engine, listener, Settings()).run()
@@ -146,7 +148,7 @@ async def test_a_fault_of_the_engine_after_the_server_ended_is_logged(
                 raise ValueError("a bug")
 
     engine, listener = Broken(), listen("127.0.0.1", 0)
-    app = create_app(engine)
+    app = create_app(engine, authenticator=Authenticator(Limits()))
     server = GatewayServer(configure(app, Settings()), app.state.hub, 0.0)
     assert await GatewayProcess(server, engine, listener, Settings()).run() == 0
     assert (

@@ -25,8 +25,9 @@ def hub() -> Hub:
 def test_without_a_variable_no_package_of_opentelemetry_is_imported() -> None:
     code = (
         "import sys; from gateway.engines.scripted import ScriptedEngine;"
-        "from gateway.server.app import create_app;"
-        "app = create_app(ScriptedEngine()); assert app.state.tracer is None;"
+        "from gateway.server.build import build;"
+        "from gateway.settings.catalogue import Settings;"
+        "assert build(Settings(), ScriptedEngine(), {}).state.tracer is None;"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PATH": ""})

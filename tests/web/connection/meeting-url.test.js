@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { inventRoomName, meetingLink, readSettings } from "../../../web_demo/connection/meeting-url.js";
 
-const HERE = "http://127.0.0.1:8000";
+const HERE = "http://127.0.0.1:8000/";
 
 test("the page connects to the gateway that served it", () => {
   const { gateway, elsewhere } = readSettings("", HERE);
@@ -16,6 +16,13 @@ test("the page connects to the gateway that served it", () => {
 test("the page connects to the gateway that its address names", () => {
   const { gateway, elsewhere } = readSettings("?gateway=wss://b.example:9", HERE);
   assert.deepEqual([gateway.href, elsewhere], ["wss://b.example:9/", true]);
+});
+
+test("a page below a path belongs to the gateway that is mounted there", () => {
+  const { gateway, http } = readSettings("?room=a", "https://a.example/meetings/captions/join.html?room=a#key=b");
+  assert.equal(gateway.href, "wss://a.example/meetings/captions/");
+  assert.equal(new URL("v1/languages", http).href, "https://a.example/meetings/captions/v1/languages");
+  assert.equal(readSettings("?gateway=ws://b.example/captions", HERE).gateway.href, "ws://b.example/captions/");
 });
 
 test("at most three languages are read from the address, each once", () => {
@@ -36,7 +43,7 @@ test("invented room names are valid and differ from each other", () => {
 
 test("a link contains the room, and the gateway if another one served the page", () => {
   const room = { room: "demo", ...readSettings("", HERE) };
-  assert.equal(meetingLink(`${HERE}/?x=1#y`, "join.html", { ...room, room: "demo" }), `${HERE}/join.html?room=demo`);
+  assert.equal(meetingLink(`${HERE}?x=1#y`, "join.html", { ...room, room: "demo" }), `${HERE}join.html?room=demo`);
   const other = { ...readSettings("?gateway=wss://b.example", HERE), room: "demo" };
   assert.equal(new URL(meetingLink(HERE, "join.html", other)).searchParams.get("gateway"), "wss://b.example/");
 });

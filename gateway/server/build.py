@@ -1,0 +1,65 @@
+"""The application of one gateway, from its settings.
+
+Owns: which parts the settings ask for. Must not know: how the application is served
+(`gateway.server.process.serve`, `gateway.server.vllm_plugin`, `gateway.server.embed`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from gateway.auth.api_keys import Keyring
+from gateway.engines.base.engine import Engine
+from gateway.server.access.authenticator import build as build_authenticator
+from gateway.server.app import GatewayApp, create_app
+from gateway.server.runtime.hub import Hub
+from gateway.settings.catalogue import Settings, SettingsError
+from gateway.storage.sqlite import store as sqlite
+
+
+def build(
+    settings: Settings,
+    engine: Engine,
+    guards: Counter[tuple[str, str]],
+    keyring: Keyring | None = None,
+) -> GatewayApp:
+    """Construct the application around an engine. Its ``state.store`` is not open yet.
+
+    :param guards: the counter that the engine was built with
+    :param keyring: keys in force if there is no key file
+
+    Raises `SettingsError` for settings that cannot be used.
+    """
+    join = fleet(settings.redis)
+    app = create_app(
+        engine,
+        settings.limits,
+        authenticator=build_authenticator(settings, keyring),
+        lang=settings.lang,
+        flow=settings.flow,
+        guards=guards,
+        store=sqlite.build(settings),
+        coalesce_s=settings.coalesce_ms / 1000,
+    )
+    join(app.state.hub)
+    return app
+
+
+def fleet(url: str | None) -> Callable[[Hub], None]:
+    """Return the function that joins the gateways with the same Redis. Raises `SettingsError`.
+
+    :param url: of the Redis; None: the function does nothing
+    """
+    if url is None:
+        return lambda _: None
+    try:
+        from gateway.server.fleet.join import check_url, join_fleet
+    except ImportError as exc:
+        raise SettingsError("redis needs the extra: pip install 'caption-gateway[redis]'.") from exc
+    try:
+        check_url(url)
+    except ValueError as exc:
+        raise SettingsError(f"redis: {exc}") from exc
+    return partial(join_fleet, url=url)
