@@ -12,12 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, MutableMapping
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from gateway.errors import ClientFault, EngineFault
+from gateway.settings.catalogue import ENGINE_POINTS
 from gateway.text import languages
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from gateway.engines.wrappers.routed import EngineRoute
     from gateway.engines.wrappers.supervised import Supervisor
     from gateway.settings.catalogue import EngineTable, Settings
+
+    Maker = Callable[[Settings, Profile | None], Engine]
 
 SERVER_BACKOFF_MAX = 8.0
 """Longest wait in seconds before a model server is tried again. A try costs a few tokens. An engine
@@ -137,7 +141,7 @@ def _supervised(settings: Settings, *, insist: bool) -> Supervisor:
     """Construct an engine that is rebuilt when it dies."""
     from gateway.engines.wrappers.supervised import BACKOFF_MAX, Supervisor
 
-    make = partial(_construct, _MAKERS[settings.engine], settings)
+    make = partial(_construct, _maker(settings.engine), settings)
     max_backoff = SERVER_BACKOFF_MAX if settings.engine == "openai" else BACKOFF_MAX
     return Supervisor(make, insist=insist, hang=settings.hang_s, max_backoff=max_backoff)
 
@@ -158,7 +162,7 @@ def _wrapped(
     return PiecewiseEngine(engine)
 
 
-def _construct(make: Callable[[Settings, Profile | None], Engine], settings: Settings) -> Engine:
+def _construct(make: Maker, settings: Settings) -> Engine:
     """Construct an engine. Raises `EngineFault` if its profile or files cannot be read."""
     from gateway.engines import profiles
 
@@ -250,12 +254,32 @@ def _vllm(settings: Settings, profile: Profile | None) -> Engine:
     )
 
 
-_MAKERS: dict[str, Callable[[Settings, Profile | None], Engine]] = {
+_MAKERS: dict[str, Maker] = {
     "ctranslate2": _ctranslate2,
     "openai": _openai,
     "scripted": _scripted,
     "vllm": _vllm,
 }
+
+
+def _maker(name: str) -> Maker:
+    """Return the function that constructs the engine of this name.
+
+    It is one of this package, or what an entry point in the group ``caption_gateway.engines``
+    refers to: a function of the settings, and of the profile that they name or None. It returns an
+    `Engine`, and loads nothing before `Engine.start`. It raises `EngineFault` with a sentence for
+    the operator. Guards, supervision and fallback are put around every engine here.
+
+    Raises `EngineFault` if the entry point cannot be imported.
+    """
+    if name in _MAKERS:
+        return _MAKERS[name]
+    (point,) = metadata.entry_points(group=ENGINE_POINTS, name=name)
+    try:
+        maker: Maker = point.load()
+    except (ImportError, AttributeError) as exc:
+        raise EngineFault(f"The engine {name} ({point.value}) cannot be imported: {exc}.") from exc
+    return maker
 
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")

@@ -13,8 +13,9 @@ from __future__ import annotations
 import ast
 import inspect
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -52,6 +53,15 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 # People write switches in many ways, and shells have no booleans.
 _SWITCHES = {"on": True, "yes": True, "off": False, "no": False}
 """Spellings of a switch in addition to true, false, 1 and 0, which msgspec reads."""
+
+
+ENGINES = ("ctranslate2", "openai", "scripted", "vllm")
+"""Engines of this package."""
+
+
+ENGINE_POINTS = "caption_gateway.engines"
+"""Group of the entry points with which other packages offer engines. The name of an entry point is
+a value of the setting ``engine``; `gateway.engines.registry` says what it refers to."""
 
 
 class SettingsError(ValueError):
@@ -165,10 +175,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     accept each other's tokens need the same one. Default: a key kept in the store or in Redis,
     or without them a new key at every start."""
 
-    engine: Literal["ctranslate2", "vllm", "openai", "scripted"] = "ctranslate2"
+    engine: str = "ctranslate2"
     """Translation engine: ``ctranslate2`` runs on the CPU, ``vllm`` on a GPU in this process,
     ``openai`` uses another server, and ``scripted`` returns the source text with a mark,
-    for tests."""
+    for tests. Installed packages can offer others."""
     model: str | None = None
     """Directory or hub id of the model, or its name on the ``openai`` server. Default: the model in
     the package, and with ``openai`` the only model of the server."""
@@ -181,7 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lang: str | None = None
     """Language of speakers who name none, as a BCP 47 tag. Default: the language of each text is
     detected."""
-    fallback: Literal["ctranslate2", "openai", "scripted"] | None = None
+    fallback: str | None = None
     """Second engine that translates while the first one is not available. It is loaded at the
     start, and readers are told by ``degraded``. Default: none, so captions fail until the engine is
     back."""
@@ -330,6 +340,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wanted(self) -> str:
         """Description of the allowed values."""
+        if self.name in ("engine", "fallback"):
+            own = ", ".join(f"`{one}`" for one in self._engines)
+            return f"one of {own}, or the name of an engine of an installed package"
         return " or ".join(_words(kind) for kind in _alternatives(self.type))
 
     def read(self, value: object, origin: str) -> Any:
@@ -344,11 +357,22 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
                     value = msgspec.json.decode(value)
                 elif self.boolean:
                     value = _SWITCHES.get(value.lower(), value)
-            return msgspec.convert(value, self.type, strict=False)
-        except ValueError as exc:  # msgspec's errors are ValueErrors
+            read = msgspec.convert(value, self.type, strict=False)
+            if self.name in ("engine", "fallback") and read not in (None, *self._engines):
+                # The entry points are read only for other names, because that takes milliseconds.
+                metadata.entry_points(group=ENGINE_POINTS)[read]
+            return read
+        except (ValueError, KeyError) as exc:  # msgspec's errors are ValueErrors
             # A message may end up in a log, so it must not contain a secret.
             shown = "its present value" if self.secret else repr(given)[:80]
             raise SettingsError(f"{origin} cannot be {shown}: it is {self.wanted}.") from exc
+
+    @property
+    def _engines(self) -> Sequence[str]:
+        """Engines of this package that the setting may name. vLLM as a fallback would need a GPU
+        that does nothing.
+        """
+        return [one for one in ENGINES if (self.name, one) != ("fallback", "vllm")]
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.engines import registry
 from gateway.engines.base.engine import Engine, Health
@@ -25,7 +26,8 @@ from gateway.engines.wrappers.routed import RoutedEngine
 from gateway.engines.wrappers.supervised import Supervisor
 from gateway.errors import EngineFault
 from gateway.job import Job
-from gateway.settings.catalogue import EngineTable, Settings
+from gateway.settings.catalogue import EngineTable, Settings, SettingsError
+from gateway.settings.loading import load
 from tests.support.models import tiny_llama
 
 
@@ -307,3 +309,48 @@ def test_the_embedded_model_translates_all_thirty_directions_of_its_languages() 
     assert len(pairs) == 30
     assert all(profile.supports(*pair) for pair in pairs)
     assert sum(profile.pivots(*pair) for pair in pairs) == 20
+
+
+@pytest.fixture
+def phrase_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the package of the how-to page, as pip would."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "write-engine.md"
+    example = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "phrase_book.py").write_text(example)
+    info = tmp_path / "phrase_book-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: phrase-book\nVersion: 1.0\n")
+    points = "[caption_gateway.engines]\nphrases = phrase_book:make\nbroken = phrase_book:absent\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("phrase_book")
+async def test_an_engine_of_another_package_is_guarded_and_supervised_like_the_own() -> None:
+    engine = build(load({"engine": "phrases"}, {}).settings)
+    assert isinstance(engine, PiecewiseEngine)
+    assert isinstance(engine.engine, GuardedEngine)
+    assert isinstance(engine.engine.engine, Supervisor)
+    await engine.start()
+    try:
+        job = Job(id="1", text="Good morning", source="en", target="de")
+        async with aclosing(engine.translate(job)) as chunks:
+            assert "".join([chunk.text async for chunk in chunks]) == "Guten Morgen"
+        with pytest.raises(EngineFault, match="phrase book lacks"):
+            async with aclosing(engine.translate(replace(job, text="Good night"))) as chunks:
+                assert [chunk async for chunk in chunks] == []
+    finally:
+        await engine.aclose()
+
+
+@pytest.mark.usefixtures("phrase_book")
+def test_an_engine_that_cannot_be_imported_is_named_with_the_reason() -> None:
+    with pytest.raises(EngineFault, match=r"broken \(phrase_book:absent\) cannot be imported"):
+        build(load({"engine": "broken"}, {}).settings)
+
+
+@pytest.mark.usefixtures("phrase_book")
+def test_an_engine_of_another_package_can_be_a_fallback_and_vllm_cannot() -> None:
+    assert load({"fallback": "phrases"}, {}).settings.fallback == "phrases"
+    with pytest.raises(SettingsError, match="--fallback cannot be 'vllm'"):
+        load({"fallback": "vllm"}, {})

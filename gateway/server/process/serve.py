@@ -148,6 +148,12 @@ def serve(settings: Settings) -> int:
         listener = listen(
             lan.host(settings), settings.port, reuse=settings.reuse_port, settings=settings
         )
+    with listener:
+        return _serve_on(listener, settings, shared=shared)
+
+
+def _serve_on(listener: socket.socket, settings: Settings, *, shared: bool) -> int:
+    """Run a gateway that accepts connections from ``listener``; see `serve`."""
     invitation = lan.invite(listener, settings) if settings.lan else None
     ring = None if invitation is None else invitation.ring
     guards: Counter[tuple[str, str]] = Counter()
