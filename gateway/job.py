@@ -48,8 +48,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = ""
     """Target text that the output continues. Chunks do not repeat it."""
     prefix_ids: tuple[int, ...] = ()
-    """Token ids of an earlier output of this engine that begins with ``prefix``. The engine uses
-    those that spell the prefix, and encodes the rest of the prefix itself."""
+    """Token ids of an earlier output of this engine that begins with ``prefix`` and continues with
+    ``draft``. The engine uses those that spell the two, and encodes the rest itself."""
+    draft: str = ""
+    """Target text that the output is likely to begin with, after ``prefix``: the last translation
+    of the same utterance. An engine may check it in one pass instead of decoding it again."""
+    draft_bias: float = 0.0
+    """Number that is added to the probability of the next token of ``draft``, for as long as the
+    output follows it. With 0 the draft does not change the output."""
     topic: str = ""
     """Description of the conversation, written by the people in the room."""
     context: tuple[tuple[str, str], ...] = ()
@@ -68,7 +74,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
     text: str
     tokens: int = 1
-    """Number of model tokens, 0 if the engine cannot know it."""
+    """Number of tokens that the model decoded, without those of ``accepted``; 0 if the engine
+    cannot know it."""
     reset: bool = False
     """All earlier chunks are void, because a second attempt begins."""
     flags: tuple[str, ...] = ()
@@ -77,14 +84,22 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """Token ids, from engines in this process only. Those of all chunks together spell the job's
     forced prefix and the output; the first chunk has the ids of the prefix. A chunk's own ids need
     not spell its own text."""
+    drafted: int = 0
+    """Number of tokens of `Job.draft` that the engine has checked."""
+    accepted: int = 0
+    """Number of those that became output."""
 
 
 def merged(one: Chunk, two: Chunk) -> Chunk:
     """Return one chunk with the same meaning as two consecutive ones."""
-    tokens = one.tokens + two.tokens
     # The text of the first chunk is void after a reset, but its tokens have been paid for.
-    if two.reset:
-        return Chunk(two.text, tokens, reset=True, flags=two.flags, ids=two.ids)
+    before = Chunk("") if two.reset else one
     return Chunk(
-        one.text + two.text, tokens, one.reset, flags=one.flags + two.flags, ids=one.ids + two.ids
+        before.text + two.text,
+        one.tokens + two.tokens,
+        before.reset or two.reset,
+        before.flags + two.flags,
+        before.ids + two.ids,
+        one.drafted + two.drafted,
+        one.accepted + two.accepted,
     )

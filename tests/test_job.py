@@ -15,6 +15,8 @@ CHUNKS = st.lists(
         reset=st.booleans(),
         flags=st.lists(st.sampled_from(["numbers", "url"]), max_size=2).map(tuple),
         ids=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+        drafted=st.integers(0, 5),
+        accepted=st.integers(0, 5),
     ),
     min_size=1,
     max_size=6,
@@ -45,4 +47,6 @@ def test_merged_chunks_have_the_same_meaning_as_the_separate_ones(chunks: list[C
 
 
 def test_tokens_of_void_chunks_are_still_counted() -> None:
-    assert merged(Chunk("a", 2, ids=(1,)), Chunk("b", 3, reset=True)) == Chunk("b", 5, reset=True)
+    one = Chunk("a", 2, ids=(1,), drafted=4, accepted=1)
+    two = Chunk("b", 3, reset=True, drafted=2, accepted=2)
+    assert merged(one, two) == Chunk("b", 5, reset=True, drafted=6, accepted=3)

@@ -165,6 +165,40 @@ def test_a_hint_that_does_not_spell_the_prefix_changes_nothing(subject: Subject)
     try_on(subject, work)
 
 
+def test_a_draft_does_not_change_a_translation(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        whole, ids = await hypothesis(engine, job("plain"))
+        cut = whole.find(" ", len(whole) // 2)
+        drafts = [
+            (whole, ids),
+            (whole[:cut], ids),
+            (whole[:cut] + " something else", ()),
+            ("Nothing of it", (300, 301, 17)),
+        ]
+        for draft, hint in drafts:
+            made = job("drafted", draft=draft, prefix_ids=hint)
+            assert (await hypothesis(engine, made))[0] == whole
+        word = re.search(r"\w(?= )", whole)
+        assert word is not None
+        prefix, rest = whole[: word.end()], whole[word.end() :]
+        made = job("drafted", prefix=prefix, draft=rest, prefix_ids=ids)
+        assert (await hypothesis(engine, made))[0] == whole
+
+    try_on(subject, work)
+
+
+def test_a_draft_may_be_repeated_while_a_text_grows(subject: Subject) -> None:
+    async def work(engine: Engine) -> None:
+        whole, ids = await hypothesis(engine, job("plain"))
+        growing = job("grows", TEXT, partial=True, draft=whole, draft_bias=0.2, prefix_ids=ids)
+        checked = await chunks(engine, growing)
+        assert 0 <= sum(chunk.accepted for chunk in checked) <= len(ids)
+        drafted = sum(chunk.drafted for chunk in checked)
+        assert sum(chunk.accepted for chunk in checked) <= drafted
+
+    try_on(subject, work)
+
+
 def test_a_prefix_that_is_the_whole_translation_is_no_fault(subject: Subject) -> None:
     """The tiny models never end by themselves: they get a few tokens to do it."""
 

@@ -351,7 +351,9 @@ class Captioner:
         job = self._job(utterance, caption)
         assert job is not None, "what has been translated can be translated"
         if not free:
-            job = replace(job, prefix=caption.committed, prefix_ids=caption.ids)
+            job = replace(
+                job, prefix=caption.committed, draft=caption.draft_after(caption.committed)
+            )
         caption.requeue(job.id, base=job.prefix)
         self._submit(job, utterance, caption, now)
 
@@ -362,6 +364,7 @@ class Captioner:
         if source is None or target is None or not self._model.supports(source, target):
             return None
         growing = not utterance.final
+        prefix = caption.committed if growing else ""
         # The context of the first job stays, so that engines can reuse its prompt.
         if caption.context is None:
             caption.context = self._utterances.translated_before(utterance, caption.lang)
@@ -375,8 +378,10 @@ class Captioner:
             source=source,
             target=target,
             partial=growing,
-            prefix=caption.committed if growing else "",
-            prefix_ids=caption.ids if growing else (),
+            prefix=prefix,
+            prefix_ids=caption.ids,
+            draft=caption.draft_after(prefix),
+            draft_bias=self._rules.bias if growing else 0.0,
             topic=self.translation_context.topic,
             context=caption.context,
             glossary=self.translation_context.terms(utterance.text),

@@ -28,6 +28,10 @@ class StabilityRules(msgspec.Struct, frozen=True, kw_only=True):
     mask: int = 4
     """Number of words at the end of a translation that are not shown while the source is growing,
     because they change most."""
+    bias: float = 0.2
+    """Number that is added to the probability of each token with which a translation of growing
+    text repeats the last one. More makes captions calmer, and slower to correct themselves. Final
+    captions have none."""
     early: int = 1
     """Number of words at the beginning of a caption that are shown in spite of ``stable_mask``. A
     late first word is worse than one that changes."""
@@ -41,13 +45,14 @@ class Agreement:
     ``committed`` only grows until `reset`, and every later hypothesis is forced to begin with it.
     """
 
-    __slots__ = ("_last", "_rules", "_size", "_spaced", "committed", "ids")
+    __slots__ = ("_last", "_rules", "_size", "_spaced", "_text", "committed", "ids")
 
     def __init__(self, lang: str, rules: StabilityRules) -> None:
         self._spaced = units.spaced(lang)
         self._size = 1 if self._spaced else rules.dense
         self._rules = rules
         self._last: list[str] = []
+        self._text = ""
         self.committed = ""
         self.ids: tuple[int, ...] = ()
         """Token ids of the last hypothesis, if the engine has returned them."""
@@ -56,7 +61,7 @@ class Agreement:
         """Add a complete hypothesis and return the text that it commits in addition."""
         now = units.split(text, self._spaced)
         agreed = units.common(self._last, now)
-        self._last, self.ids = now, ids
+        self._last, self._text, self.ids = now, text, ids
         # Two hypotheses often agree on last words that the next source word changes.
         free = max(0, len(now) - self._rules.hold * self._size)
         sure = "".join(now[: min(agreed, free)])
@@ -82,6 +87,18 @@ class Agreement:
         """Commit ``text``, because a hypothesis that was made without it begins with it."""
         self.committed = text
 
+    def draft(self, prefix: str) -> str:
+        """Return the last hypothesis without ``prefix``; nothing if it begins otherwise."""
+        return self._text[len(prefix) :] if self._text.startswith(prefix) else ""
+
     def reset(self) -> None:
-        """Forget all hypotheses, because the source they were made from has changed."""
-        self._last, self.committed, self.ids = [], "", ()
+        """Agree on nothing, because the source of the hypotheses has changed.
+
+        The last one stays as a draft: most of its words mostly stay.
+        """
+        self._last, self.committed = [], ""
+
+    def forget(self) -> None:
+        """Forget all hypotheses, because nothing more is made of the caption."""
+        self.reset()
+        self._text, self.ids = "", ()

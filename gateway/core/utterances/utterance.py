@@ -93,8 +93,12 @@ class Caption:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Token ids of a translation that begins with `committed`; empty if unknown."""
-        return self._agreement.ids if self._agreement.committed else ()
+        """Token ids of the last translation; empty if unknown."""
+        return self._agreement.ids
+
+    def draft_after(self, prefix: str) -> str:
+        """Return the last translation without ``prefix``; nothing if it begins otherwise."""
+        return self._agreement.draft(prefix)
 
     @property
     def contradicted(self) -> bool:
@@ -284,7 +288,7 @@ class Caption:
         if self.state.ended:  # the room keeps it for long, so free what only a job needs
             self._base = self._hypothesis = ""
             self._ids = ()
-            self._agreement.reset()
+            self._agreement.forget()
 
     def _show(self, add: str, visible: str, *, reset: bool = False) -> Delta | None:
         """Commit ``add``, and show ``visible`` unless that only shortened what is shown."""

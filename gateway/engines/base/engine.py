@@ -30,7 +30,11 @@ Contract (``tests/engines/test_contract.py`` runs it against every engine):
    if the language uses spaces. If there are no chunks, the prefix is the whole translation. A chunk
    with ``reset`` voids earlier chunks, never the prefix. `Job.prefix_ids` is a hint: it never
    changes the output, because the text of the prefix decides.
-6. ``translate`` gives the same output as an async generator. Callers wrap it in
+6. If `Job.draft` is set, the engine may check that text in one pass, and decode from the first
+   token at which the model would not follow it. With a `Job.draft_bias` of 0 the output is the same
+   as without a draft, except that sums are rounded in another order. An engine that cannot check a
+   draft ignores it, and so does every engine in a second attempt. Chunks count what was checked.
+7. ``translate`` gives the same output as an async generator. Callers wrap it in
    `contextlib.aclosing`, because a ``break`` without it leaves the work running. To close the
    generator, or to cancel its task, aborts the job.
 """

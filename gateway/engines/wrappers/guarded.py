@@ -14,7 +14,7 @@ import msgspec
 from gateway.engines.base.engine import Engine, EngineWrapper, Sink, SinkWrapper
 from gateway.engines.guards.streaming_output import OutputGuard
 from gateway.errors import EngineFault, Rejected
-from gateway.job import Chunk, Job
+from gateway.job import Chunk, Job, merged
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,8 @@ class GuardedEngine(EngineWrapper):
         self._attempt(job, sink, 1)
 
     def _attempt(self, job: Job, sink: Sink, number: int, *, reset: bool = False) -> None:
-        job = job if number == job.attempt else msgspec.structs.replace(job, attempt=number)
+        if number != job.attempt:
+            job = msgspec.structs.replace(job, attempt=number, draft="", draft_bias=0.0)
         self.engine.submit(job, GuardedSink(self, self._open_sinks, job, sink, reset=reset))
 
     def retry(self, attempt: GuardedSink, fault: Rejected) -> None:
@@ -72,11 +73,10 @@ class GuardedSink(SinkWrapper):
         "engine",
         "guard",
         "has_output",
-        "ids",
         "reset_pending",
         "stopped",
-        "tokens",
         "unchanged",
+        "withheld",
     )
 
     def __init__(
@@ -95,8 +95,7 @@ class GuardedSink(SinkWrapper):
         self.has_output = False
         self.stopped = False  # the inner engine was told to stop
         self.unchanged = not reset  # nothing is withheld, so an accepted chunk goes on as it is
-        self.tokens = 0  # of chunks whose text is withheld, and their ids
-        self.ids: tuple[int, ...] = ()
+        self.withheld = Chunk("", 0)  # chunks whose text is withheld, for their counts and ids
 
     def chunk(self, chunk: Chunk) -> None:
         if not self.live:
@@ -121,14 +120,13 @@ class GuardedSink(SinkWrapper):
         self.guard = OutputGuard(self.job)
         self.reset_pending = self.reset_pending or self.has_output
         self.unchanged = not self.reset_pending
-        self.ids = ()
+        self.withheld = msgspec.structs.replace(self.withheld, ids=())
         return msgspec.structs.replace(chunk, reset=False)
 
     def _pass_changed(self, chunk: Chunk, text: str) -> None:
         """Pass on ``text``, the accepted part of a chunk, with the tokens withheld before it."""
         guard = self.guard
-        self.tokens += chunk.tokens
-        self.ids += chunk.ids
+        self.withheld = merged(self.withheld, chunk)
         self.unchanged = False
         if text:
             self.unchanged = not guard.hits
@@ -154,10 +152,12 @@ class GuardedSink(SinkWrapper):
 
     def _send(self, text: str, flags: tuple[str, ...] = ()) -> None:
         """Send ``text`` with the withheld tokens. The sink may abort the job in this call."""
-        ids = self.ids if text and not self.guard.hits else ()
-        chunk = Chunk(text, self.tokens, self.reset_pending, flags, ids)
+        ids = self.withheld.ids if text and not self.guard.hits else ()
+        chunk = msgspec.structs.replace(
+            self.withheld, text=text, reset=self.reset_pending, flags=flags, ids=ids
+        )
         self.has_output, self.reset_pending = True, False
-        self.tokens, self.ids = 0, ()
+        self.withheld = Chunk("", 0)
         self.sink.chunk(chunk)
 
     def _finish(self) -> None:
@@ -175,6 +175,6 @@ class GuardedSink(SinkWrapper):
         if rest or guard.flags:
             self._send(rest, guard.flags)
         elif self.reset_pending:  # a second attempt without output still voids the first
-            self.tokens, self.ids = 0, ()
+            self.withheld = Chunk("", 0)
             self._send("")
         self.finish(None)

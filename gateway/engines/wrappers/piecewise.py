@@ -44,7 +44,7 @@ class PiecewiseEngine(EngineWrapper):
     because a small model turns emoji and digits alone into anything.
 
     Only the chunks of the first piece have token ids, because the text that is put between two
-    pieces has none.
+    pieces has none. Each piece gets the part of the draft that follows the pieces before it.
     """
 
     def submit(self, job: Job, sink: Sink) -> None:
@@ -102,6 +102,10 @@ class PiecewiseSink(SinkWrapper):
         if self.piece != job.text:
             partial = job.partial and not self.pending
             job = msgspec.structs.replace(job, text=self.piece, partial=partial)
+        if self.finished_text:  # the rest of the draft, unless the output has left it
+            follows = job.draft.startswith(self.finished_text)
+            draft = job.draft[len(self.finished_text) :] if follows else ""
+            job = msgspec.structs.replace(job, draft=draft, prefix_ids=())
         self.engine.engine.submit(job, self)
 
     def chunk(self, chunk: Chunk) -> None:
@@ -118,7 +122,7 @@ class PiecewiseSink(SinkWrapper):
         text = self.finished_text + "".join(self.piece_output) if self.reset_pending else chunk.text
         ids = () if self.finished_text else chunk.ids
         reset, self.reset_pending = self.reset_pending, False
-        self.sink.chunk(Chunk(text, chunk.tokens, reset=reset, ids=ids))
+        self.sink.chunk(msgspec.structs.replace(chunk, text=text, reset=reset, flags=(), ids=ids))
 
     def end(self, fault: EngineFault | None) -> None:
         if not self.live:

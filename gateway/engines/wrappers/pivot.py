@@ -13,8 +13,9 @@ engine makes for them is the first step of the others. The text of a first step 
 
 A source that still grows is translated again and again, and its translation must not flicker twice.
 The first step follows the rules of growing captions (`gateway.core.streaming.stability`): what two
-translations agree on is committed, and the next one is forced to begin with it. The second step
-gets the translation without the last words, because most of them change. A finished source is
+translations agree on is committed, and the next one is forced to begin with it. The rest of the
+last translation is the draft of the next one. The second step gets the translation without the last
+words, because most of them change, and has the last caption as its draft. A finished source is
 translated anew in both steps, as without a pivot.
 """
 
@@ -41,7 +42,7 @@ from gateway.engines.base.engine import (
 )
 from gateway.engines.base.language_pairs import PairTable
 from gateway.errors import EngineFault
-from gateway.job import Chunk, Job
+from gateway.job import Chunk, Job, merged
 from gateway.text import languages
 
 PIVOTED = "pivot:"
@@ -239,12 +240,15 @@ class PivotTexts:
         if not job.text.startswith(self._agreed):  # words have been changed
             self._agreement.reset()
             self._agreed = ""
+        prefix = self._agreement.committed if job.partial else ""
         first = replace(
             job,
             id=self.engine.new_id(job),
             target=self.engine.pivot,
-            prefix=self._agreement.committed if job.partial else "",
-            prefix_ids=self._agreement.ids if job.partial else (),
+            prefix=prefix,
+            prefix_ids=self._agreement.ids,
+            draft=self._agreement.draft(prefix),
+            draft_bias=self.engine.rules.bias if job.partial else 0.0,
             context=(),  # its translations are in the language of the second step
             # A term stays as it is, so that the second step finds it.
             glossary=tuple((term, term) for term, _ in job.glossary),
@@ -268,7 +272,7 @@ class FirstStep:
     :param own: whether the job was made for the step only, and nobody reads its output
     """
 
-    __slots__ = ("_chunks", "_tokens", "flags", "job", "own", "result", "texts", "waiting")
+    __slots__ = ("_chunks", "_uncounted", "flags", "job", "own", "result", "texts", "waiting")
 
     def __init__(self, texts: PivotTexts, job: Job, *, own: bool) -> None:
         self.texts = texts
@@ -279,13 +283,14 @@ class FirstStep:
         """The text of the second step; None until this one has ended."""
         self.flags: tuple[str, ...] = ()
         self._chunks: list[Chunk] = []
-        self._tokens = 0
+        self._uncounted = Chunk("", 0)
 
     def chunk(self, chunk: Chunk) -> None:
         if chunk.reset:
             self._chunks.clear()
         self._chunks.append(chunk)
-        self._tokens += chunk.tokens if self.own else 0
+        if self.own:
+            self._uncounted = merged(self._uncounted, chunk)
 
     def end(self, fault: EngineFault | None) -> None:
         waiting, self.waiting = self.waiting, []
@@ -307,10 +312,10 @@ class FirstStep:
         if self.own:
             self.texts.engine.tell_of_free_slot()
 
-    def take_tokens(self) -> int:
-        """Return the tokens that were made for the step only, when called for the first time."""
-        tokens, self._tokens = self._tokens, 0
-        return tokens
+    def take_counts(self) -> Chunk:
+        """Return the work that was done for the step only, when called for the first time."""
+        work, self._uncounted = self._uncounted, Chunk("", 0)
+        return work
 
     def _finish(self) -> None:
         """Keep what the second step needs."""
@@ -353,7 +358,7 @@ class SharedSink(SinkWrapper):
 class PivotSink(SinkWrapper):
     """A job in two steps. Only the chunks of the second one are passed on."""
 
-    __slots__ = ("_engine", "_flags", "_texts", "_tokens", "flagged", "step")
+    __slots__ = ("_engine", "_first", "_flags", "_texts", "flagged", "step")
 
     def __init__(
         self, engine: PivotEngine, open_sinks: dict[str, SinkWrapper], job: Job, sink: Sink
@@ -362,7 +367,7 @@ class PivotSink(SinkWrapper):
         self._engine = engine
         self._texts = engine.texts(job)
         self._flags: tuple[str, ...] = ()
-        self._tokens = 0  # of the first step, unless another job has counted them
+        self._first = Chunk("", 0)  # counts of the first step, unless another job has them
         self.flagged = False
         """True once the receiver has the flags."""
         self.step: FirstStep | None = None
@@ -381,7 +386,7 @@ class PivotSink(SinkWrapper):
         """Begin the second step."""
         self.step = None
         self._flags = (*step.flags, PIVOTED + self._engine.pivot)
-        self._tokens = step.take_tokens()
+        self._first = step.take_counts()
         text = step.result or ""
         if text.strip():
             second = replace(self.job, text=text, source=self._engine.pivot, context=())
@@ -394,8 +399,9 @@ class PivotSink(SinkWrapper):
             return
         if chunk.reset or not self.flagged:  # a reset voids flags, too
             self.flagged = True
-            tokens, self._tokens = self._tokens + chunk.tokens, 0
-            chunk = replace(chunk, tokens=tokens, flags=self._flags + chunk.flags)
+            first, self._first = self._first, Chunk("", 0)
+            counted = merged(first, replace(chunk, reset=True))  # without text and ids of the first
+            chunk = replace(counted, reset=chunk.reset, flags=self._flags + chunk.flags)
         self.sink.chunk(chunk)
 
     def end(self, fault: EngineFault | None) -> None:

@@ -127,6 +127,27 @@ def test_the_engine_is_told_the_token_ids_of_the_translation_before() -> None:
     assert room.job("de").prefix_ids == (0, 1, 2)
 
 
+def test_the_engine_is_told_the_translation_before_and_may_lean_to_it_while_text_grows() -> None:
+    room, peer = meeting("de")
+    committed(room, peer)
+    peer.say("one two three four", id="x", final=False)
+    job = room.job("de")
+    assert (job.prefix, job.draft, job.draft_bias) == ("eins zwei", " drei", 0.2)
+    room.finish(job, " drei vier")
+    peer.say("One two three four.", id="x")
+    job = room.job("de")
+    assert (job.prefix, job.draft, job.draft_bias) == ("", "eins zwei drei vier", 0.0)
+
+
+def test_a_draft_stays_one_when_its_source_was_corrected() -> None:
+    room, peer = meeting("de")
+    committed(room, peer)
+    peer.say("nine two three four", id="x", final=False)
+    peer.say("nine two three four five", id="x", final=False)
+    job = room.job("de")
+    assert (job.prefix, job.draft) == ("", "eins zwei drei")
+
+
 def test_a_reader_of_the_stable_view_is_sent_what_is_committed_and_no_draft() -> None:
     room, peer = meeting("de")
     reader = room.enter("de", view="stable")
@@ -141,7 +162,7 @@ def test_a_final_is_translated_freely_and_goes_on_from_what_was_committed() -> N
     committed(room, peer)
     peer.say("one two three four", id="x")
     job = room.job("de")
-    assert (job.partial, job.prefix, job.prefix_ids) == (False, "", ())
+    assert (job.partial, job.prefix, job.draft) == (False, "", "eins zwei drei")
     room.feed(job, "eins", " zwei", " drei")
     assert only(Delta, peer.events()) == []
     room.feed(job, " vier")
@@ -162,6 +183,7 @@ def test_a_final_that_contradicts_it_is_stopped_and_made_again_with_it_as_its_be
     assert room.aborted == [free.id]
     forced = room.job("de")
     assert (forced.partial, forced.prefix, forced.prefix_ids) == (False, "eins zwei", (0, 1, 2))
+    assert (forced.draft, forced.draft_bias) == (" drei", 0.0)
     room.finish(forced, " drei vier")
     events = peer.events()
     assert not any(delta.reset for delta in only(Delta, events))

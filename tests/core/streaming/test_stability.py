@@ -100,9 +100,22 @@ def test_the_token_ids_are_those_of_the_last_hypothesis() -> None:
     assert current(made.ids) == (1, 2)
     made.add("Guten Tag")
     assert current(made.ids) == ()
+
+
+def test_the_draft_is_the_last_hypothesis_without_a_prefix_that_it_begins_with() -> None:
+    made = agreement("Guten Morgen", "Guten Tag allen")
+    assert made.draft("") == "Guten Tag allen"
+    assert made.draft("Guten") == " Tag allen"
+    assert made.draft("Gute Nacht") == ""
+
+
+def test_the_last_hypothesis_is_still_the_draft_after_its_source_has_changed() -> None:
+    made = Agreement("de", BARE)
     made.add("Guten Tag", (1, 3))
     made.reset()
-    assert made.ids == ()
+    assert (made.draft(""), made.ids) == ("Guten Tag", (1, 3))
+    made.forget()
+    assert (made.draft(""), current(made.ids)) == ("", ())
 
 
 # --- shown text ---------------------------------------------------------------------------------

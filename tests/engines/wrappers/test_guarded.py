@@ -76,6 +76,35 @@ async def test_a_rejected_output_is_voided_and_attempted_again() -> None:
         assert [made.attempt for made in inner.jobs] == [1, 2]
 
 
+async def test_a_second_attempt_has_no_draft_because_it_is_to_say_something_else() -> None:
+    inner = TwoMinds(LOOP, GOOD)
+    engine = GuardedEngine(inner, Counter())
+
+    async with started(engine):
+        await read(engine, msgspec.structs.replace(job(), draft="Guten Tag", draft_bias=0.2))
+        assert [(made.draft, made.draft_bias) for made in inner.jobs] == [
+            ("Guten Tag", 0.2),
+            ("", 0.0),
+        ]
+
+
+async def test_the_counts_of_withheld_chunks_go_on_with_the_next_text() -> None:
+    class Checking(ScriptedEngine):
+        def submit(self, job: Job, sink: Sink) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(sink.chunk, Chunk("Translation: ", 3, drafted=5, accepted=1))
+            loop.call_soon(sink.chunk, Chunk("Guten Morgen", 2, drafted=1, accepted=1))
+            loop.call_soon(sink.end, None)
+
+    engine = GuardedEngine(Checking(), Counter())
+    async with started(engine):
+        chunks = await read(engine, job())
+        assert "".join(chunk.text for chunk in chunks) == "Guten Morgen"
+        assert sum(chunk.tokens for chunk in chunks) == 5
+        assert sum(chunk.drafted for chunk in chunks) == 6
+        assert sum(chunk.accepted for chunk in chunks) == 2
+
+
 async def test_nothing_is_voided_when_nothing_was_shown() -> None:
     engine = GuardedEngine(TwoMinds(["<think>", "so", "</think>", " "], GOOD), Counter())
 

@@ -96,6 +96,29 @@ async def test_token_ids_are_passed_on_for_the_first_piece_only() -> None:
     assert [chunk.ids for chunk in chunks] == [(1,), (1,), *[()] * (len(chunks) - 2)]
 
 
+async def test_each_piece_gets_the_draft_from_where_the_pieces_before_it_ended() -> None:
+    model = SentenceModel()
+    engine = PiecewiseEngine(model)
+    draft = LONG.upper()[:-9]
+    await read(engine, replace(job(LONG), draft=draft, prefix_ids=(1, 2)))
+    length = len(SENTENCE) + len(", part one ")
+    assert (model.jobs[0].draft, model.jobs[0].prefix_ids) == (draft, (1, 2))
+    assert (model.jobs[1].draft, model.jobs[1].prefix_ids) == (draft[length:], ())
+    model.jobs.clear()
+    await read(engine, replace(job(LONG), draft="SOMETHING ELSE"))
+    assert [one.draft for one in model.jobs] == ["SOMETHING ELSE", *[""] * 5]
+
+
+async def test_checked_drafts_of_all_pieces_are_counted() -> None:
+    class Checking(SentenceModel):
+        async def generate(self, job: Job) -> AsyncGenerator[Chunk]:
+            yield Chunk(job.text, 1, drafted=4, accepted=2)
+
+    chunks = await read(PiecewiseEngine(Checking()), job(LONG))
+    assert sum(chunk.drafted for chunk in chunks) == 24
+    assert sum(chunk.accepted for chunk in chunks) == 12
+
+
 async def test_a_text_of_a_few_sentences_is_translated_whole() -> None:
     model = SentenceModel()
     text = f"{SENTENCE} {SENTENCE}"

@@ -281,6 +281,38 @@ async def test_the_second_step_continues_what_readers_were_shown() -> None:
         assert inner.given[-1].prefix == "[fr] [en]"
 
 
+async def test_each_step_has_its_own_last_output_as_its_draft() -> None:
+    inner = Bridge()
+    engine = PivotEngine(inner, "en", RULES)
+    async with started(engine):
+        await translated(engine, job("1", "eins zwei", partial=True, utterance="u"))
+        second: dict[str, Any] = {"draft": "[fr] [en]", "prefix_ids": (7,)}
+        grown = job("2", "eins zwei drei", partial=True, utterance="u", draft_bias=0.3, **second)
+        await translated(engine, grown)
+        await translated(engine, job("3", "eins zwei drei", utterance="u", **second))
+    drafts = [(one.draft, one.draft_bias, one.prefix_ids) for one in inner.given[2:]]
+    assert drafts == [
+        ("[en] eins zwei", RULES.bias, ()),
+        ("[fr] [en]", 0.3, (7,)),
+        ("[en] eins zwei drei", 0.0, ()),
+        ("[fr] [en]", 0.0, (7,)),
+    ]
+
+
+async def test_the_work_on_both_steps_is_counted() -> None:
+    class Checking(Bridge):
+        def submit(self, job: Job, sink: Any) -> None:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(sink.chunk, Chunk(job.target, 2, ids=(1,), drafted=5, accepted=3))
+            loop.call_soon(sink.end, None)
+
+    engine = PivotEngine(Checking(), "en", RULES)
+    async with started(engine):
+        assert await chunks(engine, job()) == [
+            Chunk("fr", 4, ids=(1,), flags=("pivot:en",), drafted=10, accepted=6)
+        ]
+
+
 async def test_both_steps_of_a_finished_text_are_made_of_the_whole_text_anew() -> None:
     inner = Bridge()
     engine = PivotEngine(inner, "en", RULES)
