@@ -54,6 +54,24 @@ class ErrorCode(enum.StrEnum):
     STALE = "stale", "this `rev` is older than one already sent, or the utterance has ended", False
     BUSY = "busy", "too many utterances in flight; try again after `retry_ms`", True
     RATE = "rate", "more frames a second than `limits.rate`", True
+    AUDIO_UNAVAILABLE = "audio_unavailable", "this gateway does not recognise speech", False
+    AUDIO_UNSUPPORTED = (
+        "audio_unsupported",
+        "not a codec or not a sample rate that this gateway reads; `hint` lists those it does",
+        False,
+    )
+    AUDIO_BROKEN = (
+        "audio_broken",
+        "the frame is no audio in the codec that `audio` named; it was dropped",
+        False,
+    )
+    AUDIO_OFF = "audio_off", "a frame of audio came without an accepted `audio` before it", False
+    AUDIO_TOO_FAST = (
+        "audio_too_fast",
+        "more audio than `audio.rate`, `audio.burst` or `audio.window` of `welcome`; it was "
+        "dropped until `retry_ms` has passed",
+        True,
+    )
     FORBIDDEN = "forbidden", "this socket's role does not allow it", False
     UNAUTHENTICATED = "unauthenticated", "no valid key or ticket was presented", False
     NOT_FOUND = "not_found", "no such utterance or room", False

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.protocol.audio import Audio, AudioChunk, AudioInfo, AudioState, HeardSpeech
 from gateway.protocol.codec import Codec
 from gateway.protocol.handshake import ROOM_PATTERN, SOCKET_PATH
 from gateway.protocol.messages import (
@@ -84,7 +85,7 @@ QUERY: dict[str, Json] = {
     "from": {
         "type": "string",
         "description": "BCP 47 tag of the language that this socket speaks, or `auto` to detect it "
-        "for each text.",
+        "for each text. Several tags, with commas, restrict the detection to these languages.",
     },
     "to": {
         "type": "string",
@@ -141,6 +142,8 @@ QUERY: dict[str, Json] = {
 
 ANSWERS: dict[type[ClientMessage], tuple[type[ServerMessage], ...]] = {
     Say: (Ack, Error),
+    Audio: (AudioState, Error),
+    AudioChunk: (HeardSpeech, Error),
     Cancel: (Cancelled, Error),
     Want: (Snapshot, Error),
     Set: (Settings, Error),
@@ -159,6 +162,9 @@ captions to catch up with."""
 EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
     Say(text="Good morning everybody"),
     Say(id="s7", rev=2, text="We meet again on", final=False, lang="en", ref="a1"),
+    Audio(codec="pcm_s16le", rate=48000, from_="en,de", ref="b1"),
+    Audio(codec="none", ref="b2"),
+    AudioChunk(data=bytes(6)),
     Cancel(id="s7", ref="a2"),
     Want(langs=("de", "fr"), view="stable"),
     Want(langs=("de", "fr", "es"), backfill=5),
@@ -194,7 +200,39 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
         limits=LimitsInfo(frame=65536, text=2000, inflight=16, targets=16, rate=50.0),
         resumed=Resumed(ok=True, replayed=2),
     ),
+    Welcome(
+        v=VERSION,
+        session="c2f1",
+        room="demo",
+        epoch="9a41c07e",
+        seq=0,
+        resume="k6ZyZXN1bWXL.p3Rm2w",
+        engine="scripted",
+        languages=("de", "en", "fr"),
+        limits=LimitsInfo(frame=65536, text=2000, inflight=16, targets=16, rate=50.0),
+        audio=AudioInfo(
+            codecs=("pcm_s16le", "opus"),
+            rates=(8000, 48000),
+            languages=("de", "en"),
+            recogniser="whisper:base",
+            rate=8.0,
+            burst=10.0,
+            window=60.0,
+        ),
+    ),
     Ack(id="u12", rev=1, ord=12),
+    AudioState(codec="pcm_s16le", rate=48000, from_="en,de", seconds=0.0, ref="b1"),
+    AudioState(codec="none", rate=48000, from_="en,de", seconds=63.4, ref="b2"),
+    HeardSpeech(id="5d1c-1", rev=2, lang="en", text="We meet again on", t0=1.2, t1=2.6),
+    HeardSpeech(
+        id="5d1c-1",
+        rev=3,
+        lang="en",
+        text="We meet again on Monday.",
+        t0=1.2,
+        t1=3.0,
+        final=True,
+    ),
     Source(seq=39, id="u12", rev=1, ord=12, lang="en", text="Good morning everybody"),
     Delta(id="u12", rev=1, lang="de", add="Guten", n=5),
     Delta(id="u12", rev=1, lang="de", add=" Morgen zusammen", n=21),
@@ -208,6 +246,18 @@ EXAMPLES: tuple[ClientMessage | ServerMessage, ...] = (
         text="Guten Morgen zusammen",
         by="mt",
         ms=Timing(queue=1, first=22, total=95),
+    ),
+    Final(
+        seq=47,
+        id="5d1c-1",
+        rev=3,
+        ord=15,
+        lang="de",
+        text="Wir treffen uns am Montag wieder.",
+        by="mt",
+        ms=Timing(queue=2, first=31, total=120),
+        t0=1.2,
+        t1=3.0,
     ),
     Failed(seq=41, id="u13", rev=1, ord=13, lang="fr", code="timeout", retry=True),
     Cancelled(seq=42, id="s7", rev=2, was="running", ref="a2"),
@@ -310,7 +360,20 @@ def asyncapi() -> Json:
         "action": "send",
         "channel": channel,
         "summary": "Events that may be merged or dropped, or concern this socket alone.",
-        "messages": _in_channel((Welcome, Delta, Presence, Tick, Degraded, Lag, Goaway, Error)),
+        "messages": _in_channel(
+            (
+                Welcome,
+                AudioState,
+                HeardSpeech,
+                Delta,
+                Presence,
+                Tick,
+                Degraded,
+                Lag,
+                Goaway,
+                Error,
+            )
+        ),
     }
     return {
         "asyncapi": ASYNCAPI,

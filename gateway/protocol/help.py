@@ -4,6 +4,8 @@ from __future__ import annotations
 
 HELP: dict[str, str] = {
     "say": '{"type":"say","text":"good morning"}  say a line (or just type it, without JSON)',
+    "audio": '{"type":"audio","codec":"pcm_s16le","rate":16000}  binary frames are speech now',
+    "chunk": '{"type":"chunk","data":"AAAA"}  send audio in base64 (bytes in MessagePack)',
     "cancel": '{"type":"cancel","id":"u1"}  stop work on an utterance now',
     "want": '{"type":"want","langs":["de","fr"],"view":"live"}  set what this socket reads',
     "set": '{"type":"set","from":"en","glossary":{"standup":"Standup"}}  change room settings',

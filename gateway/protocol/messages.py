@@ -1,7 +1,7 @@
 """Wire protocol, version 1: every message as a frozen struct.
 
-Owns: names, types and shapes of all frames. The documents of the protocol are checked against this
-file. Must not know: encodings, sockets, the effects of a message.
+Owns: names, types and shapes of all frames, with `gateway.protocol.audio`. The documents of the
+protocol are checked against them. Must not know: encodings, sockets, the effects of a message.
 
 Rules of evolution: A new field has a default. An unknown field is ignored. A field never changes
 its type or its meaning. The name of a removed field is never used again.
@@ -14,30 +14,27 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, field
 
-VERSION = 1
+from gateway.protocol.audio import Audio, AudioChunk, AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.fields import (
+    Context,
+    EventStruct,
+    Id,
+    Name,
+    Part,
+    RequestStruct,
+    Rev,
+    Seconds,
+    Tag,
+    Tags,
+    Terms,
+)
 
+VERSION = 1
 PRIVATE = "~"
 """Prefix of the name of a private room, which is made for one socket. No client can ask for a room
 with such a name."""
 
-Id = Annotated[
-    str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
-]
-Part = Annotated[
-    str,
-    Meta(min_length=1, max_length=80, description="An utterance, or a part of a long one: `u1.2`."),
-]  # longer than an id, because the gateway appends the number of the part
-# JavaScript keeps integers exact up to 2**53 - 1 only.
-Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision number, rising.")]
-Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
-Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
-Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
-Name = Annotated[str, Meta(max_length=128, description="Display name.")]
-Term = Annotated[str, Meta(min_length=1, max_length=200)]
-Terms = Annotated[dict[Term, Term], Meta(max_length=500)]
-Context = Annotated[str, Meta(max_length=4000)]
-
-# The names of these types, and their descriptions, are published in the JSON Schema.
+# The names of these types are published in the JSON Schema.
 View = Literal["live", "stable", "final"]
 Was = Literal["queued", "running", "done", "none"]
 By = Literal["mt", "human", "same", "cache"]
@@ -46,13 +43,7 @@ By = Literal["mt", "human", "same", "cache"]
 # --- client to server -------------------------------------------------------------------------
 
 
-class _Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of the messages of clients. The answer carries the same ``ref``."""
-
-    ref: Ref | None = None
-
-
-class Say(_Request, frozen=True, kw_only=True, tag="say"):
+class Say(RequestStruct, frozen=True, kw_only=True, tag="say"):
     """A new utterance, or a newer revision of one. ``text`` is the whole text so far."""
 
     text: str
@@ -65,14 +56,14 @@ class Say(_Request, frozen=True, kw_only=True, tag="say"):
     t1: Seconds | None = None
 
 
-class Cancel(_Request, frozen=True, kw_only=True, tag="cancel"):
+class Cancel(RequestStruct, frozen=True, kw_only=True, tag="cancel"):
     """A request to stop work on an utterance now. Always answered by ``cancelled``."""
 
     id: Part
     langs: tuple[Tag, ...] | None = None
 
 
-class Want(_Request, frozen=True, kw_only=True, tag="want"):
+class Want(RequestStruct, frozen=True, kw_only=True, tag="want"):
     """The languages and the view that this socket reads from now on.
 
     ``backfill`` is the number of ended utterances that are shown in languages that this socket did
@@ -84,17 +75,17 @@ class Want(_Request, frozen=True, kw_only=True, tag="want"):
     backfill: Annotated[int, Meta(ge=0, le=1000)] | None = None
 
 
-class Set(_Request, frozen=True, kw_only=True, tag="set"):
+class Set(RequestStruct, frozen=True, kw_only=True, tag="set"):
     """A change of settings of the room or of this speaker. Answered by ``settings``."""
 
     context: Context | None = None
     glossary: Terms | None = None
-    from_: Tag | None = field(name="from", default=None)
+    from_: Tags | None = field(name="from", default=None)
     speaker: Name | None = None
     style: Annotated[str, Meta(max_length=32)] | None = None
 
 
-class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
+class Edit(RequestStruct, frozen=True, kw_only=True, tag="edit"):
     """A correction of a caption, or of the original if ``lang`` is the language of the utterance;
     the original is then translated again. Answered by ``edited``, or by ``final`` if the caption
     was still being made.
@@ -105,26 +96,26 @@ class Edit(_Request, frozen=True, kw_only=True, tag="edit"):
     text: str
 
 
-class Retract(_Request, frozen=True, kw_only=True, tag="retract"):
+class Retract(RequestStruct, frozen=True, kw_only=True, tag="retract"):
     """A request to withdraw an utterance in all languages. Answered by ``retracted``."""
 
     id: Part
 
 
-class Get(_Request, frozen=True, kw_only=True, tag="get"):
+class Get(RequestStruct, frozen=True, kw_only=True, tag="get"):
     """A request for the full snapshot of one utterance. Answered by ``snapshot``."""
 
     id: Part
 
 
-class Sync(_Request, frozen=True, kw_only=True, tag="sync"):
+class Sync(RequestStruct, frozen=True, kw_only=True, tag="sync"):
     """A request to send the room's durable events after ``seq`` again. Answered by ``synced``."""
 
     epoch: Annotated[str, Meta(max_length=64)]
     seq: Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
-class Auth(_Request, frozen=True, kw_only=True, tag="auth"):
+class Auth(RequestStruct, frozen=True, kw_only=True, tag="auth"):
     """A new key or token, sent before the one of this socket expires.
 
     Answered by ``authenticated``, or by ``error``. After an error the old one stays valid.
@@ -133,20 +124,33 @@ class Auth(_Request, frozen=True, kw_only=True, tag="auth"):
     token: Annotated[str, Meta(max_length=8192)]
 
 
-class AskStats(_Request, frozen=True, kw_only=True, tag="stats"):
+class AskStats(RequestStruct, frozen=True, kw_only=True, tag="stats"):
     """A request for the counters of this socket. Answered by ``stats``."""
 
 
-class AskHelp(_Request, frozen=True, kw_only=True, tag="help"):
+class AskHelp(RequestStruct, frozen=True, kw_only=True, tag="help"):
     """A request for the list of message types, one line each. Answered by ``help``."""
 
 
-class Bye(_Request, frozen=True, kw_only=True, tag="bye"):
+class Bye(RequestStruct, frozen=True, kw_only=True, tag="bye"):
     """A request to finish the utterances in flight, send ``stats`` and close with 1000."""
 
 
 ClientMessage = (
-    Say | Cancel | Want | Set | Edit | Retract | Get | Sync | Auth | AskStats | AskHelp | Bye
+    Say
+    | Audio
+    | AudioChunk
+    | Cancel
+    | Want
+    | Set
+    | Edit
+    | Retract
+    | Get
+    | Sync
+    | Auth
+    | AskStats
+    | AskHelp
+    | Bye
 )
 REQUESTS: tuple[type[ClientMessage], ...] = get_args(ClientMessage)
 """All messages of clients, in the order of the documents."""
@@ -155,11 +159,7 @@ REQUESTS: tuple[type[ClientMessage], ...] = get_args(ClientMessage)
 # --- server to client -------------------------------------------------------------------------
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Base of the messages of the server."""
-
-
-class _Durable(_Event, frozen=True, kw_only=True):
+class _Durable(EventStruct, frozen=True, kw_only=True):
     """Base of the events in a room's log. ``seq`` rises by one per room, without gaps."""
 
     seq: int
@@ -190,11 +190,12 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     transcript: str | None = None
 
 
-class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
+class Welcome(EventStruct, frozen=True, kw_only=True, tag="welcome"):
     """The first frame of every socket. ``resume`` is a token with which a new socket can take the
     place of this one. ``resumed`` is present if the client sent ``epoch`` and ``seq``.
     ``impossible`` lists by source the targets into which it cannot be translated; it is absent if
-    there are none, and if there are too many languages to say.
+    there are none, and if there are too many languages to say. ``audio`` is absent if this gateway
+    does not recognise speech.
     """
 
     v: int
@@ -207,11 +208,12 @@ class Welcome(_Event, frozen=True, kw_only=True, tag="welcome"):
     languages: tuple[str, ...]
     impossible: dict[str, tuple[str, ...]] | None = None
     limits: LimitsInfo
+    audio: AudioInfo | None = None
     resumed: Resumed | None = None
     hint: str | None = None
 
 
-class Ack(_Event, frozen=True, kw_only=True, tag="ack"):
+class Ack(EventStruct, frozen=True, kw_only=True, tag="ack"):
     """The acceptance of an utterance. ``ord`` is its position in the room."""
 
     id: str
@@ -233,7 +235,7 @@ class Source(_Durable, frozen=True, kw_only=True, tag="source"):
     t1: float | None = None
 
 
-class Delta(_Event, frozen=True, kw_only=True, tag="delta", gc=False):
+class Delta(EventStruct, frozen=True, kw_only=True, tag="delta", gc=False):
     """More text of a caption. A caption is its stable text followed by its draft.
 
     ``add`` is appended to the stable text. ``draft``, if present, replaces the unstable tail.
@@ -269,6 +271,8 @@ class Final(_Durable, frozen=True, kw_only=True, tag="final"):
     by: By
     ms: Timing
     flags: tuple[str, ...] = ()
+    t0: float | None = None
+    t1: float | None = None
     ref: str | None = None
 
 
@@ -283,7 +287,7 @@ class Failed(_Durable, frozen=True, kw_only=True, tag="failed"):
     retry: bool
 
 
-class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
+class Cancelled(EventStruct, frozen=True, kw_only=True, tag="cancelled"):
     """A barrier: no event of ``id`` with this ``rev`` or an older one follows.
 
     Without ``lang`` it covers every language that had not ended. It carries a ``seq`` only if it
@@ -345,7 +349,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: By | None = None
 
 
-class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
+class Snapshot(EventStruct, frozen=True, kw_only=True, tag="snapshot"):
     """One utterance in its present state. Answer to ``get``."""
 
     id: str
@@ -359,7 +363,7 @@ class Snapshot(_Event, frozen=True, kw_only=True, tag="snapshot"):
     ref: str | None = None
 
 
-class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
+class Synced(EventStruct, frozen=True, kw_only=True, tag="synced"):
     """The answer to ``sync``: the fields of ``resumed``, and the epoch and number from which the
     events continue.
     """
@@ -373,7 +377,7 @@ class Synced(_Event, frozen=True, kw_only=True, tag="synced"):
     ref: str | None = None
 
 
-class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
+class Authenticated(EventStruct, frozen=True, kw_only=True, tag="authenticated"):
     """The answer to ``auth``. ``until`` is the expiry time of the new key or token, in seconds of
     the Unix clock.
     """
@@ -383,7 +387,7 @@ class Authenticated(_Event, frozen=True, kw_only=True, tag="authenticated"):
     ref: str | None = None
 
 
-class Stats(_Event, frozen=True, kw_only=True, tag="stats"):
+class Stats(EventStruct, frozen=True, kw_only=True, tag="stats"):
     """Counters of this socket since it was opened."""
 
     said: int
@@ -400,14 +404,14 @@ class Stats(_Event, frozen=True, kw_only=True, tag="stats"):
     ref: str | None = None
 
 
-class Help(_Event, frozen=True, kw_only=True, tag="help"):
+class Help(EventStruct, frozen=True, kw_only=True, tag="help"):
     """The message types a client can send, with one line for each."""
 
     types: dict[str, str]
     ref: str | None = None
 
 
-class Presence(_Event, frozen=True, kw_only=True, tag="presence"):
+class Presence(EventStruct, frozen=True, kw_only=True, tag="presence"):
     """The people in the room: readers of each language, number of sockets, names of speakers."""
 
     readers: dict[str, int]
@@ -415,13 +419,13 @@ class Presence(_Event, frozen=True, kw_only=True, tag="presence"):
     speakers: tuple[str, ...] = ()
 
 
-class Tick(_Event, frozen=True, kw_only=True, tag="tick"):
+class Tick(EventStruct, frozen=True, kw_only=True, tag="tick"):
     """A heartbeat for clients that cannot see pings (``hb=`` in the query)."""
 
     seq: int
 
 
-class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
+class Degraded(EventStruct, frozen=True, kw_only=True, tag="degraded"):
     """The start, a change or the end of reduced service.
 
     ``partials`` is ``off`` while the engine is overloaded: captions come once the utterance is
@@ -433,7 +437,7 @@ class Degraded(_Event, frozen=True, kw_only=True, tag="degraded"):
     engine: str | None = None
 
 
-class Lag(_Event, frozen=True, kw_only=True, tag="lag"):
+class Lag(EventStruct, frozen=True, kw_only=True, tag="lag"):
     """A notice that this socket reads too slowly. ``dropped`` deltas and drafts were left out.
 
     ``ms`` is the age of the oldest frame that follows, in milliseconds.
@@ -443,14 +447,14 @@ class Lag(_Event, frozen=True, kw_only=True, tag="lag"):
     ms: int
 
 
-class Goaway(_Event, frozen=True, kw_only=True, tag="goaway"):
+class Goaway(EventStruct, frozen=True, kw_only=True, tag="goaway"):
     """The notice of a planned close. A client opens the next socket, then leaves this one."""
 
     in_ms: int
     why: str
 
 
-class Error(_Event, frozen=True, kw_only=True, tag="error"):
+class Error(EventStruct, frozen=True, kw_only=True, tag="error"):
     """The refusal of a request. ``fatal`` means that a close follows."""
 
     code: str
@@ -466,6 +470,8 @@ class Error(_Event, frozen=True, kw_only=True, tag="error"):
 ServerMessage = (
     Welcome
     | Ack
+    | AudioState
+    | HeardSpeech
     | Source
     | Delta
     | Final

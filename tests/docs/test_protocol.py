@@ -18,6 +18,7 @@ from gateway.core.streaming.segmentation import SegmentLengths
 from gateway.core.streaming.stability import StabilityRules
 from gateway.errors import CloseCode, ErrorCode
 from gateway.limits import Limits
+from gateway.protocol.audio import AudioInfo
 from gateway.protocol.codec import decode
 from gateway.protocol.messages import EVENTS, REQUESTS, LimitsInfo, Line, Resumed, Timing
 from gateway.server.routes import api, libretranslate, qr, sse, tickets, transcripts
@@ -31,6 +32,7 @@ NESTED: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "limits": ("limits.", LimitsInfo),
     "ms": ("ms.", Timing),
     "lines": ("lines[].", Line),
+    "audio": ("audio.", AudioInfo),
     "resumed": ("resumed.", Resumed),
 }
 """Fields that are maps themselves, with the prefix that the pages give to the fields of the map."""

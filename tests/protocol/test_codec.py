@@ -128,7 +128,7 @@ def test_the_error_of_an_unknown_type_names_it_and_lists_the_known_types(read: o
     fault = refused(read({"type": "shout", "text": "a"}))
     assert fault.code is ErrorCode.UNKNOWN_TYPE
     assert "'shout'" in str(fault)
-    assert fault.hint is not None and "say, cancel, want" in fault.hint
+    assert fault.hint is not None and "say, audio, chunk, cancel" in fault.hint
 
 
 def test_an_unknown_type_is_recognised_beside_fields_that_cannot_be_read() -> None:

@@ -85,6 +85,8 @@ class Publisher:
             by=caption.by,
             ms=ms,
             flags=caption.flags,
+            t0=utterance.t0,
+            t1=utterance.t1,
         )
         self._publish(event, caption.lang, now, reply)
 

@@ -32,6 +32,7 @@ from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
+from gateway.protocol.audio import Audio, AudioChunk
 from gateway.protocol.codec import decode, reference
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
@@ -287,6 +288,10 @@ class Session:
         match message:
             case Say():
                 self._say(message, now)
+            case Audio() | AudioChunk():
+                raise ClientFault(
+                    ErrorCode.AUDIO_UNAVAILABLE, "This gateway does not recognise speech."
+                )
             case Cancel():
                 langs = message.langs
                 if langs is not None:

@@ -28,8 +28,9 @@ from gateway.auth.permissions import Permissions, Role
 from gateway.core.base.model import Model
 from gateway.engines.base.engine import Health, parts
 from gateway.errors import ClientFault, EngineFault, ErrorCode, GatewayError
+from gateway.protocol.fields import Context, Terms
 from gateway.protocol.handshake import SOCKET_PATH
-from gateway.protocol.messages import PRIVATE, Context, Final, Terms
+from gateway.protocol.messages import PRIVATE, Final
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.routes import oneshot
 from gateway.server.runtime.hub import Hub

@@ -1,0 +1,77 @@
+"""The messages about speech that a client sends as audio.
+
+Owns: their names, types and shapes. Must not know: encodings, codecs of audio, recognisers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from gateway.protocol.fields import EventStruct, RequestStruct, Seconds, Tags
+
+
+class Audio(RequestStruct, frozen=True, kw_only=True, tag="audio"):
+    """The begin of audio in ``codec``, or its end with the codec ``none``. Answered by ``audio``.
+
+    ``rate`` is in samples per second, and of PCM only. ``t0`` is the time of the first sample.
+    """
+
+    codec: Annotated[str, Meta(max_length=32)]
+    rate: Annotated[int, Meta(ge=1, le=1_000_000)] = 16_000
+    from_: Tags | None = field(name="from", default=None)
+    t0: Seconds = 0.0
+
+
+class AudioChunk(RequestStruct, frozen=True, kw_only=True, tag="chunk"):
+    """A piece of the audio, like a binary frame of the sub-protocol JSON. It has no answer."""
+
+    data: bytes
+
+
+class AudioInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The audio that a socket may send.
+
+    ``rates`` are the lowest and the highest rate of PCM. ``languages`` can be recognised and
+    translated; it is empty if the recogniser does not name its languages. ``rate`` and ``burst``
+    are seconds of audio, sustained in a second and at once. ``window`` is the number of seconds
+    that may wait for recognition.
+    """
+
+    codecs: tuple[str, ...]
+    rates: tuple[int, ...]
+    languages: tuple[str, ...] = ()
+    recogniser: str
+    rate: float
+    burst: float
+    window: float
+
+
+class AudioState(EventStruct, frozen=True, kw_only=True, tag="audio"):
+    """The state of this socket's audio: the answer to ``audio``, and a report of progress.
+
+    The first ``seconds`` of the audio are settled: recognised for good, or without speech.
+    """
+
+    codec: str
+    rate: int
+    from_: str = field(name="from")
+    seconds: float
+    ref: str | None = None
+
+
+class HeardSpeech(EventStruct, frozen=True, kw_only=True, tag="heard"):
+    """The newest text of an utterance that was recognised in this socket's audio.
+
+    ``text`` is the whole text so far. ``t0`` and ``t1`` are times of its first and last word.
+    """
+
+    id: str
+    rev: int
+    lang: str
+    text: str
+    t0: float
+    t1: float
+    final: bool = False

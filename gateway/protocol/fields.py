@@ -1,0 +1,45 @@
+"""The types of fields that several messages have, and the base classes of messages.
+
+Owns: bounds and descriptions of these fields, which are published in the JSON Schema. Must not
+know: any message.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Id = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Chosen by the client, unique in its room.")
+]
+Part = Annotated[
+    str,
+    Meta(min_length=1, max_length=80, description="An utterance, or a part of a long one: `u1.2`."),
+]  # longer than an id, because the gateway appends the number of the part
+# JavaScript keeps integers exact up to 2**53 - 1 only.
+Rev = Annotated[int, Meta(ge=1, le=2**53 - 1, description="Revision number, rising.")]
+Ref = Annotated[str, Meta(max_length=128, description="Echoed in the answer to this frame.")]
+Tag = Annotated[str, Meta(max_length=64, description="BCP 47 language tag.")]
+Tags = Annotated[
+    str,
+    Meta(max_length=256, description="BCP 47 language tags with commas between them, or `auto`."),
+]
+Seconds = Annotated[float, Meta(ge=0, le=1e9, description="Seconds of the speaker's clock.")]
+Name = Annotated[str, Meta(max_length=128, description="Display name.")]
+Term = Annotated[str, Meta(min_length=1, max_length=200)]
+Terms = Annotated[dict[Term, Term], Meta(max_length=500)]
+Context = Annotated[str, Meta(max_length=4000)]
+
+
+class RequestStruct(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True
+):
+    """Base of the messages of clients. The answer carries the same ``ref``."""
+
+    ref: Ref | None = None
+
+
+class EventStruct(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of the messages of the server."""
