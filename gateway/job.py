@@ -1,7 +1,7 @@
-"""Translation jobs, and the chunks of text that engines return.
+"""Jobs of translation and recognition, and what engines and recognisers return.
 
-Owns: the types shared by the core, which decides what to translate, and the engines, which
-translate. Must not know: rooms, sockets, or how any engine works.
+Owns: the types shared by the core, which decides what to translate or to recognise, and the engines
+and recognisers, which do it. Must not know: rooms, sockets, or how any engine works.
 """
 
 from __future__ import annotations
@@ -103,3 +103,64 @@ def merged(one: Chunk, two: Chunk) -> Chunk:
         one.drafted + two.drafted,
         one.accepted + two.accepted,
     )
+
+
+SAMPLE_RATE = 16_000
+"""Samples in a second of the audio of `RecognitionJob`."""
+
+
+class Word(msgspec.Struct, frozen=True, gc=False):
+    """A recognised word."""
+
+    text: str
+    """Spelling of the model, with the space before it if the language puts one there."""
+    start: float
+    """Beginning of the word, in seconds from the beginning of `RecognitionJob.audio`."""
+    end: float
+    """End of the word, in seconds from the beginning of `RecognitionJob.audio`."""
+    probability: float = 1.0
+    """Confidence of the model, from 0 to 1. It is 1 from a recogniser that has none."""
+
+
+class RecognitionJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The recognition of a few seconds of one person's speech."""
+
+    id: str
+    """Unique in this process."""
+    audio: bytes
+    """PCM, signed 16 bit, little endian, mono, `SAMPLE_RATE` samples a second."""
+    langs: tuple[str, ...] = ()
+    """Canonical BCP 47 tags of the languages that may be spoken. One: the language is known.
+    Empty: any language that the recogniser knows."""
+    prompt: str = ""
+    """Text that was spoken before ``audio``, or a description of the conversation."""
+    hotwords: tuple[str, ...] = ()
+    """Names and terms that are likely to be spoken."""
+    room: str = ""
+    """Key of fairness. Recognisers ignore it."""
+    tenant: str = ""
+    """Key of fairness. Recognisers ignore it."""
+    final: bool = False
+    """The speech has ended, so the result is shown for good."""
+
+
+class Recognised(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a `RecognitionJob`, and the doubts of the model. The defaults mean no doubt."""
+
+    words: tuple[Word, ...] = ()
+    lang: str = ""
+    """Canonical BCP 47 tag of the words. Empty if the recogniser does not know it."""
+    lang_probability: float = 1.0
+    """Confidence in ``lang``, from 0 to 1."""
+    no_speech: float = 0.0
+    """Probability that ``audio`` has no speech, from 0 to 1."""
+    log_probability: float = 0.0
+    """Average logarithm of the probability of a token: 0 is certain, below -1 is doubtful."""
+    compression: float = 1.0
+    """Length of the text through its length after zlib. Repetitions make it large: above 2.4 is
+    doubtful."""
+
+    @property
+    def text(self) -> str:
+        """All words, as they are written."""
+        return "".join(word.text for word in self.words).strip()

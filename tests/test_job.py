@@ -1,11 +1,11 @@
-"""Merging of chunks."""
+"""Merging of chunks, and the text of recognised words."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.job import Chunk, merged
+from gateway.job import Chunk, Recognised, Word, merged
 
 CHUNKS = st.lists(
     st.builds(
@@ -50,3 +50,10 @@ def test_tokens_of_void_chunks_are_still_counted() -> None:
     one = Chunk("a", 2, ids=(1,), drafted=4, accepted=1)
     two = Chunk("b", 3, reset=True, drafted=2, accepted=2)
     assert merged(one, two) == Chunk("b", 5, reset=True, drafted=6, accepted=3)
+
+
+def test_the_text_of_a_result_is_its_words_as_the_model_wrote_them() -> None:
+    words = (Word(" Well", 0.0, 0.2), Word(",", 0.2, 0.2), Word(" yes.", 0.3, 0.5))
+    assert Recognised(words=words).text == "Well, yes."
+    assert Recognised(words=(Word("你", 0.0, 0.2), Word("好", 0.2, 0.4))).text == "你好"
+    assert Recognised().text == ""
