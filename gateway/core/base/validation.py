@@ -7,8 +7,9 @@ texts. Must not know: sessions, rooms.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -27,16 +28,24 @@ AUTO = "auto"
 """Tag of a speaker whose language is detected."""
 
 
-Detect = Callable[[str], str | None]
-"""Returns the language of a text as a tag of the model, or None if it is not certain."""
+class Detect(Protocol):
+    """A detector of the language of a text."""
+
+    def __call__(self, text: str, among: Sequence[str] = (), /) -> str | None:
+        """Return the language as a tag of the model, or None if it is not certain.
+
+        :param among: tags that the answer is one of; empty for any
+        """
 
 
-def speakable(tag: str, model: Model, detect: Detect | None) -> str:
-    """Return the normalised tag of a language that the model translates from, or `AUTO`.
+def speakable(tags: str, model: Model, detect: Detect | None) -> str:
+    """Return the normalised tags of languages that the model translates from, or `AUTO`.
 
     Raises `ClientFault` (``lang_unsupported``), with the languages there are.
+
+    :param tags: `AUTO`, or tags with commas between them
     """
-    if tag == AUTO:
+    if tags == AUTO:
         if detect is None:
             raise ClientFault(
                 ErrorCode.LANG_UNSUPPORTED,
@@ -44,10 +53,13 @@ def speakable(tag: str, model: Model, detect: Detect | None) -> str:
                 "Name the language: " + ", ".join(model.sources) + ".",
             )
         return AUTO
-    lang = languages.normalise(tag)
-    if languages.match(lang, model.sources) is None:
-        raise unsupported([tag], model.sources)
-    return lang
+    langs: dict[str, None] = {}
+    for tag in tags.split(","):
+        lang = languages.normalise(tag)
+        if languages.match(lang, model.sources) is None:
+            raise unsupported([tag], model.sources)
+        langs[lang] = None
+    return ",".join(langs)
 
 
 def usual(model: Model) -> str:

@@ -71,7 +71,7 @@ a context is that long, and to accept one costs as much as that many utterances.
 class Session:
     """A member of one room, driven by the frames of one socket.
 
-    :param lang: tag of the language that the member speaks, or `AUTO`
+    :param lang: tag of the language that the member speaks, several with commas, or `AUTO`
     """
 
     __slots__ = (
@@ -481,10 +481,13 @@ class Session:
 
     def _spoken(self, tag: str | None, text: str) -> str:
         lang = self.lang if tag is None else self._speakable(tag)
-        if lang != AUTO:
+        if lang != AUTO and "," not in lang:
             return lang
-        assert self._context.detect is not None, "a session is auto only where there is a detector"
-        self._detected = self._context.detect(text) or self._detected
+        among = [] if lang == AUTO else lang.split(",")
+        detect = self._context.detect
+        # A text that is too short to tell is in the language before it, if that is allowed.
+        found = (detect(text, among) if detect is not None else None) or self._detected
+        self._detected = found if not among or found in among else among[0]
         return self._detected
 
     def _move(self, event: SessionEvent) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -41,19 +41,27 @@ class Detector:
     def __init__(self, tags: Iterable[str]) -> None:
         self._tags: dict[str, str] = {}
         for tag in tags:
-            lang = tag.partition("-")[0]
-            self._tags.setdefault(_LABELS.get(lang, lang), tag)
+            self._tags.setdefault(_label(tag), tag)
         self._labels = frozenset(self._tags)
 
     def load(self) -> None:
         """Load the model, which takes about a second. Calls in the meantime wait for it."""
         self._model()
 
-    def __call__(self, text: str) -> str | None:
-        """Return the tag of the likeliest language, or None if none is likely enough."""
-        for tag, confidence in self.rank(text)[:1]:
-            if confidence >= SURE:
-                return tag
+    def __call__(self, text: str, among: Sequence[str] = (), /) -> str | None:
+        """Return the tag of the likeliest language, or None if none is likely enough.
+
+        :param among: canonical tags; other languages are left out, and the answer is one of them
+        """
+        allowed = {_label(tag): tag for tag in among}
+        ranks = [
+            (allowed.get(label, self._tags.get(label)), found)
+            for label, found in self._ranks(text)
+            if not allowed or label in allowed or label == _OTHER
+        ]
+        # Confidence in languages that cannot be meant counts for those that can.
+        if ranks and ranks[0][1] >= SURE * sum(found for _, found in ranks):
+            return ranks[0][0]
         return None
 
     def rank(self, text: str) -> list[tuple[str, float]]:
@@ -61,14 +69,23 @@ class Detector:
 
         There are none for a text without letters.
         """
+        return [(self._tags[label], found) for label, found in self._ranks(text) if label != _OTHER]
+
+    def _ranks(self, text: str) -> list[tuple[str, float]]:
+        """Return the labels of the model with their confidence, `_OTHER` among them."""
         text = text[:SAMPLE]
         model = self._model() if any(map(str.isalpha, text)) else None
-        ranks = model.rank(text) if model is not None else []
-        return [(self._tags[label], found) for label, found in ranks if label != _OTHER]
+        return model.rank(text) if model is not None else []
 
     def _model(self) -> LanguageIdentifier | None:
         with _loading:
             return _load(self._labels)
+
+
+def _label(tag: str) -> str:
+    """Return the model's label of a canonical tag."""
+    lang = tag.partition("-")[0]
+    return _LABELS.get(lang, lang)
 
 
 _loading = threading.Lock()

@@ -37,12 +37,16 @@ def test_the_language_of_a_speaker_is_english_if_the_model_reads_it_and_else_its
 
 
 def test_a_speaker_may_let_the_language_be_detected_only_where_there_is_a_detector() -> None:
-    assert validation.speakable("auto", PROFILE, lambda text: "en") == "auto"
+    assert validation.speakable("auto", PROFILE, lambda text, among=(): "en") == "auto"
     assert refused(validation.speakable, "auto", PROFILE, None) is ErrorCode.LANG_UNSUPPORTED
 
 
 def test_a_language_is_spoken_in_its_normal_spelling_or_refused_with_those_there_are() -> None:
     assert validation.speakable("DE", PROFILE, None) == "de"
+    assert validation.speakable("DE, en,de", PROFILE, None) == "de,en"
+    for list_of_tags in ("de,tlh", "de,", "de,auto"):
+        fault = refused(validation.speakable, list_of_tags, PROFILE, None)
+        assert fault is ErrorCode.LANG_UNSUPPORTED
     with pytest.raises(ClientFault) as caught:
         validation.speakable("tlh", PROFILE, None)
     assert caught.value.code is ErrorCode.LANG_UNSUPPORTED

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from gateway.auth.permissions import Role
-from gateway.core.base.validation import clean, usual
+from gateway.core.base.validation import Detect, clean, usual
 from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.limits import Limits
@@ -187,9 +189,13 @@ def test_without_a_detector_auto_is_refused() -> None:
     assert_error(client().say("a", lang="auto"), ErrorCode.LANG_UNSUPPORTED)
 
 
+def detector(tongues: dict[str, str]) -> Detect:
+    return lambda text, among=(), /: tongues.get(text)
+
+
 def test_a_detector_tells_the_language_of_each_utterance() -> None:
     tongue = {"hallo": "de", "hello": "en"}
-    peer = Meeting().enter(lang="auto", detect=tongue.get)
+    peer = Meeting().enter(lang="auto", detect=detector(tongue))
     assert one(Source, peer.say("hallo")).lang == "de"
     assert one(Source, peer.say("hello")).lang == "en"
     assert one(Source, peer.say("bonjour", lang="fr")).lang == "fr"
@@ -200,10 +206,28 @@ def test_a_detector_tells_the_language_of_each_utterance() -> None:
 
 
 def test_text_without_a_certain_language_is_in_the_language_detected_last() -> None:
-    peer = Meeting().enter(lang="auto", detect={"hallo": "de"}.get)
+    peer = Meeting().enter(lang="auto", detect=detector({"hallo": "de"}))
     assert one(Source, peer.say("42")).lang == "en"
     peer.say("hallo")
     assert one(Source, peer.say("42")).lang == "de"
+
+
+def test_a_speaker_of_several_languages_is_heard_in_one_of_them() -> None:
+    asked = []
+
+    def detect(text: str, among: Sequence[str] = (), /) -> str | None:
+        asked.append(tuple(among))
+        return {"hallo": "de", "hello": "en"}.get(text)
+
+    peer = Meeting().enter(lang="de,fr", detect=detect)
+    assert one(Source, peer.say("42")).lang == "de", "the first, until another is detected"
+    assert one(Source, peer.say("hello", lang="en,fr")).lang == "en"
+    assert one(Source, peer.say("42")).lang == "de", "the last one is not among them"
+    assert asked == [("de", "fr"), ("en", "fr"), ("de", "fr")]
+
+
+def test_without_a_detector_a_speaker_of_several_languages_speaks_the_first() -> None:
+    assert one(Source, Meeting().enter(lang="fr,de").say("hallo")).lang == "fr"
 
 
 def test_a_speaker_of_whom_nothing_is_known_speaks_english_where_the_model_has_it() -> None:

@@ -72,6 +72,16 @@ def test_text_in_a_script_that_is_not_offered_is_not_detected(text: str) -> None
     assert Detector(SIX)(text) is None
 
 
+def test_a_language_that_is_not_among_those_named_is_never_detected() -> None:
+    detect = Detector(MANY)
+    text = "Jeg vil gerne have en kop kaffe, tak"
+    assert detect(text) == "da"
+    assert detect(text, ("da", "de")) == "da"
+    assert detect(text, ("nb", "de")) != "da"
+    assert detect("Guten Morgen zusammen", ("en", "de-AT")) == "de-AT"
+    assert detect("Привет, как дела?", ("en", "de")) is None
+
+
 def test_text_without_letters_has_no_ranks() -> None:
     assert Detector(("en",)).rank("42") == []
 
