@@ -24,6 +24,7 @@ FOLDERS = (
     "core/delivery",
     "core/history",
     "core/members",
+    "core/recognition",
     "core/replication",
     "core/room",
     "core/scheduling",

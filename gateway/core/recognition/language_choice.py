@@ -1,0 +1,71 @@
+"""Choice of the language of an utterance among those that its speaker may use.
+
+Owns: when a detected language is believed. Must not know: how a recogniser detects it.
+
+A recogniser takes a loan word or a short answer for another language. So the language of the
+speaker's last utterance stays, unless another one is very likely or is detected twice in a row.
+Inside an utterance the language does not change once it is decided.
+"""
+
+from __future__ import annotations
+
+from gateway.text import languages
+
+STAY = 0.5
+"""Probability at which the language of the last utterance is believed at once."""
+SWITCH = 0.9
+"""Probability at which another language is believed at once."""
+TWICE = 2
+"""Hypotheses in a row that make a less likely language believed."""
+
+
+class LanguageChoice:
+    """The language of one utterance.
+
+    :param allowed: canonical tags of the languages that the speaker may use; empty for any
+    :param last: language of the speaker's last utterance; empty if there is none
+    """
+
+    __slots__ = ("_allowed", "_count", "_detected", "_last", "decided")
+
+    def __init__(self, allowed: tuple[str, ...], last: str) -> None:
+        self._allowed = allowed
+        self._last = last if _among(last, allowed) else ""
+        self._detected, self._count = "", 0
+        self.decided = allowed[0] if len(allowed) == 1 else ""
+
+    @property
+    def langs(self) -> tuple[str, ...]:
+        """Languages that the next job may have."""
+        return (self.decided,) if self.decided else self._allowed
+
+    def hear(self, lang: str, probability: float) -> bool:
+        """Note the language of a hypothesis, and tell whether the words may be shown.
+
+        :param lang: canonical tag; empty if the recogniser does not know it
+        """
+        if self.decided or not lang:
+            return True
+        if not _among(lang, self._allowed):
+            self._detected = ""  # the recogniser did not heed the languages of the job
+            return False
+        self._count = self._count + 1 if lang == self._detected else 1
+        self._detected = lang
+        least = STAY if self._last and languages.same(lang, self._last) else SWITCH
+        if probability >= least or self._count >= TWICE:
+            self.decided = lang
+        return bool(self.decided)
+
+    def settle(self) -> bool:
+        """Decide at the end of speech in a doubtful language, and tell whether the last hypothesis
+        was in the language decided.
+
+        It is that of the last utterance, else the one detected.
+        """
+        self.decided = self._last or self._detected or self._allowed[0]
+        return self.decided == self._detected
+
+
+def _among(lang: str, allowed: tuple[str, ...]) -> bool:
+    """Tell whether a language is one of those allowed."""
+    return not allowed or any(languages.same(lang, other) for other in allowed if lang)

@@ -1,0 +1,80 @@
+"""Speech made up for tests: frames with and without voice, words, and a recogniser by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
+from gateway.core.recognition.timing import FRAME_BYTES, FRAME_SECONDS, frames
+from gateway.job import Recognised, RecognitionJob, Word
+
+PER_WORD = 0.4
+"""Seconds of voice for a word."""
+
+
+def words(text: str, start: float = 0.0, per_word: float = PER_WORD) -> tuple[Word, ...]:
+    """Return the words of a text, one after the other from ``start`` on."""
+    return tuple(
+        Word(f" {word}", start + n * per_word, start + (n + 1) * per_word)
+        for n, word in enumerate(text.split())
+    )
+
+
+def recognised(text: str, lang: str = "en", probability: float = 1.0) -> Recognised:
+    return Recognised(words=words(text), lang=lang, lang_probability=probability)
+
+
+class Speaker:
+    """A stream, with what it has asked for and what was heard."""
+
+    def __init__(self, stream: SpeechStream) -> None:
+        self.stream = stream
+        self.job: RecognitionJob | None = None
+        self.jobs: list[RecognitionJob] = []
+        self.heard: list[Heard] = []
+
+    def note(self, decisions: Decisions) -> None:
+        if decisions.job is not None:
+            assert self.job is None, "a second job while the first one runs"
+            self.job = decisions.job
+            self.jobs.append(decisions.job)
+        self.heard += decisions.heard
+
+    def feed(self, voice: Sequence[float]) -> None:
+        self.note(self.stream.feed(bytes(FRAME_BYTES * len(voice)), voice))
+
+    def say(self, seconds: float) -> None:
+        """Feed voice."""
+        self.feed([1.0] * frames(seconds))
+
+    def hush(self, seconds: float) -> None:
+        """Feed silence."""
+        self.feed([0.0] * frames(seconds))
+
+    def answer(self, result: Recognised | str) -> None:
+        """Answer the job."""
+        assert self.job is not None
+        self.job = None
+        self.note(self.stream.result(recognised(result) if isinstance(result, str) else result))
+
+    def fail(self) -> None:
+        assert self.job is not None
+        self.job = None
+        self.note(self.stream.failed())
+
+    @property
+    def texts(self) -> list[str]:
+        return [heard.text for heard in self.heard]
+
+    @property
+    def finals(self) -> list[str]:
+        return [heard.text for heard in self.heard if heard.final]
+
+    def length(self) -> float:
+        """Return the seconds of audio of the job."""
+        assert self.job is not None
+        return len(self.job.audio) / FRAME_BYTES * FRAME_SECONDS
+
+
+def speaker(*langs: str) -> Speaker:
+    return Speaker(SpeechStream("s", langs, room="r", tenant="t"))
