@@ -34,6 +34,7 @@ FOLDERS = (
     "engines/guards",
     "engines/profiles",
     "protocol",
+    "server/realtime",
     "storage",
     "text",
     "transcripts",

@@ -32,7 +32,10 @@ from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import ServerMessage
 from gateway.server.access.authenticator import Authenticator
 from gateway.server.metrics import Metrics
+from gateway.server.realtime.transcription import Transcription
+from gateway.server.realtime.translation import Translation
 from gateway.server.routes import api, libretranslate, page, qr, sse, tickets, transcripts
+from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.routes.websocket import WebSocketEndpoint
 from gateway.server.runtime.hub import Hub
 from gateway.server.runtime.language_detection import Detector
@@ -170,8 +173,11 @@ def create_app(
 
     tracer = None if telemetry is None else telemetry.tracer
     endpoint = WebSocketEndpoint(hub, authenticator, tracer)
+    realtime = WebSocketEndpoint(hub, authenticator, tracer, once=True)
     routes: list[BaseRoute] = [
         WebSocketRoute(SOCKET_PATH, endpoint),
+        WebSocketRoute("/v1/realtime", RealtimeEndpoint(realtime, Transcription)),
+        WebSocketRoute("/v1/realtime/translations", RealtimeEndpoint(realtime, Translation)),
         *api.ROUTES,
         *libretranslate.ROUTES,
         *transcripts.ROUTES,

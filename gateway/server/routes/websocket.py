@@ -21,6 +21,7 @@ from collections.abc import Awaitable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
@@ -60,14 +61,23 @@ UNWRITABLE = "%s cannot be written to"
 
 
 class WebSocketEndpoint:
-    """The ASGI application of ``/v1/ws``: one call for each client."""
+    """The ASGI application of ``/v1/ws``: one call for each client.
+
+    :param once: clients never come back to their session
+    """
 
     def __init__(
-        self, hub: Hub, authenticator: Authenticator, tracer: UtteranceTracer | None = None
+        self,
+        hub: Hub,
+        authenticator: Authenticator,
+        tracer: UtteranceTracer | None = None,
+        *,
+        once: bool = False,
     ) -> None:
         self._hub = hub
         self._authenticator = authenticator
         self._tracer = tracer
+        self._once = once
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hub = self._hub
@@ -89,6 +99,7 @@ class WebSocketEndpoint:
                 resumed = hub.recognise(query.get("resume"), query.get("room"))
                 granted = await caller.authorize(None if resumed is None else resumed.grant)
                 request, heartbeat = read_query(query, codec, resumed, granted, caller.renewal)
+                request = replace(request, once=self._once)
                 request.check()
                 await hub.fetch(request.room, request.since)
                 session = hub.open(request)

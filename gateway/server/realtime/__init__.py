@@ -1,0 +1,1 @@
+"""Translation between OpenAI's realtime events and the messages of this gateway."""

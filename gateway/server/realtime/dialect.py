@@ -1,0 +1,167 @@
+"""Common parts of the two dialects: audio in, answers out.
+
+Owns: the begin and the clock of the audio, the requests that wait for an answer, ids of events,
+errors. Must not know: sockets, and the meaning of what was heard.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.errors import ClientFault
+from gateway.protocol.audio import Audio, AudioState
+from gateway.protocol.messages import (
+    ClientMessage,
+    Error,
+    ServerMessage,
+    Stats,
+    Welcome,
+)
+from gateway.server.realtime.client_events import RATE, ClientEvent, decode, event_id
+
+ServerEvent = dict[str, Any]
+"""An event of OpenAI's API, ready to be encoded."""
+
+SERVER_ERRORS = frozenset(("internal", "engine_unavailable", "timeout", "rejected", "busy"))
+"""Codes of errors that are not the client's. OpenAI's API tells them apart by the error's type."""
+
+NEVER = 253_402_300_799
+"""End of the year 9999 in Unix time. OpenAI's sessions name the time at which they expire; those of
+this gateway do not."""
+
+
+class Dialect(ABC):
+    """One client's conversation, in the events of OpenAI's API.
+
+    :param query: parameters of the address that the client has opened
+    """
+
+    KEPT = ("room", "speaker", "ticket", "from", "to")
+    """Parameters of the query that mean the same as at the gateway's own socket."""
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        self.query = {name: query[name] for name in self.KEPT if name in query}
+        self.model = query.get("model") or None
+        self._source = query.get("from")
+        self._rate = RATE
+        self._on = False  # audio was begun
+        self._sent = 0.0  # seconds of audio so far, dropped ones included
+        self._half = b""  # a sample whose second byte is in the next piece
+        self._events = 0
+        self._asked: dict[str, tuple[str, str | None]] = {}  # by ref: the request and its event id
+        self._refs = 0
+        self._audio_ref: str | None = None  # of the message that began the audio
+        self._welcome: Welcome | None = None
+
+    def receive(self, frame: str | bytes) -> list[ClientMessage | bytes]:
+        """Return what an event of the client means: messages, and pieces of audio.
+
+        Raises `ClientFault`; then the event has no effect.
+        """
+        return self._do(decode(frame))
+
+    def events(self, message: ServerMessage) -> list[ServerEvent]:
+        """Return the events that a message of the gateway becomes, mostly none."""
+        match message:
+            case Welcome():
+                self._welcome = message
+                return [self._event("session.created", session=self._described())]
+            case Error():
+                return self._error(message)
+            case Stats(ref=str(ref)) | AudioState(ref=str(ref)) if ref in self._asked:
+                return self._answer(*self._asked.pop(ref))
+            case _:
+                return self._tell(message)
+
+    def refusal(self, fault: ClientFault, frame: str | bytes) -> ServerEvent:
+        """Return the error about an event that `receive` has refused."""
+        return self._fault(fault.code.value, str(fault), fault.hint, event_id(frame))
+
+    @abstractmethod
+    def _do(self, event: ClientEvent) -> list[ClientMessage | bytes]:
+        """Carry out a client's event."""
+
+    @abstractmethod
+    def _answer(self, request: str, cause: str | None) -> list[ServerEvent]:
+        """Return the answer to a request that `_ask` has numbered. ``cause`` is its event's id."""
+
+    @abstractmethod
+    def _described(self) -> ServerEvent:
+        """Return the session as OpenAI describes one."""
+
+    @abstractmethod
+    def _tell(self, message: ServerMessage) -> list[ServerEvent]:
+        """Return the events for any other message."""
+
+    def _error(self, error: Error) -> list[ServerEvent]:
+        ref = error.ref
+        # A frame over the rate was not read, so its `ref` is unknown. Answers come in order.
+        if error.code == "rate":
+            ref = next(iter(self._asked), None)
+        _, cause = self._asked.pop(ref or "", ("", None))
+        if ref is not None and ref == self._audio_ref:
+            self._on = False  # the next piece of audio asks again
+        return [self._fault(error.code, error.msg, error.hint, cause)]
+
+    def _fault(
+        self, code: str, text: str, hint: str | None = None, cause: str | None = None
+    ) -> ServerEvent:
+        """Return an event ``error``. ``cause`` is the id of the client's event."""
+        return self._event(
+            "error",
+            error={
+                "type": "server_error" if code in SERVER_ERRORS else "invalid_request_error",
+                "code": code,
+                "message": f"{text} {hint}" if hint else text,
+                "param": None,
+                "event_id": cause,
+            },
+        )
+
+    def _event(self, type: str, **fields: object) -> ServerEvent:
+        self._events += 1
+        return {"type": type, "event_id": f"event_{self._events}", **fields}
+
+    def _ask(self, request: str, cause: str | None) -> str:
+        """Return the ``ref`` of a request whose answer is told to the client."""
+        self._refs += 1
+        ref = f"{request} {self._refs}"
+        self._asked[ref] = (request, cause)
+        return ref
+
+    def _audio(self, ref: str) -> Audio:
+        """Return the message that begins audio, or changes it."""
+        self._on, self._audio_ref = True, ref
+        return Audio(
+            codec="pcm_s16le",
+            rate=self._rate,
+            from_=self._source,
+            t0=round(self._sent, 3),
+            ref=ref,
+        )
+
+    def _end(self, ref: str) -> Audio:
+        """Return the message that ends the audio."""
+        self._on, self._half = False, b""
+        return Audio(codec="none", ref=ref)
+
+    def _append(self, audio: bytes) -> list[ClientMessage | bytes]:
+        """Return the messages for a piece of audio."""
+        messages: list[ClientMessage | bytes] = [] if self._on else [self._audio("audio")]
+        audio = self._half + audio
+        whole = len(audio) // 2 * 2
+        audio, self._half = audio[:whole], audio[whole:]
+        self._sent += whole / 2 / self._rate
+        return [*messages, audio] if audio else messages
+
+    @property
+    def rate(self) -> int:
+        """Samples per second of the audio."""
+        return self._rate
+
+    @property
+    def _id(self) -> str:
+        """The id of the session as OpenAI writes one."""
+        return "sess_" + ("" if self._welcome is None else self._welcome.session)
