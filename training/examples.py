@@ -69,13 +69,13 @@ class Batch:
     tokens: NDArray[np.uint16]
     positions: NDArray[np.uint16]
     examples: NDArray[np.uint16]
-    """Which example of its row a token belongs to; the padding is one as well."""
+    """Number, within its row, of the example that a token belongs to; padding is one as well."""
     places: NDArray[np.int32]
     """Flat indices of tokens whose successor is to be predicted; padded with zeros."""
     targets: NDArray[np.int32]
     """The successors."""
     weights: NDArray[np.float32]
-    """What each counts: 1 in translations, less in sources, 0 in padding."""
+    """Weight of each in the loss: 1 in translations, less in sources, 0 in padding."""
 
 
 class Source:

@@ -34,14 +34,14 @@ WEIGHTS: dict[str, float] = {
     "tico19": 2.0,
     "xquad": 2.0,
 }
-"""How often a sentence of each corpus is drawn, where one of everyday speech is drawn once.
+"""Times that a sentence of each corpus is drawn, where one of everyday speech is drawn once.
 
-Talk counts more and manuals less than they are many: the first is what the model is for. A corpus
-that is not named here counts as everyday speech.
+Talk is drawn more often than its share of the sentences, and manuals less: the model is made for
+talk. A corpus that is not named here counts as everyday speech.
 """
 
 SCARCE: dict[str, float] = {"es": 1.3, "ja": 1.1, "zh": 1.4}
-"""How much more often pairs of a language are drawn that has fewer of them than German."""
+"""Factor by which pairs of a language are drawn more often if it has fewer of them than German."""
 
 LONGEST = 400
 """Characters of a sentence, on either side."""

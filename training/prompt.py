@@ -22,7 +22,7 @@ class Text:
     source: str
     target: str
     part: bool = False
-    """Whether the utterance goes on."""
+    """True if the utterance goes on."""
     begun: tuple[int, ...] = ()
     """Target tokens that the translation must begin with."""
 

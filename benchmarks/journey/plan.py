@@ -29,7 +29,7 @@ TASKS = 300
 """
 
 BATCH, WAIT_S = 16, 0.05
-"""Of (c): requests of a batch, and seconds that the first of them waits for others."""
+"""Requests of a batch of (c), and seconds that the first of them waits for others."""
 
 WORKERS = {"a": 1, "b": 2, "c": 1}
 

@@ -11,7 +11,7 @@ from gateway.errors import EngineFault
 from gateway.job import Chunk, Job
 
 TURNS = 200
-"""Of the event loop: far more than a step that is due takes."""
+"""Turns of the event loop, far more than a step that is due takes."""
 
 
 class Count:

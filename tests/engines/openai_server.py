@@ -100,7 +100,7 @@ class Server:
         self.listing: Response | None = None
         """Answered to GET /v1/models instead of the list."""
         self.listed = 0
-        """How often GET /v1/models came."""
+        """Number of requests for GET /v1/models."""
         self.received: list[Received] = []
         """Requests for text, oldest first."""
         self.unfinished = 0

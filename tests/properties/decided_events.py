@@ -25,7 +25,7 @@ class DecidedEvents:
     def __init__(self) -> None:
         self.log: list[ServerMessage] = []
         self.ends: dict[tuple[int, str], int] = {}
-        """How often each caption has ended."""
+        """Number of ends of each caption."""
         self.asked: set[tuple[int, str]] = set()
         """Captions in languages that were read when their utterance was complete."""
         self.gone: set[int] = set()

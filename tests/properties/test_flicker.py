@@ -36,7 +36,7 @@ HAN = dict(zip(WORDS, "我们见面然后冷", strict=False))
 
 
 class Engine:
-    """It mostly translates word by word, and goes on from what it is forced to begin with."""
+    """An engine that mostly translates word by word, and continues the text it must begin with."""
 
     def __init__(self, room: Meeting, chance: Random) -> None:
         self.room = room

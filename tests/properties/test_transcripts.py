@@ -1,4 +1,4 @@
-"""Whatever was said in a room, and however: its transcripts can be parsed, and keep their rules."""
+"""Transcripts of any room: they can be parsed, and they keep their rules."""
 
 from __future__ import annotations
 

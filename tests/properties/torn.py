@@ -164,7 +164,7 @@ class TornWorld(World):
             self.part(torn)
 
     def rest(self) -> None:
-        """Those whose sockets do not break read on all the time, or they would be too slow."""
+        """Pass time. Clients with unbroken sockets read meanwhile, or they would be too slow."""
         for _ in range(100):
             self.told += [e for e in self.whole.events() if _seq(e)]
             self.look_on()

@@ -1,4 +1,4 @@
-"""What the embedded model is held to, on the sentences of ``tests/quality``.
+"""Bounds on the quality of the embedded model, on the sentences of ``tests/quality``.
 
 They go through the engine that ``make run`` builds: its default model and settings, guards and
 pieces. Only its batches are larger, for speed. What a guard withholds counts as an empty

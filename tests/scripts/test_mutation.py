@@ -1,4 +1,4 @@
-"""Which changes of a mutation run count, and how equivalent ones are listed."""
+"""Changes that a mutation run counts, and the list of equivalent ones."""
 
 from __future__ import annotations
 

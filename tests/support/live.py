@@ -45,7 +45,7 @@ class Live:
     server: GatewayServer
     loop: asyncio.AbstractEventLoop
     state: State
-    """What the application keeps, as its routes see it."""
+    """State of the application, as its routes see it."""
 
     @property
     def socket(self) -> str:

@@ -343,11 +343,11 @@ class Shown:
 
 
 class Screen:
-    """What a client shows, by (id, lang). Every event is checked against those before it.
+    """Captions that a client shows, by (id, lang). Every event is checked against those before it.
 
-    ``strict``: it reads in time and from the beginning, so that the stable text it put together
-    must be the beginning of the final one. ``erased`` counts the characters of stable text that
-    were taken back.
+    ``strict``: the client reads in time and from the beginning, so that the stable text it put
+    together must be the beginning of the final one. ``erased`` counts the characters of stable text
+    that were taken back.
     """
 
     def __init__(self, *, strict: bool = False) -> None:

@@ -54,7 +54,7 @@ def faults(line: str) -> list[str]:
 
 
 def bare(column: str) -> bool:
-    """Whether a slot is all there is: an address, a code, a day."""
+    """Return whether a text is a slot alone: an address, a code, a day."""
     return not any(map(str.isalpha, SLOT.sub("", column)))
 
 

@@ -1,4 +1,4 @@
-"""Which sentences the model translates for itself, and which translations it learns from."""
+"""Sentences that the model translates for itself, and the translations that it learns from."""
 
 from __future__ import annotations
 

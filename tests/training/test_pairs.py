@@ -1,4 +1,4 @@
-"""Which pairs are left out, and what is too near to what is held out."""
+"""Pairs that are left out of the training, also for being too near to held-out ones."""
 
 from __future__ import annotations
 

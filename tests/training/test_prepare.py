@@ -1,4 +1,4 @@
-"""What preparation writes, and that it is read back as it was."""
+"""Files that preparation writes, which are read back unchanged."""
 
 from __future__ import annotations
 

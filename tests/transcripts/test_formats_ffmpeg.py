@@ -20,7 +20,7 @@ LINES = {
     formats.vtt: ("<b>a & b</b> --> c", "42"),
     formats.srt: ("A&B ‹x>: ‹b>a & b‹/b> --› c", "A&B ‹x>: 42"),
 }
-"""What is to be seen of some texts of `meeting`."""
+"""Texts of `meeting` as a player shows them."""
 
 pytestmark = pytest.mark.skipif(FFMPEG is None, reason="needs ffmpeg (.ci/run installs it)")
 

@@ -33,7 +33,7 @@ LETTERS = 90
 """Letters that fit below a chart side by side."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b98900", "#3b8fc4", "#6a51a3", "#444444")
 METADATA = ("Creator", "Date", "Format", "Type")
-"""What matplotlib would write about itself into each chart."""
+"""Keys of the metadata that matplotlib would write about itself into each chart."""
 DASHES = ("-", "--", ":", "-.")
 
 

@@ -48,7 +48,7 @@ class MeetingLoad(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[int, int] = (2, 40)
     """Least and most words of an utterance."""
     growing: bool = True
-    """Whether texts are sent while they are spoken."""
+    """True if texts are sent while they are spoken."""
 
     def checked(self) -> MeetingLoad:
         """Return the load. Raises `ValueError` with a sentence for impossible values."""
