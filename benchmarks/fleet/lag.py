@@ -36,8 +36,9 @@ from typing import NamedTuple
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.fleet.processes import Process, free_port, program
+from benchmarks.fleet.processes import Process, program
 from benchmarks.light_readers import Place, read
+from benchmarks.ports import free_port
 from gateway.engines.base.engine import PullEngine
 from gateway.engines.scripted import ScriptedEngine
 from gateway.job import Chunk, Job

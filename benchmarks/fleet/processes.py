@@ -9,13 +9,14 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx2
+
+from benchmarks.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 HAPROXY = ROOT / "deploy" / "haproxy"
@@ -25,13 +26,6 @@ START_S = 60.0
 
 class NotStarted(Exception):
     """A process of the fleet that did not become ready."""
-
-
-def free_port() -> int:
-    """Return a port that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str) -> str:

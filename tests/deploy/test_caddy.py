@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from tests.deploy.streams import first_tick
 from tests.support.live import Live
 from tests.support.reverse_proxy import (
@@ -14,7 +15,6 @@ from tests.support.reverse_proxy import (
     HOST,
     Certificate,
     Site,
-    free_port,
     program,
     said,
     started,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from gateway.settings.catalogue import Settings
 from tests.support.live import Live
 from tests.support.reverse_proxy import (
@@ -20,7 +21,6 @@ from tests.support.reverse_proxy import (
     Certificate,
     Site,
     accepts,
-    free_port,
     program,
     said,
     started,

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ports import free_port
 from tests.deploy.streams import first_tick
 from tests.support.live import Live
 from tests.support.reverse_proxy import (
     DEPLOY,
     Certificate,
     Site,
-    free_port,
     program,
     said,
     started,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
+
+from benchmarks.ports import free_port
 
 START_S = 10.0
 """Seconds that a server may take to answer."""
@@ -74,10 +75,3 @@ class RedisServer:
         """Kill the server and start it again; without ``durable`` all its data is lost."""
         self.kill()
         await asyncio.to_thread(self.start)
-
-
-def free_port() -> int:
-    """Return a port that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -93,13 +92,6 @@ async def said(socket: ClientConnection, id: str = "first") -> str:
         if '"final"' in str(frame):
             return str(frame)
     raise AssertionError("the socket was closed")
-
-
-def free_port() -> int:
-    """Return a port that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(name: str) -> str:
