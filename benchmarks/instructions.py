@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SLACK = 1.05
 STEPS = (16, 46)
 """Steps of the shorter and the longer run; an utterance has some tokens more."""
-SETTLE_S = 10.0
+SETTLE_S = 1.5
 """Seconds in which presence messages of new sockets pass."""
 EMPTY = 20
 """Steps after which clients empty their sockets."""
@@ -168,9 +168,12 @@ def _total(folder: str, pid: int) -> int:
 def inside(told: Path) -> None:
     """Run every scenario in its own process, and report their process ids and deltas."""
     import benchmarks.servers
+    from benchmarks.stepper import Stepper
     from gateway.server.runtime import hub
+    from gateway.server.runtime.language_detection import Detector
 
     assert benchmarks.servers  # so that no child has to import it
+    Detector(Stepper.profile.sources).load()  # nor to load its model, in a thread beside the steps
     hub.HOUSEKEEPING_S = 1e6  # else how often there is any would be chance
     runs: dict[str, Any] = {}
     for name, scenario in SCENARIOS.items():
@@ -247,6 +250,8 @@ async def scene(scenario: Scenario) -> list[tuple[int, int]]:
     while stepper.unfinished < scenario.streams:  # noqa: ASYNC110  # nor has anybody for this
         await asyncio.sleep(0.01)
     await asyncio.sleep(SETTLE_S)
+    # A child's count begins with ours. Threads would add to it while we wait for the child before.
+    await loop.shutdown_default_executor()
     if scenario.batch is not None:
         for n, stream in enumerate(stepper.running):
             turn = n // scenario.batch
