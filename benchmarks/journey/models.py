@@ -72,6 +72,9 @@ class Sink:
         self.tokens += 1
         return False
 
+    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
+        raise AssertionError("no job has a draft")
+
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
         self.made += rest
         self.fault = self.fault or fault

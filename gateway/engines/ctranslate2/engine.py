@@ -31,7 +31,7 @@ from gateway.engines.base import model_files
 from gateway.engines.base.engine import Aborted, Health, ModelEngine, Sink, refuse
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, EngineGone, GatewayError, JobFault, Overloaded, redacted
-from gateway.job import Chunk, Job
+from gateway.job import Chunk, Job, merged
 
 if TYPE_CHECKING:
     from gateway.engines.ctranslate2.model import TranslationModel
@@ -112,16 +112,21 @@ class DecodeStream:
     def __init__(self, job: Job, mailbox: LoopMailbox) -> None:
         self.job = job
         self.mailbox = mailbox
-        self.steps: deque[tuple[str, Sequence[int]]] = deque()
+        self.steps: deque[Chunk] = deque()
         self.rest = ""
         self.stopped = False
         self.ended = False
         self.fault: GatewayError | None = None
-        self._tokens = 0  # tokens without text so far; the next chunk counts them
-        self._ids: list[int] = []  # ids of those tokens
+        self._withheld = Chunk("", 0)  # tokens without text so far; the next chunk counts them
 
     def step(self, text: str, ids: Sequence[int]) -> bool:
-        self.steps.append((text, ids))
+        return self._add(Chunk(text, ids=tuple(ids)))
+
+    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
+        return self._add(Chunk(text, 0, ids=tuple(ids), drafted=drafted, accepted=accepted))
+
+    def _add(self, chunk: Chunk) -> bool:
+        self.steps.append(chunk)
         self.mailbox.notify(self)
         return self.stopped
 
@@ -134,18 +139,14 @@ class DecodeStream:
 
     def take_chunk(self, rest: str = "") -> Chunk | None:
         """Return the waiting output and ``rest`` as one chunk; None if it has no text yet."""
-        text = []
+        chunk = self._withheld
         # A fixed number, because the decode thread may add steps during the loop.
         for _ in range(len(self.steps)):
-            piece, ids = self.steps.popleft()
-            text.append(piece)
-            self._tokens += 1
-            self._ids += ids
-        if not (whole := "".join(text) + rest):
-            return None
-        chunk = Chunk(whole, self._tokens, ids=tuple(self._ids))
-        self._tokens, self._ids = 0, []
-        return chunk
+            chunk = merged(chunk, self.steps.popleft())
+        if rest:
+            chunk = merged(chunk, Chunk(rest, 0))
+        self._withheld = Chunk("", 0) if chunk.text else chunk
+        return chunk if chunk.text else None
 
 
 class CTranslate2Engine(ModelEngine):

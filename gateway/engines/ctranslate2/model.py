@@ -13,12 +13,15 @@ CTranslate2. Must not know: event loops, threads, streams. Everything here block
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from gateway.engines.base import model_files
 from gateway.engines.base.tokenizer import SentencePieces, Vocabulary, sentencepiece
+from gateway.engines.ctranslate2.verification import accepted
 from gateway.engines.profiles import Profile
 from gateway.errors import EngineFault, ErrorCode, GatewayError, JobFault
 from gateway.job import Job
@@ -26,6 +29,15 @@ from gateway.job import Job
 NO_REPEAT_NGRAM = 4
 """Tokens in a row that a second attempt may not repeat. Most first attempts are rejected because of
 a loop, and sampling alone can produce the loop again."""
+
+CHECKED_JOBS = 4
+"""Most jobs of a batch whose drafts are checked. A check reads each prompt once more, which costs
+each job about as much as three decoding steps of a job alone, while a step of a large batch costs
+each of its jobs little: ``docs/design/drafts.md``."""
+
+CHECKED_SCORES = 2**25
+"""Most scores that a check computes, one for each token of the input and of the vocabulary. They
+take four bytes each."""
 
 KNOWN_LAYOUTS = (
     "Known are: a Hugging Face directory of a Llama model (config.json, *.safetensors,"
@@ -54,6 +66,15 @@ class DecodeSink(Protocol):
         :param text: the text that the token completed, often none
         :param ids: its id, or none for a control token; with the first token also the ids of the
             forced prefix
+        """
+
+    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
+        """Receive the accepted beginning of the draft, and return whether this job is to stop.
+
+        :param text: the text that its tokens completed
+        :param ids: the ids of the forced prefix and of these tokens
+        :param drafted: number of tokens of the draft
+        :param accepted: number of tokens that were accepted, possibly 0
         """
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
@@ -122,6 +143,7 @@ class DecodeJob:
     :param push: returns the text that a token completes
     :param flush: returns the text that was withheld at the end
     :param start: tokens with which the output of an encoder-decoder begins
+    :param draft: ids that the output is likely to begin with
     """
 
     def __init__(
@@ -133,12 +155,13 @@ class DecodeJob:
         push: Callable[[Any], str],
         flush: Callable[[], str] = str,
         start: Sequence[str] = (),
+        draft: Sequence[int] = (),
     ) -> None:
         self.sink = sink
         self.tokens = tokens
-        self.limit = limit
         self.start = list(start)
-        self._left = limit
+        self.draft = list(draft[: limit - 1])
+        self.left = limit
         self._ids = list(prefix)  # ids that the sink has not received yet
         self._push = push
         self._flush = flush
@@ -146,8 +169,8 @@ class DecodeJob:
     # Threads of CTranslate2 call the methods below, which coverage does not measure.
     def on_token(self, token: Any, *ids: int, last: bool) -> bool:  # pragma: no cover
         """Pass on one token of the output; return whether this job of the batch is to stop."""
-        self._left -= 1
-        stop = self.sink.step(self._push(token), [*self._ids, *ids]) or last or not self._left
+        self.left -= 1
+        stop = self.sink.step(self._push(token), [*self._ids, *ids]) or last or not self.left
         self._ids.clear()
         if stop:
             self.end()
@@ -156,6 +179,17 @@ class DecodeJob:
     def end(self) -> None:  # pragma: no cover
         self.sink.end(self._flush())
 
+    def accept(self, count: int) -> bool:
+        """Pass on the first ``count`` tokens of the draft; return whether this job is to stop."""
+        ids = self.draft[:count]
+        self.left -= count
+        text = "".join(map(self._push, ids))
+        stop = self.sink.accept(text, [*self._ids, *ids], len(self.draft), count)
+        self._ids.clear()
+        if stop:
+            self.end()
+        return stop
+
 
 class DecoderModel:
     """A decoder-only model. Its input is the prompt of the profile, which ends in the prefix."""
@@ -163,31 +197,67 @@ class DecoderModel:
     def __init__(self, generator: Any, vocabulary: Vocabulary) -> None:
         self._generator = generator
         self._vocabulary = vocabulary
+        self._width = vocabulary.tokenizer.get_vocab_size()
 
     def decode(self, sinks: Sequence[DecodeSink], profile: Profile) -> None:
         batch = _prepare_all(self._prepare, sinks, profile)
-        if not batch:
-            return
         ids = (self._vocabulary.control(token) for token in profile.stop)
         stop = {id for id in ids if id is not None}
         controls = self._vocabulary.controls
 
-        def callback(result: Any) -> bool:  # pragma: no cover
-            entry: DecodeJob = batch[result.batch_id]
+        def take(entry: DecodeJob, id: int, *, last: bool = False) -> bool:
+            """Pass on one token; return whether this job of the batch is to stop."""
             # The id of a control token is left out, since it cannot be forced as text later.
-            if (id := result.token_id) not in stop:
-                return entry.on_token(id, *(() if id in controls else (id,)), last=result.is_last)
+            if id not in stop:
+                return entry.on_token(id, *(() if id in controls else (id,)), last=last)
             entry.end()
             return True
 
+        def callback(result: Any) -> bool:  # pragma: no cover
+            return take(batch[result.batch_id], result.token_id, last=result.is_last)
+
+        if self._checks(batch):
+            batch = [entry for entry, id in self._check(batch) if id is None or not take(entry, id)]
+        if not batch:
+            return
         self._generator.generate_batch(
             [entry.tokens for entry in batch],
             include_prompt_in_result=False,
             end_token=list(stop) or None,
-            max_length=max(entry.limit for entry in batch),
+            max_length=max(entry.left for entry in batch),
             callback=callback,
             **_sampling(profile, batch[0].sink.job),
         )
+
+    def _checks(self, batch: Sequence[DecodeJob]) -> bool:
+        """Tell whether to check the drafts of a batch before it is decoded."""
+        read = sum(len(entry.tokens) + len(entry.draft) for entry in batch if entry.draft)
+        return 0 < read * self._width <= CHECKED_SCORES and len(batch) <= CHECKED_JOBS
+
+    def _check(self, batch: Sequence[DecodeJob]) -> Iterator[tuple[DecodeJob, int | None]]:
+        """Check the drafts, and yield the jobs that go on, each with its next token if known."""
+        drafted = [entry for entry in batch if entry.draft]
+        token = self._vocabulary.token
+        inputs = [entry.tokens + [token(id) for id in entry.draft] for entry in drafted]
+        found = self._generator.forward_batch(inputs)
+        wide = type(found.dtype).float32  # numpy has no bfloat16
+        found = np.asarray(found if found.dtype == wide else found.to(wide))
+        scores = dict(zip(drafted, found, strict=True))
+        for entry in batch:
+            if (rows := scores.get(entry)) is None:
+                yield entry, None
+                continue
+            at = len(entry.tokens)
+            rows = rows[at - 1 : at + len(entry.draft)]
+            count, following = accepted(rows, entry.draft, entry.sink.job.draft_bias)
+            entry.tokens += [token(id) for id in entry.draft[:count]]
+            if entry.accept(count):
+                continue
+            if following < self._width:
+                entry.tokens.append(token(following))
+                yield entry, following
+            else:  # the scores of some models have more columns than the vocabulary has tokens
+                yield entry, None
 
     def _prepare(self, sink: DecodeSink, profile: Profile) -> DecodeJob:
         job, vocabulary = sink.job, self._vocabulary
@@ -202,11 +272,19 @@ class DecoderModel:
         limit = _token_limit(profile, vocabulary.count(job.text), len(ids), len(prefix))
         text = vocabulary.detokenizer(prefix)
         tokens = [vocabulary.token(id) for id in ids]
-        return DecodeJob(sink, tokens, limit, prefix, text.push, text.flush)
+        draft: list[int] = []
+        if job.draft and job.attempt == 1 and _is_greedy(profile, job):
+            whole = vocabulary.forced(prompt.prefix + job.draft, job.prefix_ids)
+            draft = whole[len(prefix) :] if whole[: len(prefix)] == prefix else []
+        return DecodeJob(sink, tokens, limit, prefix, text.push, text.flush, draft=draft)
 
 
 class EncoderDecoderModel:
-    """A sequence-to-sequence model. The forced prefix is the beginning of the decoder's output."""
+    """A sequence-to-sequence model. The forced prefix is the beginning of the decoder's output.
+
+    Drafts are ignored: CTranslate2 goes through a given beginning token by token, so that a checked
+    one would save nothing.
+    """
 
     def __init__(self, translator: Any, pieces: SentencePieces, config: Mapping[str, Any]) -> None:
         self._translator = translator
@@ -233,7 +311,7 @@ class EncoderDecoderModel:
             target_prefix=[entry.start for entry in batch],
             beam_size=1,  # with more, nothing is reported before the end
             max_input_length=0,  # no limit; the default of 1024 cuts the rest off silently
-            max_decoding_length=max(len(entry.start) + entry.limit for entry in batch),
+            max_decoding_length=max(len(entry.start) + entry.left for entry in batch),
             disable_unk=True,
             callback=callback,
             **_sampling(profile, batch[0].sink.job),
@@ -285,6 +363,12 @@ def _token_limit(profile: Profile, source: int, prompt: int, prefix: int) -> int
             hint="Send it sentence by sentence.",
         )
     return min(room, profile.max_tokens(source, prefix))
+
+
+def _is_greedy(profile: Profile, job: Job) -> bool:
+    """Tell whether each token of the output is the most probable one."""
+    sampling = profile.sampling(job)
+    return sampling.temperature <= 0 and sampling.repetition_penalty == 1
 
 
 def _sampling(profile: Profile, job: Job) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Reader:
         self.ids: list[int] = []
         self.fault: GatewayError | None = None
         self.steps = self.ends = 0
+        self.checked: tuple[int, int] | None = None
         self.others: list[int] = []
         self._stop_after = stop_after
         self._batch: list[Reader] = []
@@ -59,6 +60,14 @@ class Reader:
         self.ids += ids
         self.steps += 1
         return len(self.texts) == self._stop_after
+
+    def accept(self, text: str, ids: Sequence[int], drafted: int, accepted: int) -> bool:
+        assert not self.ends and not self.steps
+        self.checked = (drafted, accepted)
+        self.ids += ids
+        if text:
+            self.texts.append(text)
+        return 0 < self._stop_after <= len(self.texts)
 
     def end(self, rest: str = "", fault: GatewayError | None = None) -> None:
         if rest and len(self.texts) != self._stop_after:
