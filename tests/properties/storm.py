@@ -91,7 +91,7 @@ class Storm:
             *(self.write_all, self.deliver_all, self.receive_all, self.receive_all),
             *(self.begin, self.feed, self.finish, self.finish, self.fail),
             *(self.lose_message, self.crash, self.elect, self.elect, self.kill, self.start),
-            *(self.wait, self.gap),
+            *(self.wait, self.gap, self.outage),
         )
 
     def pick(self, n: int) -> int:
@@ -281,6 +281,23 @@ class Storm:
 
     def gap(self) -> None:
         self.gateway().replica.introduce()
+
+    def outage(self) -> None:
+        """Let Redis be away for ten minutes, while members go on and nothing is delivered."""
+        meeting = self.meeting
+        for gateway in meeting.gateways.values():
+            gateway.replica.reach(False, meeting.now)
+        steps = (self.speak, self.grow, self.cancel, self.bye, self.feed, self.finish)
+        for _ in range(self.pick(8)):
+            steps[self.pick(len(steps))]()
+            meeting.act()
+        for _ in range(60):
+            self.look()
+            meeting.wait(10.0)
+        for gateway in meeting.gateways.values():
+            gateway.replica.reach(True, meeting.now)
+        if meeting.owner is not None:
+            meeting.authority.resume_feed()
 
     # --- owners
 

@@ -8,8 +8,12 @@ room's log before it is sent, and comes without holes. The other messages may be
 order of each gateway. ``term`` is the name of one authority: another has another one, even in the
 same gateway.
 
-Rules of evolution: gateways of two versions work together while a fleet is updated, so new fields
-come last and have a default.
+Rules of evolution: gateways of two releases work together while a fleet is updated.
+
+- New fields come last and have a default. An older gateway ignores them.
+- A new message of the feed that no log keeps, or a new event in `Told`, needs no more: an older
+  gateway does without it (`Unknown`).
+- Everything else needs another `VERSION`: a gateway does not join a fleet of another one.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ from gateway.core.room.room import Request
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import Degraded, Delta, ServerMessage, View
+
+VERSION = "1"
+"""Version of the messages, see the rules of evolution."""
 
 
 class Frames(msgspec.Struct, frozen=True, array_like=True):
@@ -113,9 +120,12 @@ class Told(_FeedMessage, frozen=True, array_like=True, tag="told"):
     frames: Frames
 
     @property
-    def event(self) -> ServerMessage:
-        """The event."""
-        return _event(self.frames.payload)
+    def event(self) -> ServerMessage | None:
+        """The event, or None if it is of a type that this release does not have."""
+        try:
+            return _event(self.frames.payload)
+        except msgspec.ValidationError:
+            return None
 
 
 class Addressed(_FeedMessage, frozen=True, array_like=True, tag="addressed"):
@@ -170,7 +180,13 @@ class Ended(_FeedMessage, frozen=True, array_like=True, tag="ended"):
     """The end of the room: its log is deleted."""
 
 
-FeedMessage = Decided | Grown | Told | Addressed | Answered | Greeted | Unheard | Replaced | Ended
+class Unknown(_FeedMessage, frozen=True, array_like=True, tag="unknown"):
+    """A message of a newer release that this one does not have."""
+
+
+FeedMessage = (
+    Decided | Grown | Told | Addressed | Answered | Greeted | Unheard | Replaced | Ended | Unknown
+)
 
 
 class _InboxMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -252,6 +268,21 @@ _durable: Callable[[memoryview], Durable] = msgspec.json.Decoder(Durable).decode
 _event: Callable[[memoryview], ServerMessage] = msgspec.json.Decoder(ServerMessage).decode
 
 encode = msgspec.msgpack.Encoder().encode
-decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode
+_decode_feed = msgspec.msgpack.Decoder(FeedMessage).decode
+_TAGS = {one.__struct_config__.tag for one in FeedMessage.__args__}
+
+
+def decode_feed(payload: bytes) -> FeedMessage:
+    """Return a message of the feed. Raises `msgspec.MsgspecError` if it cannot be read."""
+    try:
+        message: FeedMessage = _decode_feed(payload)
+    except msgspec.ValidationError:
+        match msgspec.msgpack.decode(payload):
+            case [str(tag), int(number), *_] if tag not in _TAGS:
+                return Unknown(number)
+        raise
+    return message
+
+
 decode_inbox = msgspec.msgpack.Decoder(InboxMessage).decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode

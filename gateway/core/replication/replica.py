@@ -330,7 +330,7 @@ class Replica:
             case Grown(delta=delta):
                 self.subscribers.grown = message.frames.envelope(delta)
                 self.subscribers.show(self._growing.grow(delta), now)
-            case Told(event=event):
+            case Told(event=event) if event is not None:
                 if isinstance(event, Degraded):
                     self._degraded = event if event.engine or event.partials == "off" else None
                 self.subscribers.tell(message.frames.envelope(event), None, now)

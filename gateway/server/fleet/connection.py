@@ -36,6 +36,8 @@ class RedisConnection:
 
     def __init__(self, url: str, changed: Callable[[bool], None]) -> None:
         self.up = False
+        self.foreign: str | None = None
+        """Version of the messages of the other gateways, if it is not that of this gateway."""
         self.closing = False
         """True if no task is to go on. A task is cancelled as well, but the client sometimes turns
         a cancellation into a `TimeoutError`."""
@@ -50,7 +52,7 @@ class RedisConnection:
 
     def works(self) -> None:
         """Note that a call has succeeded."""
-        if not self.up:
+        if not self.up and self.foreign is None:
             self.up = True
             log.info("Redis is there")
             self._changed(True)
@@ -61,6 +63,23 @@ class RedisConnection:
             self.up = False
             log.warning("Redis is away: %s", redacted(exc))
             self._changed(False)
+
+    def joined(self, version: str, *, own: str) -> None:
+        """Note the version of the messages that the fleet uses, after a call has succeeded."""
+        if version == own:
+            self.foreign = None
+            self.works()
+        elif version != self.foreign:
+            self.foreign = version
+            log.error(
+                "The gateways of this Redis exchange messages of version %s, and this one of "
+                "version %s. It serves no shared rooms until they have ended.",
+                version,
+                own,
+            )
+            if self.up:
+                self.up = False
+                self._changed(False)
 
     async def aclose(self) -> None:
         """Close all sockets."""

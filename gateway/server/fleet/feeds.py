@@ -95,7 +95,7 @@ class Feeds:
         room = self.rooms[name] = RoomFeed(name, listener)
         room.subscribed = asyncio.get_running_loop().create_future()
         try:
-            if self._pubsub is None:
+            if self._pubsub is None or self._connection.foreign is not None:
                 raise ConnectionError("not connected")
             async with asyncio.timeout(TIMEOUT_S):
                 await self._pubsub.subscribe(lua_scripts.feed(name))

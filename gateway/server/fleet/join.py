@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from redis.asyncio.connection import parse_url
 
+from gateway.core.replication.messages import VERSION
 from gateway.server.fleet.link import FleetLink
 from gateway.server.runtime.fleet_rooms import FleetRooms
 from gateway.server.runtime.hub import Hub
@@ -25,6 +26,7 @@ def join_fleet(hub: Hub, url: str) -> None:
     hub.fleet = rooms = FleetRooms(hub)
     rooms.link = FleetLink(
         url,
+        version=VERSION,
         keep=hub.limits.log,
         on_request=rooms.on_request,
         on_lost=rooms.on_lost,

@@ -35,6 +35,7 @@ class FleetLink:
     """The link of this gateway with its fleet.
 
     :param url: such as ``redis://localhost:6379/0``
+    :param version: of the messages; gateways with another one are not joined
     :param keep: durable events that the log of a room keeps
     :param on_request: called with each request of a gateway, in the order of each sender
     :param on_lost: called with the name of a room that this gateway owns no longer
@@ -46,6 +47,7 @@ class FleetLink:
         self,
         url: str,
         *,
+        version: str,
         keep: int,
         on_request: Callable[[bytes], None],
         on_lost: Callable[[str], None],
@@ -53,6 +55,7 @@ class FleetLink:
         on_connection: Callable[[bool], None],
     ) -> None:
         self.id = secrets.token_hex(6)
+        self._version = version
         self._connection = RedisConnection(url, on_connection)
         self._feeds = Feeds(self._connection)
         self._writer = Writer(self.id, self._connection, keep=keep)
@@ -104,11 +107,13 @@ class FleetLink:
 
     async def _tick(self) -> None:
         pipeline = self._connection.redis.pipeline(transaction=False)
-        pipeline.set(lua_scripts.alive(self.id), b"", px=LEASE_MS)
+        keys = (lua_scripts.VERSION, lua_scripts.alive(self.id))
+        pipeline.eval(lua_scripts.JOIN, len(keys), *keys, self._version, LEASE_MS)
         reads = [part.add_to(pipeline) for part in (self._inbox, self._leases)]
         answers = await pipeline.execute()
-        self._connection.works()
-        del answers[0]
+        self._connection.joined(answers.pop(0).decode(), own=self._version)
+        if not self.compatible:
+            return
         for read in reads:
             read(answers)
 
@@ -118,6 +123,11 @@ class FleetLink:
     def connected(self) -> bool:
         """True while Redis answers."""
         return self._connection.up
+
+    @property
+    def compatible(self) -> bool:
+        """False if the other gateways use messages of another version."""
+        return self._connection.foreign is None
 
     @property
     def owned(self) -> int:

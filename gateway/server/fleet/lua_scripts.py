@@ -60,6 +60,23 @@ def alive(gateway: str) -> str:
 SIGNING_KEY: Final = f"{PREFIX}:signing-key"
 """Key of the secret that signs resume tokens for all gateways."""
 
+VERSION: Final = f"{PREFIX}:version"
+"""Key of the version of the messages that the gateways use; it is gone when none of them lives."""
+
+JOIN: Final = """
+local version = redis.call('GET', KEYS[1]) or ARGV[1]
+if version == ARGV[1] then
+  redis.call('SET', KEYS[1], version, 'PX', ARGV[2])
+  redis.call('SET', KEYS[2], '', 'PX', ARGV[2])
+end
+return version
+"""
+"""Show a sign of life, unless living gateways use another version of the messages.
+
+Keys: `VERSION`, sign of life. Arguments: version, milliseconds that both are kept. Returns the
+version of the fleet.
+"""
+
 ACQUIRE: Final = """
 local held = redis.call('GET', KEYS[1])
 if held then return {0, 0, held} end

@@ -246,7 +246,9 @@ async def readyz(request: Request) -> Response:
     hub = _hub(request)
     status = hub.engine.health.value if hub.phase is HubPhase.OPEN else hub.phase.value
     if status == Health.READY.value and not hub.ready:
-        status = "alone"  # the other gateways cannot be reached
+        # The other gateways cannot be reached, or are of a version that this one cannot talk to.
+        compatible = hub.fleet is None or hub.fleet.link.compatible
+        status = "alone" if compatible else "incompatible"
     body: dict[str, object] = {
         "status": status,
         "engine": hub.engine.name,

@@ -80,6 +80,10 @@ class Link(Protocol):
         """True while the other gateways can be reached."""
 
     @property
+    def compatible(self) -> bool:
+        """False if the other gateways use messages of another version."""
+
+    @property
     def dropped(self) -> int:
         """Number of volatile messages that were dropped."""
 

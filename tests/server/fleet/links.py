@@ -48,7 +48,7 @@ class Follower:
 class Peer:
     """A gateway of the fleet."""
 
-    def __init__(self, redis: RedisServer) -> None:
+    def __init__(self, redis: RedisServer, version: str = "1") -> None:
         self.requests: list[bytes] = []
         self.lost: list[str] = []
         self.lost_gateways: list[str] = []
@@ -56,6 +56,7 @@ class Peer:
         self.rooms: dict[str, Follower] = {}
         self.link = FleetLink(
             redis.url,
+            version=version,
             keep=1_000,
             on_request=self.requests.append,
             on_lost=self.lost.append,
@@ -82,9 +83,9 @@ class Links:
     def __init__(self) -> None:
         self._peers: list[Peer] = []
 
-    async def join(self, redis: RedisServer) -> Peer:
+    async def join(self, redis: RedisServer, version: str = "1") -> Peer:
         """Start a gateway, and wait until it reads its feeds."""
-        peer = Peer(redis)
+        peer = Peer(redis, version)
         self._peers.append(peer)
         await peer.link.start()
         await until(lambda: peer.link._feeds._pubsub is not None)

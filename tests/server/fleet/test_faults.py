@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.errors import ClientFault
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds
 from tests.server.fleet.links import ROOM, Links, Peer
@@ -175,3 +176,35 @@ async def test_a_ping_is_answered_between_the_messages_of_a_feed(
     peer.write(1)
     await until(lambda: follower.numbers == [1])
     assert peer.connections == [True]
+
+
+async def test_a_gateway_with_another_version_of_the_messages_waits_until_the_others_have_ended(
+    redis: RedisServer, links: Links
+) -> None:
+    old = await links.join(redis)
+    await old.follow()
+    assert await old.link.acquire(ROOM)
+    old.write(1)
+    new = await links.join(redis, "2")
+    assert (new.link.connected, new.link.compatible) == (False, False)
+    with pytest.raises(ClientFault, match="cannot reach the others"):
+        await new.follow()
+    assert (old.link.connected, old.link.compatible) == (True, True)
+    await until(lambda: old.link.unwritten(ROOM) == 0)
+    await links.kill(old)
+    await until(lambda: new.connections == [True])
+    assert new.link.compatible
+
+
+async def test_a_gateway_that_meets_another_version_reports_it_until_that_is_gone(
+    redis: RedisServer, links: Links
+) -> None:
+    old = await links.join(redis)
+    await old.follow()
+    assert await old.link.acquire(ROOM)
+    redis.cli("SET", "captions:version", "2")
+    await until(lambda: old.connections == [True, False])
+    assert not old.link.compatible
+    redis.cli("DEL", "captions:version")
+    await until(lambda: old.connections == [True, False, True])
+    assert old.link.owns(ROOM)
