@@ -26,9 +26,10 @@ $(RUN): pyproject.toml | $(VENV)
 	@touch $@
 
 # Dependency groups of pyproject.toml need pip 25.1, so pip is upgraded first.
-$(TEST): pyproject.toml | $(VENV)
+$(TEST): pyproject.toml requirements/speech.txt | $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e . --group test
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -r requirements/speech.txt
 	@touch $@ $(RUN)
 
 $(SITE): pyproject.toml | $(VENV)

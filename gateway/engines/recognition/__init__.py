@@ -1,0 +1,1 @@
+"""Recognisers: engines that turn speech into text, behind one contract."""

@@ -1,0 +1,90 @@
+"""Detection of voice by Silero VAD, which comes with faster-whisper.
+
+Owns: the model and its state for each stream. Must not know: what is made of the probabilities.
+
+Silero VAD (https://github.com/snakers4/silero-vad, MIT) is a small recurrent network: it takes
+32 ms of audio with 4 ms of context, and keeps its state for the next frame.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gateway.core.recognition.timing import FRAME, FRAME_BYTES
+from gateway.errors import EngineFault
+
+_CONTEXT = 64
+"""Samples of the frame before that the model looks at."""
+_STATE = (1, 1, 128)
+_FULL_SCALE = 32_768.0
+
+
+class VoiceDetector:
+    """The voice in one stream of audio."""
+
+    __slots__ = ("_c", "_context", "_h", "_rest")
+
+    def __init__(self) -> None:
+        self._h = self._c = np.zeros(_STATE, np.float32)
+        self._context = np.zeros(_CONTEXT, np.float32)
+        self._rest = b""
+
+    def probabilities(self, pcm: bytes) -> list[float]:
+        """Return the probability of voice in each frame that ``pcm`` completes.
+
+        A frame begins where the last one ended, and bytes that fill no frame wait for the next
+        call. A frame takes about 0.1 ms.
+
+        :param pcm: signed 16 bit, little endian, mono, 16 kHz
+        """
+        pcm = self._rest + pcm
+        whole = len(pcm) // FRAME_BYTES * FRAME_BYTES
+        self._rest = pcm[whole:]
+        if not whole:
+            return []
+        samples = np.frombuffer(pcm, "<i2", whole // 2).astype(np.float32) / _FULL_SCALE
+        frames = samples.reshape(-1, FRAME)
+        before = np.vstack((self._context, frames[:-1, -_CONTEXT:]))
+        self._context = frames[-1, -_CONTEXT:]
+        output, self._h, self._c = _session().run(
+            None, {"input": np.hstack((before, frames)), "h": self._h, "c": self._c}
+        )
+        return [float(value) for value in output.ravel()]
+
+
+def load() -> None:
+    """Load the model, which takes a moment, before the first stream needs it.
+
+    Raises `EngineFault` if the package is not installed.
+    """
+    if _package() is None:
+        raise EngineFault("Speech needs faster-whisper: pip install 'caption-gateway[speech]'.")
+    _session()
+
+
+def _package() -> Path | None:
+    """Return the directory of faster-whisper, without importing it."""
+    found = importlib.util.find_spec("faster_whisper")
+    return Path(found.origin).parent if found is not None and found.origin else None
+
+
+@cache
+def _session() -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # A frame is a millisecond of work for one core, and the others translate.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    folder = _package()
+    assert folder is not None
+    return onnxruntime.InferenceSession(
+        str(folder / "assets" / "silero_vad_v6.onnx"),
+        providers=["CPUExecutionProvider"],
+        sess_options=options,
+    )

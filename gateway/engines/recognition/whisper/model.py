@@ -1,0 +1,184 @@
+"""A Whisper model in CTranslate2, and the recognition of one short window of speech.
+
+Owns: features, encoder, decoder and word times. Must not know: threads, tasks, health.
+
+faster-whisper loads the model and brings tokenizer and features. Its own `transcribe` is made for
+files: it pads every window to 30 s, which is most of the work for a window of a few seconds, and it
+decodes again what a window has left over.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gateway.errors import ClientFault, EngineFault, EngineGone
+from gateway.job import SAMPLE_RATE, Recognised, RecognitionJob, Word
+from gateway.text import languages
+
+_FRAME_RATE = 100
+"""Feature frames in a second."""
+_CONTEXT = 2 * _FRAME_RATE
+"""Feature frames of silence that the encoder sees behind the audio."""
+_STEP = 2 * _FRAME_RATE
+"""The context is a multiple of this many feature frames."""
+_MOST = 30 * _FRAME_RATE
+"""Feature frames of the longest context: the model was trained on 30 s."""
+
+_TOKENS, _TOKENS_PER_SECOND = 16, 12
+"""Bound of the output: tokens at any length, and for each second of audio. Fast speech has 6."""
+
+_BEAM = 5
+"""Width of the beam of a final hypothesis, as in Whisper itself. Others are decoded greedily."""
+
+_HALF = 223
+"""Tokens of a prompt: half the context of the decoder, less one."""
+
+
+class WhisperModel:
+    """A loaded model. `recognise` may be called in several threads at once.
+
+    :param model: directory of a model in CTranslate2's form, or its name or id on a hub
+    :param threads: threads of one recognition
+    :param workers: recognitions at once
+    :param download: whether a named model that is not on this machine may be downloaded
+
+    Raises `EngineFault`, with a sentence for the operator, if it cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str = "auto",
+        compute_type: str = "default",
+        threads: int = 1,
+        workers: int = 1,
+        download: bool = False,
+    ) -> None:
+        import faster_whisper
+
+        path = Path(model).expanduser()
+        if path.is_dir() and not (path / "model.bin").is_file():
+            raise EngineFault(f"{path} is no Whisper model in CTranslate2's form: no model.bin.")
+        try:
+            self._whisper: Any = faster_whisper.WhisperModel(
+                str(path) if path.is_dir() else model,
+                device=device,
+                compute_type=compute_type,
+                cpu_threads=threads,
+                num_workers=workers,
+                local_files_only=not download,
+            )
+        except Exception as exc:
+            raise EngineFault(
+                f"The Whisper model {model} cannot be loaded: {type(exc).__name__}. Name the"
+                " directory of a model in CTranslate2's form."
+            ) from exc
+        self._codes: dict[str, str] = {}
+        for code in self._whisper.supported_languages:
+            try:
+                self._codes.setdefault(languages.normalise(code), code)
+            except ClientFault:  # a code that is no language tag
+                continue
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Canonical tags of the languages of the model."""
+        return tuple(self._codes)
+
+    def recognise(self, job: RecognitionJob, wanted: Callable[[], bool]) -> Recognised:
+        """Return the words of ``job``. Blocks; raises exceptions of the libraries.
+
+        :param wanted: tells between two steps whether anybody waits for the result
+
+        Raises `EngineGone` if nobody does.
+        """
+        from faster_whisper.tokenizer import Tokenizer
+        from faster_whisper.transcribe import get_suppressed_tokens
+
+        samples = np.frombuffer(job.audio, "<i2").astype(np.float32) / 32_768.0
+        if not samples.any():
+            return Recognised(no_speech=1.0)
+        features = self._whisper.feature_extractor(samples)[:, :_MOST]
+        count = features.shape[1]
+        context = min(-(-(count + _CONTEXT) // _STEP) * _STEP, _MOST)
+        padded = np.pad(features, ((0, 0), (0, context - count)))
+        encoded = self._whisper.encode(padded)
+        if not wanted():
+            raise EngineGone("The job was cancelled.")
+        lang, certainty = self._language(encoded, job.langs)
+        tokenizer = Tokenizer(
+            self._whisper.hf_tokenizer,
+            self._whisper.model.is_multilingual,
+            task="transcribe",
+            language=self._codes[lang],
+        )
+        length = _TOKENS + int(_TOKENS_PER_SECOND * len(samples) / SAMPLE_RATE)
+        prompt = self._prompt(tokenizer, job)
+        result = self._whisper.model.generate(
+            encoded,
+            [prompt],
+            beam_size=_BEAM if job.final else 1,
+            max_length=min(len(prompt) + length, self._whisper.max_length),
+            return_scores=True,
+            return_no_speech_prob=True,
+            suppress_tokens=get_suppressed_tokens(tokenizer, [-1]),
+        )[0]
+        tokens = [token for token in result.sequences_ids[0] if token < tokenizer.eot]
+        text = tokenizer.decode(tokens).strip().encode()
+        return Recognised(
+            words=self._words(tokenizer, tokens, encoded, count, len(samples) / SAMPLE_RATE),
+            lang=lang,
+            lang_probability=certainty,
+            no_speech=result.no_speech_prob,
+            log_probability=result.scores[0] * len(tokens) / (len(tokens) + 1),
+            compression=len(text) / len(zlib.compress(text)),
+        )
+
+    def _language(self, encoded: Any, allowed: tuple[str, ...]) -> tuple[str, float]:
+        """Return the language that is spoken, and its probability among those allowed."""
+        able = [tag for lang in allowed if (tag := languages.match(lang, self.languages))]
+        if len(self._codes) == 1 or len(able) == 1:
+            return (able or list(self._codes))[0], 1.0
+        # Tokens have the form `<|en|>`.
+        found = dict(self._whisper.model.detect_language(encoded)[0])
+        odds = {tag: found.get(f"<|{self._codes[tag]}|>", 0.0) for tag in able or self._codes}
+        best = max(odds, key=odds.__getitem__)
+        return best, odds[best] / (sum(odds.values()) or 1.0)
+
+    def _prompt(self, tokenizer: Any, job: RecognitionJob) -> list[int]:
+        """Return the tokens before the output: names and terms, earlier text, the task."""
+        before: list[int] = []
+        if job.hotwords:
+            before += tokenizer.encode(" " + ", ".join(job.hotwords))[: _HALF // 2]
+        if job.prompt:
+            before += tokenizer.encode(" " + job.prompt)[len(before) - _HALF :]
+        task = [*tokenizer.sot_sequence, tokenizer.no_timestamps]
+        return [tokenizer.sot_prev, *before, *task] if before else task
+
+    def _words(
+        self, tokenizer: Any, tokens: list[int], encoded: Any, count: int, seconds: float
+    ) -> tuple[Word, ...]:
+        """Return the words of the output with their times, by attention to the audio.
+
+        :param count: feature frames of the audio
+        :param seconds: length of the audio
+        """
+        from faster_whisper.transcribe import merge_punctuations
+
+        if not tokens:
+            return ()
+        found = self._whisper.find_alignment(tokenizer, [tokens], encoded, count)[0]
+        merge_punctuations(found, "\"'“¿([{-", "\"'.。,，!！?？:：”)]}、")
+        words, least = [], 0.0
+        for word in found:
+            if word["word"]:
+                start = min(max(float(word["start"]), least), seconds)
+                least = min(max(float(word["end"]), start), seconds)
+                words.append(Word(word["word"], start, least, float(word["probability"])))
+        return tuple(words)

@@ -1,0 +1,115 @@
+"""Whisper in this process, in threads of its own.
+
+Owns: the life of the model, the threads, and the end of jobs that nobody waits for any more. Must
+not know: how speech becomes text (`gateway.engines.recognition.whisper.model`).
+
+The threads are few and run at a lower priority than the rest of the process where the system can do
+that (Linux), so that the recognition of one speaker does not delay the translation of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from gateway.engines.base.engine import Health
+from gateway.engines.recognition.base import LONGEST, BaseRecogniser, duration
+from gateway.engines.recognition.whisper.model import WhisperModel
+from gateway.errors import EngineFault, EngineGone, ErrorCode, JobFault, redacted
+from gateway.job import Recognised, RecognitionJob
+
+logger = logging.getLogger(__name__)
+
+NICENESS = 5
+"""Lower priority of the threads: under load they get a third of the time of the others."""
+
+
+class WhisperRecogniser(BaseRecogniser):
+    """A `Recogniser` with a Whisper model.
+
+    :param model: name for people
+    :param load: loads the model; called in a thread
+    :param workers: jobs at once, each in a thread
+    """
+
+    def __init__(self, model: str, load: Callable[[], WhisperModel], *, workers: int = 1) -> None:
+        super().__init__(f"whisper:{model}", (), workers)
+        self._load = load
+        self._model: WhisperModel | None = None
+        self._running: set[asyncio.Future[Recognised]] = set()
+        self._threads = ThreadPoolExecutor(workers, "recognition", initializer=_yield_to_others)
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._model = await loop.run_in_executor(self._threads, self._load)
+        except EngineFault:
+            self._health = Health.DEAD
+            raise
+        except ImportError as exc:
+            self._health = Health.DEAD
+            raise EngineFault(
+                "Speech needs faster-whisper: pip install 'caption-gateway[speech]'."
+            ) from exc
+        self._languages = self._model.languages
+        self._health = Health.READY
+
+    async def recognise(self, job: RecognitionJob) -> Recognised:
+        self._require_ready()
+        if len(job.audio) % 2 or duration(job) > LONGEST:
+            raise JobFault("The audio is no 16-bit PCM of at most 30 s.", ErrorCode.INTERNAL)
+        self._unfinished += 1
+        wanted = threading.Event()
+        wanted.set()
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, self._work, job, wanted)
+        self._running.add(work)
+        try:
+            # A cancelled wait leaves the future alone, so that its end tells who cancelled.
+            await asyncio.wait((work,))
+            if work.cancelled():
+                raise EngineGone("The recogniser was closed while the job ran.")
+            return work.result()
+        finally:
+            wanted.clear()
+            work.cancel()
+            self._running.discard(work)
+            self._unfinished -= 1
+
+    async def aclose(self) -> None:
+        if self._health is Health.CLOSED:
+            return
+        self._health = Health.CLOSED
+        for work in self._running:
+            work.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._model = None
+
+    def _work(self, job: RecognitionJob, wanted: threading.Event) -> Recognised:
+        """Recognise a job in a thread. A job that was cancelled while it waited is not begun."""
+        model = self._model
+        try:
+            if model is None or not wanted.is_set():
+                raise EngineGone("Nobody waits for the job.")
+            return model.recognise(job, wanted.is_set)
+        except EngineFault:
+            raise
+        except Exception as exc:
+            logger.error(
+                "recognition job %s failed",
+                job.id,
+                exc_info=redacted(exc),
+                extra={"job": job.id, "room": job.room},
+            )
+            raise EngineFault("The recogniser failed.", ErrorCode.INTERNAL) from None
+
+
+def _yield_to_others() -> None:
+    """Lower the priority of the present thread. Linux has priorities of threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
