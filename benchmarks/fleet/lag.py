@@ -174,7 +174,7 @@ async def _drain(socket: ClientConnection) -> None:
 
 
 class Found(NamedTuple):
-    """What was found of one arrangement. ``lags`` are in milliseconds, ``cpu`` in seconds."""
+    """The results of one arrangement. ``lags`` are in milliseconds, ``cpu`` in seconds."""
 
     lags: list[float]
     events: int

@@ -1,4 +1,4 @@
-"""When speech is recognised, and what is heard of it."""
+"""The recognition of speech: the choice of audio, and the text that is heard."""
 
 from __future__ import annotations
 
