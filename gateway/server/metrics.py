@@ -202,6 +202,16 @@ class _HubCollector:
             "gateway_tokens", "Tokens that the engine made.", value=hub.jobs.tokens
         )
         yield CounterMetricFamily(
+            "gateway_drafted_tokens",
+            "Tokens of earlier translations that the engine has checked.",
+            value=hub.jobs.drafted,
+        )
+        yield CounterMetricFamily(
+            "gateway_accepted_tokens",
+            "Tokens of earlier translations that became output without being made again.",
+            value=hub.jobs.accepted,
+        )
+        yield CounterMetricFamily(
             "gateway_chunks", "Pieces of text that the engine made.", value=hub.jobs.chunks
         )
         yield CounterMetricFamily(

@@ -16,7 +16,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
-from msgspec.structs import replace
+import msgspec
+from msgspec.structs import astuple, replace
 
 from gateway.cli.console.files import read_text
 from gateway.cli.console.terminal import Screen
@@ -65,6 +66,21 @@ def load(
     return found
 
 
+class EngineWork(msgspec.Struct, frozen=True):
+    """Work of the engine, for all users of the gateway.
+
+    ``tokens``    that it has decoded
+    ``drafted``   tokens of earlier translations that it has checked, ``accepted`` of them
+    ``cpu_s``     seconds of CPU time of the gateway's process, with the embedded engine in it; 0 if
+                  the gateway does not tell
+    """
+
+    tokens: float
+    drafted: float = 0.0
+    accepted: float = 0.0
+    cpu_s: float = 0.0
+
+
 class Player:
     """One replay. After `play`, however it ended, the attributes have the results so far.
 
@@ -92,10 +108,10 @@ class Player:
         self.views = views
         self.room = room or f"replay-{secrets.token_hex(4)}"
         self.engine = ""
-        self.tokens: float | None = None
-        """Tokens that the engine made during the replay, for all its users; None: unknown."""
-        self.tokens_offline: float | None = None
-        """Tokens that the engine made during `compare`."""
+        self.work: EngineWork | None = None
+        """Work of the engine during the replay; None: unknown."""
+        self.work_offline: EngineWork | None = None
+        """Work of the engine during `compare`."""
         self.offline: dict[tuple[str, str], str] | None = None
         """Final captions of `compare`, by (id, language); empty if there was no caption."""
         self.whole = False
@@ -137,10 +153,10 @@ class Player:
         Raises `ValueError` for a language that the gateway does not have, `Refused`, and
         `ConnectionError`.
         """
-        before = await tokens(self.url, self._key)
+        before = await work(self.url, self._key)
         try:
             await self._play()
-            self.tokens = _since(before, await tokens(self.url, self._key))
+            self.work = _since(before, await work(self.url, self._key))
         except ExceptionGroup as group:
             fault: Exception | None = group.subgroup((OSError, Refused))
             # Anything else is a bug and keeps its traceback.
@@ -157,7 +173,7 @@ class Player:
 
         Raises as `play`.
         """
-        before = await tokens(self.url, self._key)
+        before = await work(self.url, self._key)
         found: dict[tuple[str, str], str] = {}
         async with connect(
             self.url, to=self.to, view="final", answer_s=PARTING_S, patience_s=PATIENCE_S,
@@ -173,7 +189,7 @@ class Player:
                         found[one.id, lang] = (await client.caption(id, lang)).text
                     except NotTranslated:
                         found[one.id, lang] = ""
-        self.tokens_offline = _since(before, await tokens(self.url, self._key))
+        self.work_offline = _since(before, await work(self.url, self._key))
         self.offline = found
 
     async def _play(self) -> None:
@@ -325,14 +341,22 @@ async def _say_until_accepted(client: Client, line: ScriptUtterance, id: str | N
             await asyncio.sleep(RETRY_S if ms is None else ms / 1000)
 
 
-async def tokens(url: str, key: str | None = None) -> float | None:
-    """Return the tokens that the gateway's engine has made so far, or None if that is unknown."""
+async def work(url: str, key: str | None = None) -> EngineWork | None:
+    """Return what the gateway's engine has done so far, or None if that is unknown."""
     try:
         found = scrape.parse(await scrape.Scraper(url, key).fetch())
-    except (OSError, ValueError):
+        return EngineWork(
+            found["gateway_tokens_total"],
+            found.get("gateway_drafted_tokens_total", 0.0),
+            found.get("gateway_accepted_tokens_total", 0.0),
+            found.get("process_cpu_seconds_total", 0.0),
+        )
+    except (OSError, ValueError, KeyError):
         return None
-    return found.get("gateway_tokens_total")
 
 
-def _since(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
+def _since(before: EngineWork | None, after: EngineWork | None) -> EngineWork | None:
+    if before is None or after is None:
+        return None
+    pairs = zip(astuple(before), astuple(after), strict=True)
+    return EngineWork(*(new - old for old, new in pairs))

@@ -15,7 +15,7 @@ from gateway.cli.replay import score
 from gateway.cli.replay.analysis import measure
 from gateway.cli.replay.analysis.measure import CaptionMetrics, Percentiles, ReaderRecord
 from gateway.cli.replay.meeting.script import ScriptUtterance
-from gateway.cli.replay.play import Player
+from gateway.cli.replay.play import EngineWork, Player
 from gateway.cli.report import table as tables
 from gateway.protocol.messages import View
 from gateway.text import units
@@ -41,7 +41,7 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     """The results of one replay.
 
     ``late_ms``  the most by which a text was sent too late; ``refused`` texts were not accepted
-    ``tokens``   that the engine made, and for the final texts alone; None if unknown
+    ``work``     of the engine, and for the final texts alone; None if unknown
     ``whole``    False if it was cut short
     """
 
@@ -51,16 +51,9 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     late_ms: float
     refused: int
-    tokens: float | None = None
-    tokens_offline: float | None = None
+    work: EngineWork | None = None
+    work_offline: EngineWork | None = None
     rows: tuple[ReplayRow, ...] = ()
-
-    @property
-    def tokens_ratio(self) -> float | None:
-        """Engine tokens for each token that the final texts alone take."""
-        if self.tokens is None or not self.tokens_offline:
-            return None
-        return self.tokens / self.tokens_offline
 
 
 def made(player: Player) -> ReplayReport:
@@ -72,8 +65,8 @@ def made(player: Player) -> ReplayReport:
         seconds=player.seconds,
         late_ms=1000 * player.late,
         refused=player.refused,
-        tokens=player.tokens,
-        tokens_offline=player.tokens_offline,
+        work=player.work,
+        work_offline=player.work_offline,
         rows=tuple(
             row(player.readings(lang, view), lang, view, player.offline)
             for lang in player.to
@@ -129,15 +122,29 @@ def table(report: ReplayReport) -> str:
         + ("" if report.whole else ", cut short")
         + f"; said at most {report.late_ms:.0f} ms late, {report.refused} texts refused"
     ]
-    if report.tokens is not None:
-        text = f"{report.tokens:.0f} engine tokens"
-        if report.tokens_ratio is not None:
-            text += f", {report.tokens_ratio:.2f} for each of the final texts alone"
-        lines.append(text)
+    if report.work is not None:
+        lines.append(_work(report, report.work))
     if not score.available():
         lines.append("BLEU and chrF need sacrebleu: pip install 'caption-gateway[tools]'")
     lines.append(tables.text(HEADS, [_cells(one) for one in report.rows], left=2))
     return "\n".join(lines)
+
+
+def _work(report: ReplayReport, work: EngineWork) -> str:
+    """Return what the engine has done, as one line."""
+    text = f"{work.tokens:.0f} engine tokens"
+    offline = report.work_offline
+    if offline is not None and offline.tokens:
+        text += f", {work.tokens / offline.tokens:.2f} for each of the final texts alone"
+    # The rows of one language have the same captions.
+    captions = sum({one.lang: one.captions for one in report.rows}.values())
+    if captions:
+        text += f"; for each caption {work.tokens / captions:.1f} tokens"
+        if work.cpu_s:
+            text += f" and {1000 * work.cpu_s / captions:.0f} ms of CPU time"
+    if work.drafted:
+        text += f"; {work.accepted / work.drafted:.0%} of {work.drafted:.0f} drafted ones accepted"
+    return text
 
 
 def _cells(one: ReplayRow) -> tuple[str, ...]:

@@ -75,6 +75,9 @@ class JobSink:
         jobs = self.jobs
         jobs.chunks += 1
         jobs.tokens += chunk.tokens
+        if chunk.drafted:
+            jobs.drafted += chunk.drafted
+            jobs.accepted += chunk.accepted
         if self._coalescing.interval or self.held is not None:
             self._coalesce(chunk)
         else:
@@ -198,7 +201,11 @@ class JobRunner:
         self.merged = 0
         """Chunks that were shown together with the one before."""
         self.tokens = 0
-        """Tokens in those chunks."""
+        """Tokens in those chunks, without those of accepted drafts."""
+        self.drafted = 0
+        """Tokens of drafts that the engine has checked."""
+        self.accepted = 0
+        """Tokens of drafts that the engine has accepted."""
         self._room = room
         self._patience = patience
         self._acting = False

@@ -15,7 +15,7 @@ from gateway.cli.replay import play
 from gateway.cli.replay.analysis.measure import ReaderRecord, figures
 from gateway.cli.replay.analysis.screen import ScreenRecorder
 from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance
-from gateway.cli.replay.play import Player, load, tokens
+from gateway.cli.replay.play import Player, load, work
 from gateway.client import ConnectionLost, Refused
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
@@ -204,33 +204,39 @@ async def test_the_final_texts_alone_are_translated_to_compare_with() -> None:
         replay = player(live, meeting("One.", "Two.", "Too long for it."), to=("de",))
         await replay.compare()
         assert replay.offline == {("None1", "de"): "[de] One.", ("None2", "de"): ""}
-        assert replay.tokens_offline == 2
+        assert replay.work_offline is not None
+        assert replay.work_offline.tokens == 2
 
 
 async def test_engine_tokens_are_counted() -> None:
     async with running() as live:
-        assert await tokens(live.ws) == 0
+        before = await work(live.ws)
+        assert before is not None
+        assert before.tokens == 0
         replay = player(live, meeting("One two."), to=("de",))
         await replay.play()
-        assert replay.tokens is not None
-        assert replay.tokens >= 3
-        assert await tokens(live.socket) == await tokens(live.http) == replay.tokens
+        assert replay.work is not None
+        assert replay.work.tokens >= 3
+        for url in (live.socket, live.http):
+            after = await work(url)
+            assert after is not None
+            assert after.tokens == replay.work.tokens
 
 
 async def test_a_gateway_without_counters_is_replayed_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running() as live:
-        assert await tokens(live.ws + "/nothing") is None
-        assert await tokens("127.0.0.1:1") is None
+        assert await work(live.ws + "/nothing") is None
+        assert await work("127.0.0.1:1") is None
 
         async def none(*_: object) -> None:
             return None
 
-        monkeypatch.setattr(play, "tokens", none)
+        monkeypatch.setattr(play, "work", none)
         replay = player(live, meeting("One."))
         await replay.play()
-        assert replay.tokens is None
+        assert replay.work is None
 
 
 async def test_captions_are_shown_while_they_grow() -> None:

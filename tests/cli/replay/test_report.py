@@ -10,6 +10,7 @@ import pytest
 from gateway.cli.replay import report, score
 from gateway.cli.replay.analysis.measure import ReaderRecord
 from gateway.cli.replay.meeting.script import RecogniserUpdate, ScriptUtterance, ShownCaption
+from gateway.cli.replay.play import EngineWork
 from gateway.cli.replay.report import ReplayReport, instances, row, table, write_instances
 from tests.support.typed import near
 
@@ -100,11 +101,23 @@ def test_the_offline_column_says_what_growing_cost() -> None:
 
 def test_tokens_are_compared_with_those_of_the_final_texts_alone() -> None:
     assert "tokens" not in table(whole())
-    assert table(whole(tokens=30.0)).split("\n")[1] == "30 engine tokens"
-    text = table(whole(tokens=30.0, tokens_offline=12.0, whole=False)).split("\n")
+    assert table(whole(work=EngineWork(30.0))).split("\n")[1] == "30 engine tokens"
+    made = whole(work=EngineWork(30.0), work_offline=EngineWork(12.0), whole=False)
+    text = table(made).split("\n")
     assert text[0].startswith("2 utterances in 10 s on e, cut short")
     assert text[1] == "30 engine tokens, 2.50 for each of the final texts alone"
-    assert whole(tokens=30.0, tokens_offline=0.0).tokens_ratio is None
+    none = whole(work=EngineWork(30.0), work_offline=EngineWork(0.0))
+    assert table(none).split("\n")[1] == "30 engine tokens"
+
+
+def test_the_work_for_each_caption_and_the_accepted_share_of_drafts_are_told() -> None:
+    rows = [row([reading("1", "Guten Morgen.")], "de", view) for view in ("live", "stable")]
+    made = whole(*rows, work=EngineWork(30.0, drafted=40.0, accepted=30.0, cpu_s=0.25))
+    assert table(made).split("\n")[1] == (
+        "30 engine tokens; for each caption 30.0 tokens and 250 ms of CPU time;"
+        " 75% of 40 drafted ones accepted"
+    )
+    assert "ms of CPU" not in table(whole(*rows, work=EngineWork(30.0)))
 
 
 def test_simuleval_is_given_a_delay_for_each_word() -> None:

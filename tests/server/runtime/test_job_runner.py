@@ -223,6 +223,15 @@ async def test_under_load_chunks_are_coalesced_except_the_first() -> None:
     assert (hub.jobs.chunks, hub.jobs.merged, hub.jobs.tokens) == (8, 4, 8)
 
 
+async def test_tokens_of_drafts_are_counted_apart_from_those_that_were_made() -> None:
+    engine = ByHand()
+    hub, session = await opened(engine)
+    say(hub, session, "one")
+    engine.sinks["one"].chunk(Chunk("Guten", 2, drafted=7, accepted=5))
+    engine.sinks["one"].chunk(Chunk(" Tag"))
+    assert (hub.jobs.tokens, hub.jobs.drafted, hub.jobs.accepted) == (3, 7, 5)
+
+
 async def test_the_end_of_a_job_shows_held_text_first() -> None:
     engine = ByHand()
     hub, session = await opened(engine)
