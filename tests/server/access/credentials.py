@@ -80,7 +80,7 @@ WEAK = rsa.generate_private_key(65537, 1024)
 
 
 def claims(**more: Any) -> dict[str, Any]:
-    return {"role": "view", "rooms": ["demo"], "exp": time.time() + 60, **more}
+    return {"role": "view", "rooms": ["demo"], "exp": time.time() + 86_400, **more}
 
 
 def signed(key: Any = SECRET, algorithm: str = "HS256", **more: Any) -> str:
