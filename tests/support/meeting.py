@@ -32,7 +32,7 @@ from gateway.engines.profiles import Profile
 from gateway.errors import ErrorCode
 from gateway.job import Chunk, Job
 from gateway.limits import Limits
-from gateway.protocol.codec import Codec
+from gateway.protocol.codec import Codec, Envelope
 from gateway.protocol.messages import (
     Cancelled,
     Delta,
@@ -465,3 +465,20 @@ def assert_error(events: Sequence[ServerMessage], code: ErrorCode) -> Error:
 def client(*langs: str, **limits: Any) -> Peer:
     """Return a client that speaks English and reads ``langs``."""
     return Meeting(limits=Limits(**limits)).enter(*langs)
+
+
+def names_and_langs(envelopes: list[Envelope]) -> list[tuple[str, str | None]]:
+    """Return type and language of each event."""
+    messages: list[ServerMessage] = [envelope.message for envelope in envelopes]
+    langs = [getattr(message, "lang", None) for message in messages]
+    return list(zip(names(messages), langs, strict=True))
+
+
+def three_utterances() -> Meeting:
+    """Return a meeting with three utterances, captioned in ``de`` and ``fr``."""
+    room = Meeting()
+    peer = room.enter("de", "fr")
+    for text in ("one", "two", "three"):
+        peer.say(text)
+        room.finish_all()
+    return room

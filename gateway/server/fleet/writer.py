@@ -7,7 +7,7 @@ One pipeline is under way at a time, so Redis runs the commands in the order of 
 events and requests are numbered, so that they can be repeated; volatile messages are dropped.
 
 Bounds: `WAITING` commands, above which volatile messages are dropped. The owner of a room accepts
-no new text above `FULL` unwritten events.
+no new text above `gateway.server.runtime.fleet_rooms.FULL` unwritten events.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ log = logging.getLogger("gateway.fleet")
 
 BATCH: Final = 500
 """Commands that are sent at once."""
-FULL: Final = 1_000
-"""Unwritten events of one room above which it accepts no new text."""
 WAITING: Final = 5_000
 """Commands that wait while volatile messages are still accepted."""
 INBOX: Final = 20_000

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import ServerMessage
-from tests.support.meeting import Meeting, names
-
-
-def told(envelopes: list[Envelope]) -> list[tuple[str, str | None]]:
-    """Return type and language of each event."""
-    messages: list[ServerMessage] = [envelope.message for envelope in envelopes]
-    langs = [getattr(message, "lang", None) for message in messages]
-    return list(zip(names(messages), langs, strict=True))
-
-
-def three() -> Meeting:
-    """Return a meeting with three utterances, captioned in ``de`` and ``fr``."""
-    room = Meeting()
-    peer = room.enter("de", "fr")
-    for text in ("one", "two", "three"):
-        peer.say(text)
-        room.finish_all()
-    return room
+from tests.support.meeting import names_and_langs, three_utterances
 
 
 def test_recent_events_are_those_of_the_last_utterances_once_under_each_tag() -> None:
-    view = three().room.log_view
-    assert told(view.recent(("de", "de-AT"), 1)) == [
+    view = three_utterances().room.log_view
+    assert names_and_langs(view.recent(("de", "de-AT"), 1)) == [
         ("source", "en"),
         ("final", "de"),
         ("final", "de-AT"),
@@ -35,21 +16,21 @@ def test_recent_events_are_those_of_the_last_utterances_once_under_each_tag() ->
 
 
 def test_retracted_utterances_are_not_recent() -> None:
-    room = three()
+    room = three_utterances()
     room.peers[0].send("retract", id="u3")
     events = [envelope.message for envelope in room.room.log_view.recent(("de",), 2)]
     assert {getattr(event, "id", None) for event in events} == {"u2"}
 
 
 def test_only_the_events_of_a_reader_s_languages_are_counted() -> None:
-    room = three()
+    room = three_utterances()
     room.room.captioner.decline(room.room.utterances.by_id["u1"], "es", room.now)
     for tags, count in (((), 3), (("de",), 6), (("es",), 4), (("de", "es"), 7)):
         assert room.room.log_view.count(tags, 0) == count
 
 
 def test_missed_events_are_numbered_and_counted_as_the_reader_was_sent_them() -> None:
-    view = three().room.log_view
+    view = three_utterances().room.log_view
     missed = view.missed(("de",), 0, 4)
     assert missed is not None
     assert [(seq, len(envelopes)) for seq, envelopes in missed] == [(1, 1), (2, 1), (3, 0), (4, 1)]
@@ -59,6 +40,6 @@ def test_missed_events_are_numbered_and_counted_as_the_reader_was_sent_them() ->
 
 
 def test_events_that_the_log_has_dropped_are_not_missed_but_unknown() -> None:
-    room = three().room
+    room = three_utterances().room
     room.shed(room.log.bytes)
     assert room.log_view.missed(("de",), 0, 10) is None

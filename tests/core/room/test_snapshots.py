@@ -5,26 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ClientFault, ErrorCode
-from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import ServerMessage, Snapshot, View
-from tests.support.meeting import Meeting, names
-
-
-def told(envelopes: list[Envelope]) -> list[tuple[str, str | None]]:
-    """Return type and language of each event."""
-    messages: list[ServerMessage] = [envelope.message for envelope in envelopes]
-    langs = [getattr(message, "lang", None) for message in messages]
-    return list(zip(names(messages), langs, strict=True))
-
-
-def three() -> Meeting:
-    """Return a meeting with three utterances, captioned in ``de`` and ``fr``."""
-    room = Meeting()
-    peer = room.enter("de", "fr")
-    for text in ("one", "two", "three"):
-        peer.say(text)
-        room.finish_all()
-    return room
+from gateway.protocol.messages import Snapshot, View
+from tests.support.meeting import Meeting, three_utterances
 
 
 def test_captions_that_are_being_made_are_shown_as_the_view_has_them() -> None:
@@ -44,7 +26,7 @@ def test_captions_that_are_being_made_are_shown_as_the_view_has_them() -> None:
 
 
 def test_finished_captions_stand_newest_first_under_the_readers_tags() -> None:
-    found = three().room.snapshots.finished({"de-AT": "de", "de": "de"}, 2)
+    found = three_utterances().room.snapshots.finished({"de-AT": "de", "de": "de"}, 2)
     lines = [
         (shot.id, line.lang)
         for shot in (envelope.message for envelope in found)
@@ -55,7 +37,7 @@ def test_finished_captions_stand_newest_first_under_the_readers_tags() -> None:
 
 
 def test_a_snapshot_of_an_unknown_utterance_is_refused() -> None:
-    room = three().room
+    room = three_utterances().room
     shot = room.snapshots.snapshot("u1", "r1")
     assert (shot.text, shot.ref, [line.lang for line in shot.lines]) == ("one", "r1", ["de", "fr"])
     with pytest.raises(ClientFault) as caught:
