@@ -114,6 +114,7 @@ class Soak:
         self._memory: list[list[tuple[float, float]]] = []
         self._count = 0
         self._status: int | None = None
+        self._both_ended = asyncio.Event()  # a gateway was killed, and one was restarted
         self._over = asyncio.Event()
 
     async def run(self) -> Report:
@@ -126,6 +127,7 @@ class Soak:
             async with Proxy("127.0.0.1", self._port, seed=self.plan.seed) as proxy:
                 begun = loop.time()
                 tasks = [
+                    asyncio.create_task(self._last()),
                     asyncio.create_task(self._sample()),
                     *(asyncio.create_task(self._life(place, proxy)) for place in self._places),
                 ]
@@ -134,13 +136,6 @@ class Soak:
                 if self.plan.kill:
                     tasks.append(asyncio.create_task(self._kill()))
                 try:
-                    await asyncio.wait(
-                        tasks, timeout=self.plan.seconds, return_when=asyncio.FIRST_EXCEPTION
-                    )
-                    self._over.set()
-                    for task in tasks:
-                        if task.done():
-                            task.result()
                     await asyncio.gather(*tasks)
                 finally:
                     for task in tasks:
@@ -153,6 +148,17 @@ class Soak:
             ends = await asyncio.gather(*(child.stop() for child in self._children if child.up))
             self._status = max(ends, key=abs, default=None)
         return self._report(seconds)
+
+    async def _last(self) -> None:
+        """End the meeting after its time.
+
+        A plan that has time for both kinds of ends of a gateway goes on until both have come, since
+        a busy machine starts a gateway slowly.
+        """
+        await asyncio.sleep(self.plan.seconds)
+        if 0 < 2 * self.plan.kill <= self.plan.seconds:
+            await self._both_ended.wait()
+        self._over.set()
 
     # --- people ---------------------------------------------------------------------------------
 
@@ -285,6 +291,8 @@ class Soak:
                 if status != 0:
                     self.tally.unexpected[f"status {status} after SIGTERM"] += 1
             await child.start()
+            if self.kills and self.restarts:
+                self._both_ended.set()
 
     async def _sample(self) -> None:
         loop = asyncio.get_running_loop()

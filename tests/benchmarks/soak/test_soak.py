@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,8 +37,23 @@ async def test_one_of_several_gateways_on_a_port_is_killed_and_every_promise_hol
         )
         report = await Soak(plan, tmp_path).run()
     assert report.broken == [], table(report)
-    assert min(report.restarts, report.kills) >= 1  # as many as a busy machine gets through
+    assert min(report.restarts, report.kills) >= 1
     assert report.rss_mb[0] > 100, "of all processes together"
+
+
+async def test_a_soak_lasts_until_a_gateway_was_killed_and_one_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Child.start
+
+    async def start_slowly(child: Child) -> None:
+        await start(child)
+        await asyncio.sleep(plan.seconds)  # as on a busy machine
+
+    monkeypatch.setattr(Child, "start", start_slowly)
+    plan = Plan(seconds=0.4, sessions=4, rooms=1, speed=20, cut=0, stay=0, kill=0.2)
+    report = await Soak(plan, tmp_path).run()
+    assert (report.kills, report.restarts) == (1, 1)
 
 
 def test_several_gateways_without_redis_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
