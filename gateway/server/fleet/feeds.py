@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from redis.asyncio.client import PubSub
@@ -95,10 +95,10 @@ class Feeds:
         room = self.rooms[name] = RoomFeed(name, listener)
         room.subscribed = asyncio.get_running_loop().create_future()
         try:
-            if self._pubsub is None or self._connection.foreign is not None:
+            if self._connection.foreign is not None:
                 raise ConnectionError("not connected")
             async with asyncio.timeout(TIMEOUT_S):
-                await self._pubsub.subscribe(lua_scripts.feed(name))
+                await self._connected().subscribe(lua_scripts.feed(name))
                 await room.subscribed
             entries = await self.read(name)
             held = await self._redis.get(lua_scripts.lease(name))
@@ -116,7 +116,7 @@ class Feeds:
         self.rooms.pop(name, None)
         if self._pubsub is not None:
             try:
-                await self._pubsub.unsubscribe(lua_scripts.feed(name))
+                await self._connected().unsubscribe(lua_scripts.feed(name))
             except AWAY as exc:  # the next connection does not subscribe to it
                 self._connection.failed(exc)
 
@@ -185,6 +185,17 @@ class Feeds:
     async def aclose(self) -> None:
         """Stop reading logs."""
         await self._reloads.aclose()
+
+    def _connected(self) -> PubSub:
+        """Return the subscriptions. Raises `ConnectionError` if their connection is lost.
+
+        The client would connect again for each command on a lost connection. Several tasks would
+        then read one socket, which is a `RuntimeError`.
+        """
+        pubsub: Any = self._pubsub  # its type knows no connection
+        if pubsub is None or pubsub.connection is None or not pubsub.connection.is_connected:
+            raise ConnectionError("not connected")
+        return cast(PubSub, pubsub)
 
     def _read(self, message: dict[str, Any]) -> None:
         if message["type"] == "pong":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 import pytest
 
-from gateway.errors import ClientFault
+from gateway.errors import ClientFault, ErrorCode
 from gateway.server.fleet.connection import RedisConnection
 from gateway.server.fleet.feeds import Feeds
-from tests.server.fleet.links import ROOM, Links, Peer
+from tests.server.fleet.links import ROOM, Follower, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
 
@@ -115,6 +117,22 @@ async def test_a_full_redis_takes_the_events_when_it_has_space_again(
     redis.cli("CONFIG", "SET", "maxmemory", "0")
     await until(lambda: there.numbers == [1, 2, 3])
     await until(lambda: owner.link.connected)
+
+
+async def test_rooms_are_busy_while_the_connection_of_the_feeds_is_lost(
+    redis: RedisServer, links: Links, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await links.join(redis)
+    await peer.follow()
+    pubsub: Any = peer.link._feeds._pubsub
+    await pubsub.connection.disconnect(nowait=True)  # as the client does when Redis is too slow
+    found = await asyncio.gather(
+        *(peer.link.follow(f"{ROOM} {n}", Follower()) for n in range(4)), return_exceptions=True
+    )
+    assert [fault.code for fault in found if isinstance(fault, ClientFault)] == [ErrorCode.BUSY] * 4
+    await until(lambda: peer.link._feeds._pubsub not in (None, pubsub))
+    await peer.follow(f"{ROOM} again")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_requests_wait_while_redis_is_away(durable_redis: RedisServer, links: Links) -> None:
