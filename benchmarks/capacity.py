@@ -19,6 +19,7 @@ import asyncio
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -34,6 +35,7 @@ from gateway.cli.plan.model.simulation import Simulation
 from gateway.cli.replay.meeting.recogniser import heard
 from gateway.cli.report import table, text
 from gateway.limits import Limits
+from gateway.server.fleet import lua_scripts
 
 SLOTS, PACE_S, DELAY_S = 8, 0.04, 0.08
 """Jobs at once, and seconds for a word and before the first. They are so long that a busy machine
@@ -165,18 +167,24 @@ async def _measure(port: int, messages: int, subscribers: int) -> None:
         names = ("used_cpu_user_main_thread", "used_cpu_sys_main_thread")
         return sum(float(rows[name]) for name in names)
 
-    async def run(one: bytes, at_once: int) -> float:
+    async def run(command: Callable[[int], bytes], at_once: int) -> float:
         """Return microseconds of CPU for each command."""
         since = await cpu()
-        for _ in range(messages // at_once):
-            writer.write(one * at_once)
+        for n in range(0, messages // at_once * at_once, at_once):
+            writer.write(b"".join(map(command, range(n + 1, n + at_once + 1))))
             for _ in range(at_once):
                 if (await reader.readline())[:1] == b"$":
                     await reader.readline()
         return 1e6 * (await cpu() - since) / (messages // at_once * at_once)
 
-    publish = _packed("PUBLISH", "room", payload)
-    append = _packed("XADD", "log", "MAXLEN", "~", "10000", "*", "event", payload)
+    def publish(n: int) -> bytes:
+        return _packed("PUBLISH", "room", payload)
+
+    def append(n: int) -> bytes:
+        event = ("lease", "log", "feed", "v", str(n), f"{n} {payload}", "10000", payload)
+        return _packed("EVAL", lua_scripts.APPEND, "3", *event)
+
+    await call("SET", "lease", "v")
     alone = await run(publish, 1)
     pipelined = await run(publish, 50)
     added = await run(append, 50)
@@ -193,7 +201,7 @@ async def _measure(port: int, messages: int, subscribers: int) -> None:
     writer.close()
     print(f"PUBLISH, one in a write   {alone:.2f} us")
     print(f"PUBLISH, 50 in a write    {pipelined:.2f} us")
-    print(f"XADD, 50 in a write       {added:.2f} us")
+    print(f"durable, 50 in a write    {added:.2f} us")
     print(f"delivery to a subscriber  {(with_readers - alone) / subscribers:.2f} us")
 
 

@@ -23,7 +23,7 @@ from gateway.core.replication.messages import (
 from gateway.core.replication.replica import AnyRoom, Replica
 from gateway.core.replication.restored_log import copied_log, restored_log
 from gateway.core.room.room import Room
-from gateway.protocol.messages import ServerMessage
+from gateway.protocol.messages import Retracted, ServerMessage
 from tests.support.meeting import NOW, Meeting, Peer
 
 WALL = 5_000.0
@@ -56,12 +56,13 @@ class FleetMeeting(Meeting):
     """A room with an authority and replicas in front of an engine that the test works by hand.
 
     ``stream`` is the log of the room, ``unwritten`` is what the authority has sent and Redis has
-    not accepted yet.
+    not accepted yet. ``changed`` are entries that change with an unwritten event, by its number.
     """
 
     def __init__(self, *languages: str, gateways: int = 3, slow: bool = False, **meeting: Any):
         self.stream: list[bytes] = []
         self.unwritten: deque[bytes] = deque()
+        self.changed: dict[int | None, list[Decided]] = {}
         self.slow = slow
         self.full = False
         self.terms = 0
@@ -106,6 +107,8 @@ class FleetMeeting(Meeting):
         )
 
     def emit(self, message: FeedMessage) -> None:
+        if isinstance(message, Decided) and isinstance(message.event, Retracted):
+            self.changed[message.event.seq] = self.authority.erased(message.event)
         self.unwritten.append(encode(message))
 
     def place(self) -> AnyRoom:
@@ -129,7 +132,10 @@ class FleetMeeting(Meeting):
     def write(self) -> None:
         """Let Redis accept the next message of the authority."""
         payload = self.unwritten.popleft()
-        if isinstance(decode_feed(payload), Decided):
+        message = decode_feed(payload)
+        if isinstance(message, Decided):
+            for entry in self.changed.pop(message.event.seq, ()):
+                self.stream[(entry.event.seq or 0) - 1] = encode(entry)
             self.stream.append(payload)
         for gateway in self.gateways.values():
             gateway.feed.append(payload)
@@ -192,6 +198,7 @@ class FleetMeeting(Meeting):
                 self.stopping.setdefault(job.id, jobs.pop(job.id))
         super().act()
         self.unwritten.clear()
+        self.changed.clear()
         self.owner = None
         for gateway in self.gateways.values():
             gateway.replica.owned(None)

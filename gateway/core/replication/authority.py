@@ -41,11 +41,21 @@ from gateway.core.replication.messages import (
     Unheard,
     Wanted,
 )
+from gateway.core.replication.restored_log import as_written
 from gateway.core.room.room import Room
 from gateway.errors import ClientFault, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Codec, Envelope
-from gateway.protocol.messages import Delta, Error, Say, ServerMessage
+from gateway.protocol.messages import (
+    Delta,
+    Edited,
+    Error,
+    Final,
+    Retracted,
+    Say,
+    ServerMessage,
+    Source,
+)
 
 Emit = Callable[[FeedMessage], None]
 """Sends a message to all replicas. A `Decided` is first written to the room's log."""
@@ -63,7 +73,7 @@ class Feed:
         self.term = term
         self._emit = emit
         self._log = log
-        self._began = began
+        self.began = began
         self._number = 0
         self.codecs: Counter[Codec] = Counter()
         """Number of members by codec."""
@@ -76,7 +86,7 @@ class Feed:
         log = self._log
         frames = Frames.of(envelope, self.codecs)
         self._growing.end(envelope.message)  # type: ignore[arg-type]
-        decided = Decided(frames, lang, log.epoch, self._began, now - log.began)
+        decided = Decided(frames, lang, log.epoch, self.began, now - log.began)
         if reply is not None:
             decided = replace(decided, member=reply.member.id, ref=reply.ref, tag=reply.tag)
         self._emit(decided)
@@ -104,7 +114,7 @@ class Feed:
         langs = sorted(room.subscribers.wanted)
         growing = tuple(delta for lang in langs for delta in room.snapshots.growing(lang))
         inflight = {one.id: tuple(sorted(one.inflight)) for one in members if one.inflight}
-        place = (message.gateway, self.term, self._log.epoch, self._began)
+        place = (message.gateway, self.term, self._log.epoch, self.began)
         state = (growing, inflight, message.introduction, room.degraded)
         self._emit(Greeted(self._next(), *place, *state))
 
@@ -282,6 +292,12 @@ class Authority(Room):
         self._gateways.discard(gateway)
         for member in self._members(gateway):
             self.disconnect(member, now)
+
+    def erased(self, retracted: Retracted) -> list[Decided]:
+        """Return the events of an utterance whose texts were just erased."""
+        mine = [one for one in self.log.entries() if getattr(one.event, "ord", 0) == retracted.ord]
+        texts = [one for one in mine if isinstance(one.event, Source | Final | Edited)]
+        return as_written(self.log, texts, self.feed.began)
 
     def resume_feed(self) -> None:
         """Send anything, so that replicas notice if messages before it were lost."""

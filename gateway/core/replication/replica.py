@@ -31,7 +31,6 @@ from gateway.core.replication.messages import (
     Dismissed,
     Ended,
     FeedMessage,
-    Frames,
     Greeted,
     Grown,
     InboxMessage,
@@ -44,6 +43,7 @@ from gateway.core.replication.messages import (
     Unheard,
     Wanted,
 )
+from gateway.core.replication.restored_log import as_written
 from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
 from gateway.errors import ClientFault, CloseCode, ErrorCode
@@ -282,11 +282,7 @@ class Replica:
 
     def entries(self, after: int) -> list[Decided]:
         """Return the events after a number, as they are kept in the room's log."""
-        log = self.log
-        return [
-            Decided(Frames.of(Envelope(event)), log.concerns(event), log.epoch, self.began, at)
-            for event, at in log.entries(after)
-        ]
+        return as_written(self.log, self.log.entries(after), self.began)
 
     # --- the authority ----------------------------------------------------------------------------
 

@@ -5,12 +5,12 @@ Owns: which entries make a log. Must not know: where they are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.core.history.event_log import EventLog, LogEntry
-from gateway.core.replication.messages import Decided
+from gateway.core.replication.messages import Decided, Frames
 from gateway.limits import Limits
-from gateway.protocol.messages import Retracted
+from gateway.protocol.codec import Envelope
 
 
 def copied_log(log: EventLog, limits: Limits, now: float) -> EventLog:
@@ -21,8 +21,19 @@ def copied_log(log: EventLog, limits: Limits, now: float) -> EventLog:
     return copy
 
 
+def as_written(log: EventLog, entries: Iterable[LogEntry], began: float) -> list[Decided]:
+    """Return entries of a log as they are written.
+
+    :param began: begin of the log, in seconds since 1970
+    """
+    return [
+        Decided(Frames.of(Envelope(event)), log.concerns(event), log.epoch, began, at)
+        for event, at in entries
+    ]
+
+
 def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: float) -> EventLog:
-    """Return the log of some entries, without the texts of utterances that were retracted.
+    """Return the log of some entries.
 
     A log has no gaps and one epoch. So it begins behind the newest entry that does not fit. Without
     entries it has no epoch yet.
@@ -41,7 +52,4 @@ def restored_log(entries: Sequence[Decided], limits: Limits, now: float, wall: f
     # The clocks of two machines may differ, and no event is in the future.
     log = EventLog(last.epoch, limits, began=now - max(wall - last.began, last.at))
     log.restore(reversed(kept))
-    for event, _ in kept:
-        if isinstance(event, Retracted):
-            log.erase(event.ord)
     return log

@@ -122,8 +122,15 @@ class Feeds:
 
     async def read(self, name: str, after: int = 0) -> list[Entry]:
         """Return the durable events of any room after a number. Raises `AWAY`."""
-        found: Any = await self._redis.xrange(lua_scripts.log(name), min=f"({after}-0")
-        return [(int(id.partition(b"-")[0]), fields[b"e"]) for id, fields in found]
+        key = lua_scripts.log(name)
+        found: Any = await self._redis.zrange(
+            key,
+            f"({after}",
+            "+inf",
+            byscore=True,
+            withscores=True,
+        )
+        return [(int(number), event) for event, number in found]
 
     async def fill(self, room: RoomFeed) -> None:
         """Give the listener the events that the feed did not bring. Raises `AWAY`."""

@@ -20,6 +20,8 @@ PAGE: Final = 500
 """Requests that are read at once."""
 LOST_TICKS: Final = 15
 """Renewals without a sign of life after which another gateway counts as lost: 3 s."""
+KEPT_MS: Final = 600_000
+"""Milliseconds that requests wait which nobody reads: Redis may be away for so long."""
 
 
 class Inbox:
@@ -42,16 +44,16 @@ class Inbox:
         self._connection = connection
         self._received = received
         self._gateway_lost = gateway_lost
+        self._read_to: bytes | str = "0-0"
         self._newest: dict[str, int] = {}  # number of the newest request of each sender
         self._missing: dict[str, int] = {}  # renewals without a sign of life of each sender
 
     async def run(self) -> None:
         """Read the requests until cancelled."""
-        last: bytes | str = "0-0"
         while not self._connection.closing:
             try:
                 found: Any = await self._connection.redis.xread(
-                    {self._key: last}, count=PAGE, block=round(TIMEOUT_S * 500)
+                    {self._key: self._read_to}, count=PAGE, block=round(TIMEOUT_S * 500)
                 )
             except AWAY as exc:
                 self._connection.failed(exc)
@@ -59,13 +61,16 @@ class Inbox:
                 continue
             for _, entries in found:
                 for id, fields in entries:
-                    last = id
+                    self._read_to = id
                     self._read(fields[b"f"].decode(), int(fields[b"n"]), fields[b"p"])
 
     def add_to(self, pipeline: Any) -> Callable[[list[Any]], None]:
-        """Add the question for signs of life to a pipeline; return a function for the answers."""
+        """Add the question for signs of life to a pipeline; return a function for the answers.
+
+        Requests that were read are deleted, since they have texts that may be retracted.
+        """
         senders = list(self._newest)
-        pipeline.pexpire(self._key, lua_scripts.KEPT_MS)
+        pipeline.eval(lua_scripts.FORGET, 1, self._key, self._read_to, KEPT_MS)
         if senders:
             pipeline.mget([lua_scripts.alive(sender) for sender in senders])
 

@@ -45,6 +45,7 @@ class Leases:
     """The rooms that one gateway owns.
 
     :param id: name of this gateway
+    :param kept_ms: milliseconds that the log of a room outlives the last renewal of its lease
     :param lost: called with the name of a room that this gateway owns no longer
     :param lapsed: called if `OwnedRoom.lapsed` or `OwnedRoom.missing` of a room was set
     """
@@ -55,6 +56,7 @@ class Leases:
         connection: RedisConnection,
         feeds: Feeds,
         *,
+        kept_ms: int,
         lost: Callable[[str], None],
         lapsed: Callable[[], None],
     ) -> None:
@@ -62,6 +64,7 @@ class Leases:
         self._id = id
         self._connection = connection
         self._feeds = feeds
+        self._kept_ms = kept_ms
         self._lost = lost
         self._lapsed = lapsed
 
@@ -112,9 +115,7 @@ class Leases:
                 for key in (lua_scripts.lease, lua_scripts.fence, lua_scripts.log)
             ]
             values = [value for _, value in owned]
-            pipeline.eval(
-                lua_scripts.RENEW, len(keys), *keys, LEASE_MS, lua_scripts.KEPT_MS, *values
-            )
+            pipeline.eval(lua_scripts.RENEW, len(keys), *keys, LEASE_MS, self._kept_ms, *values)
         if others:
             pipeline.mget([lua_scripts.lease(room.name) for room in others])
 
@@ -164,7 +165,7 @@ class Leases:
                 lua_scripts.log(name),
                 lua_scripts.feed(name),
             ),
-            *(self._id, str(known), str(LEASE_MS), word, str(lua_scripts.KEPT_MS)),
+            *(self._id, str(known), str(LEASE_MS), word, str(self._kept_ms)),
         )
         fence, last, _ = await found
         # The owner of before may have written more than this gateway was told.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.errors import redacted
@@ -37,6 +37,7 @@ class FleetLink:
     :param url: such as ``redis://localhost:6379/0``
     :param version: of the messages; gateways with another one are not joined
     :param keep: durable events that the log of a room keeps
+    :param kept_s: seconds that everything about a room is kept after its last gateway has ended
     :param on_request: called with each request of a gateway, in the order of each sender
     :param on_lost: called with the name of a room that this gateway owns no longer
     :param on_gateway_lost: called with a gateway that sent requests and shows no life
@@ -49,6 +50,7 @@ class FleetLink:
         *,
         version: str,
         keep: int,
+        kept_s: float,
         on_request: Callable[[bytes], None],
         on_lost: Callable[[str], None],
         on_gateway_lost: Callable[[str], None],
@@ -60,7 +62,12 @@ class FleetLink:
         self._feeds = Feeds(self._connection)
         self._writer = Writer(self.id, self._connection, keep=keep)
         self._leases = self._writer.leases = Leases(
-            self.id, self._connection, self._feeds, lost=on_lost, lapsed=self._writer.wake
+            self.id,
+            self._connection,
+            self._feeds,
+            kept_ms=round(1000 * kept_s),
+            lost=on_lost,
+            lapsed=self._writer.wake,
         )
         self._inbox = Inbox(
             self.id, self._connection, received=on_request, gateway_lost=on_gateway_lost
@@ -183,14 +190,16 @@ class FleetLink:
         if room is not None:
             self._writer.release(room, end=end)
 
-    def append(self, name: str, seq: int, payload: bytes) -> None:
+    def append(self, name: str, seq: int, payload: bytes, changed: Sequence[Entry] = ()) -> None:
         """Write a durable event of an owned room, and publish it.
 
         Without effect if the room was lost: nobody was shown the event.
+
+        :param changed: older events of the room as the log is to have them from this event on
         """
         room = self._leases.rooms.get(name)
         if room is not None:
-            self._writer.append(room, seq, payload)
+            self._writer.append(room, seq, payload, changed)
 
     def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
         """Publish a volatile message of an owned room, after what was appended before.

@@ -18,8 +18,6 @@ from typing import Final
 
 PREFIX: Final = "captions"
 """First part of every key and channel."""
-KEPT_MS: Final = 24 * 3_600_000
-"""Milliseconds that the log of a room outlives the last renewal of its lease."""
 
 
 def lease(room: str) -> str:
@@ -33,7 +31,11 @@ def fence(room: str) -> str:
 
 
 def log(room: str) -> str:
-    """Return the key of the stream with the durable events of a room."""
+    """Return the key of the durable events of a room.
+
+    They are a sorted set by their numbers and not a stream, because the texts of an utterance that
+    is retracted are replaced.
+    """
     return f"{PREFIX}:room:{room}:log"
 
 
@@ -85,9 +87,9 @@ if ARGV[4] == 'again' and fence > tonumber(ARGV[2]) then return {0, 0, ''} end
 fence = math.max(fence, tonumber(ARGV[2])) + 1
 redis.call('SET', KEYS[2], fence, 'PX', ARGV[5])
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. fence, 'PX', ARGV[3])
-local last = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)
+local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
 redis.call('PUBLISH', KEYS[4], cmsgpack.pack({fence, -1, ARGV[1]}))
-return {fence, last[1] and tonumber(string.match(last[1][1], '^%d+')) or 0, ''}
+return {fence, tonumber(last[2] or '0'), ''}
 """
 """Take a room that nobody holds, and tell its followers.
 
@@ -99,20 +101,27 @@ Returns the new fence, or 0 if it was refused; the number of the last event of t
 APPEND: Final = """
 local held = redis.call('GET', KEYS[1])
 if held ~= ARGV[1] then return held and 'other' or 'gone' end
-local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)
-if last[1] then
-  local number = tonumber(string.match(last[1][1], '^%d+'))
+local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+if last[2] then
+  local number = tonumber(last[2])
   if number >= tonumber(ARGV[2]) then return 'ok' end
   if number + 1 < tonumber(ARGV[2]) then return 'gone' end
 end
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[4], ARGV[2] .. '-0', 'e', ARGV[3])
+for n = 6, #ARGV, 2 do
+  if redis.call('ZREMRANGEBYSCORE', KEYS[2], ARGV[n], ARGV[n]) > 0 then
+    redis.call('ZADD', KEYS[2], ARGV[n], ARGV[n + 1])
+  end
+end
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[4]))
 redis.call('PUBLISH', KEYS[3], ARGV[5])
 return 'ok'
 """
 """Write a durable event and publish it, if the room is still held with this fence.
 
 Keys: lease, log, feed. Arguments: value of the lease, number of the event, event, events to keep,
-message for the feed. Returns ``ok``; ``gone`` if nobody holds the room or the log has lost events;
+message for the feed, then number and new content of each older event that this one changes. Returns
+``ok``; ``gone`` if nobody holds the room or the log has lost events;
 ``other`` if another gateway holds the room. An event that is in the log already was written by an
 attempt whose answer was lost.
 """
@@ -147,4 +156,14 @@ return 1
 """
 """Give a room back, and tell its followers. Keys: lease, feed, log. Arguments: value of the lease,
 fence, ``end`` to delete the log as well.
+"""
+
+FORGET: Final = """
+redis.call('XTRIM', KEYS[1], 'MINID', ARGV[1])
+redis.call('XDEL', KEYS[1], ARGV[1])
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+"""Delete the requests of an inbox that were read.
+
+Key: inbox. Arguments: id of the last request that was read, milliseconds to keep the others.
 """

@@ -17,13 +17,14 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Literal
 
 from gateway.server.fleet import lua_scripts
 from gateway.server.fleet.connection import AWAY, RETRY_S, RedisConnection
 from gateway.server.fleet.feeds import VOLATILE, pack
 from gateway.server.fleet.leases import Leases, OwnedRoom
+from gateway.server.runtime.fleet_rooms import Entry
 
 log = logging.getLogger("gateway.fleet")
 
@@ -45,6 +46,8 @@ class Command:
     seq: int = 0
     """The number of a durable event or a request."""
     payload: bytes = b""
+    changed: Sequence[Entry] = ()
+    """Older events of the room as they are from this event on."""
 
 
 class Writer:
@@ -70,11 +73,13 @@ class Writer:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def append(self, room: OwnedRoom, seq: int, payload: bytes) -> None:
-        """Write a durable event, and publish it."""
+    def append(
+        self, room: OwnedRoom, seq: int, payload: bytes, changed: Sequence[Entry] = ()
+    ) -> None:
+        """Write a durable event, publish it, and replace older events in the log."""
         room.unwritten += 1
         room.appended = seq
-        self._put(Command("append", room, seq, payload))
+        self._put(Command("append", room, seq, payload, changed))
 
     def publish(self, room: OwnedRoom, payload: bytes) -> bool:
         """Publish a volatile message after what was appended; return False if it is dropped."""
@@ -172,7 +177,8 @@ class Writer:
         )
         message = pack((room.fence, command.seq, command.payload))
         if command.kind == "append":
-            entry = (command.seq, command.payload, self._keep, message)
+            older = chain.from_iterable(command.changed)
+            entry = (command.seq, command.payload, self._keep, message, *older)
             pipeline.eval(lua_scripts.APPEND, 3, lease, stream, feed, room.value, *entry)
         elif command.kind == "publish":
             pipeline.publish(feed, message)

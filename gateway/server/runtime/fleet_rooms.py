@@ -30,6 +30,7 @@ from gateway.core.replication.messages import (
 from gateway.core.replication.replica import Replica
 from gateway.core.replication.restored_log import copied_log, restored_log
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
+from gateway.protocol.messages import Retracted
 from gateway.server.runtime.room_loading import RoomLocks
 from gateway.server.runtime.tasks import BackgroundTasks
 
@@ -111,8 +112,8 @@ class Link(Protocol):
     def release(self, name: str, *, end: bool = False) -> None:
         """Give a room back once everything is written; delete its log if it has ended."""
 
-    def append(self, name: str, seq: int, payload: bytes) -> None:
-        """Write a durable event of an owned room, and publish it."""
+    def append(self, name: str, seq: int, payload: bytes, changed: Sequence[Entry] = ()) -> None:
+        """Write a durable event of an owned room, publish it, and replace older events."""
 
     def publish(self, name: str, payload: bytes, *, here: bool = False) -> None:
         """Publish a volatile message of an owned room, for this gateway alone if ``here``."""
@@ -408,8 +409,11 @@ class FleetRooms:
 
         def emit(message: FeedMessage) -> None:
             if isinstance(message, Decided):
-                assert message.event.seq is not None, "a durable event has a number"
-                self.link.append(name, message.event.seq, encode(message))
+                event = message.event
+                assert event.seq is not None, "a durable event has a number"
+                erased = authority.erased(event) if isinstance(event, Retracted) else []
+                changed = [(entry.event.seq or 0, encode(entry)) for entry in erased]
+                self.link.append(name, event.seq, encode(message), changed)
             else:
                 here = authority.only_in(self.link.id)
                 self.link.publish(name, encode(message), here=here)

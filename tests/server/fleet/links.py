@@ -58,6 +58,7 @@ class Peer:
             redis.url,
             version=version,
             keep=1_000,
+            kept_s=3_600.0,
             on_request=self.requests.append,
             on_lost=self.lost.append,
             on_gateway_lost=self.lost_gateways.append,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import ClientFault
+from gateway.server.fleet import lua_scripts
 from tests.server.fleet.links import ROOM, Links, Peer
 from tests.support.live import until
 from tests.support.redis import RedisServer
@@ -195,3 +196,66 @@ async def test_messages_for_the_owner_alone_keep_their_place_behind_durable_even
     assert here.numbers == [1]
     await until(lambda: there.volatile[-1:] == ["for all again"])
     assert there.volatile == ["for all", "behind one for all", "for all again"]
+
+
+async def test_an_event_may_change_older_events_in_the_log(
+    redis: RedisServer, links: Links
+) -> None:
+    owner, reader = await links.join(redis), await links.join(redis)
+    await owner.follow()
+    there = await reader.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(1, 2, 3)
+    changed = [(1, b"1 erased"), (3, "3 gelöscht".encode()), (0, b"0 was never here")]
+    owner.link.append(ROOM, 4, b"4 retracted", changed)
+    await until(lambda: there.numbers == [1, 2, 3, 4])
+    log = [event.decode() for _, event in await reader.link.read(ROOM)]
+    assert log == ["1 erased", "2 你好 2", "3 gelöscht", "4 retracted"]
+    assert await reader.link.read(ROOM, 3) == [(4, b"4 retracted")]
+
+
+async def test_the_log_keeps_the_newest_events(redis: RedisServer, links: Links) -> None:
+    owner = await links.join(redis)
+    follower = await owner.follow()
+    assert await owner.link.acquire(ROOM)
+    owner.write(*range(1, 1_101))
+    await until(lambda: follower.numbers[-1:] == [1_100])
+    log = await owner.link.read(ROOM)
+    assert [number for number, _ in log] == list(range(101, 1_101))
+
+
+async def test_the_fence_also_keeps_older_events_from_being_changed(
+    redis: RedisServer, links: Links
+) -> None:
+    sleeper, heir = await links.join(redis), await links.join(redis)
+    await sleeper.follow()
+    await heir.follow()
+    assert await sleeper.link.acquire(ROOM)
+    sleeper.write(1)
+    await until(lambda: sleeper.link.unwritten(ROOM) == 0)
+    await take_by_force(redis, heir)
+    sleeper.link.append(ROOM, 2, b"2 late", [(1, b"1 erased")])
+    await until(lambda: sleeper.lost == [ROOM])
+    assert await heir.link.read(ROOM) == [(1, "1 你好 1".encode())]
+
+
+async def test_requests_that_were_read_are_deleted(redis: RedisServer, links: Links) -> None:
+    owner, other = await links.join(redis), await links.join(redis)
+    inbox = lua_scripts.inbox(owner.link.id)
+    for text in ("geheim", "秘密"):
+        other.link.send(owner.link.id, text.encode())
+    await until(lambda: len(owner.requests) == 2)
+    await until(lambda: redis.cli("XLEN", inbox) == "0")
+    other.link.send(owner.link.id, b"more")
+    await until(lambda: owner.requests[2:] == [b"more"])
+
+
+async def test_all_of_a_room_expires_some_time_after_its_last_gateway_has_ended(
+    redis: RedisServer, links: Links
+) -> None:
+    peer = await links.join(redis)
+    await peer.follow()
+    assert await peer.link.acquire(ROOM)
+    peer.write(1)
+    for key in (lua_scripts.log(ROOM), lua_scripts.fence(ROOM)):
+        await until(lambda key=key: 3_500_000 < int(redis.cli("PTTL", key)) <= 3_600_000)  # type: ignore[misc]
