@@ -250,8 +250,8 @@ def capacity(
             + redis.delivery_us * events * spread / 1e6,
             "of one thread",
             f"{redis.publish_us:g} us x {rough(events)} PUBLISH + {redis.append_us:g} us x"
-            f" {rough(durable)} durable + {redis.delivery_us:g} us x {rough(events * spread)} sent to"
-            " processes; at most, since a PUBLISH among many in one write costs a tenth",
+            f" {rough(durable)} durable + {redis.delivery_us:g} us x {rough(events * spread)} sent"
+            " to processes; at most, since a PUBLISH among many in one write costs a tenth",
         )
         if busy > ENGINE_SHARE:
             limits.append(
