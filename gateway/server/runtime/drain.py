@@ -16,8 +16,10 @@ from gateway.errors import CloseCode
 from gateway.protocol.messages import PRIVATE, Goaway
 from gateway.storage.base import Store
 
-OVERLAP_S = 1.0
-"""Seconds that sockets stay open after ``goaway`` at least, for clients to open the next one."""
+OVERLAP_S = 2.0
+"""Seconds that sockets stay open after ``goaway`` at least, for clients to open the next one. A
+proxy sends them back here until its next check, 0.6 s with `deploy/haproxy`, and they wait longer
+after each attempt."""
 POLL_S = 0.05
 """Seconds between two checks for rooms that have settled."""
 FAREWELL_S = 0.3
