@@ -17,7 +17,7 @@ from gateway.engines.base.engine import Engine
 from gateway.engines.scripted import ScriptedEngine, failing
 from gateway.errors import EngineFault
 from gateway.job import Job
-from gateway.settings.catalogue import Settings, SettingsError
+from gateway.settings.catalogue import EngineTable, Settings, SettingsError
 from tests.cli.tune.model.test_steps import figures
 
 SCRIPTED = Settings(engine="scripted", scripted_pace=0.0)
@@ -183,6 +183,12 @@ def test_only_the_given_settings_and_values_are_tried() -> None:
     assert tunable(Settings(engine="vllm"), given) == {"max_num_batched_tokens": (1024, 4096)}
     with pytest.raises(SettingsError, match="ctranslate2 engine is not tuned by max_num_seqs, but"):
         tunable(Settings(), {"max_num_seqs": (1,)})
+
+
+def test_several_engines_are_refused_with_the_way_to_tune_one_of_them() -> None:
+    tables = (EngineTable(settings=SCRIPTED), EngineTable(settings=Settings()))
+    with pytest.raises(SettingsError, match="settings of one table as flags, beginning with --eng"):
+        tunable(Settings(engines=tables))
 
 
 # --- one step, for real --------------------------------------------------------------------------
