@@ -69,9 +69,9 @@ def tunable(
     """
     if settings.engines:
         raise SettingsError(
-            "gateway tune measures one engine, and the configuration has [[engine]] tables. Tune them"
-            " one by one: give the settings of one table as flags, beginning with --engine, which"
-            " replaces all tables, and leave out name, pairs and weight."
+            "gateway tune measures one engine, and the configuration has [[engine]] tables. Tune"
+            " them one by one: give the settings of one table as flags, beginning with --engine,"
+            " which replaces all tables, and leave out name, pairs and weight."
         )
     found: dict[str, tuple[int, ...]] = {HELD: PLACES}
     if settings.engine == "ctranslate2":

@@ -187,7 +187,7 @@ def test_only_the_given_settings_and_values_are_tried() -> None:
 
 def test_several_engines_are_refused_with_the_way_to_tune_one_of_them() -> None:
     tables = (EngineTable(settings=SCRIPTED), EngineTable(settings=Settings()))
-    with pytest.raises(SettingsError, match="settings of one table as flags, beginning with --eng"):
+    with pytest.raises(SettingsError, match="settings of one table as flags"):
         tunable(Settings(engines=tables))
 
 
