@@ -25,6 +25,7 @@ from random import Random
 from statistics import median
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmarks import host
 from benchmarks.ports import free_port
@@ -88,14 +89,20 @@ def simulation(args: argparse.Namespace) -> None:
                 *("--seconds", str(args.seconds), "--late", "500", "--seed", str(args.seed)),
             )
         speech = [
-            spoken(report.plan, number, lines, Random(f"{report.plan.seed}:{number}"))
+            list(spoken(report.plan, number, lines, Random(f"{report.plan.seed}:{number}")))
             for number in range(ROOMS)
         ]
-        found = Simulation(report.plan, speech, engine, tokens=1.0, limits=used).run()
+        nominal = Simulation(report.plan, speech, engine, tokens=1.0, limits=used).run()
         ended = grown(report, "gateway_caption_total_seconds_count")
         queue = 1000 * grown(report, "gateway_caption_queue_seconds_sum") / ended
         total = 1000 * grown(report, "gateway_caption_total_seconds_sum") / ended
         jobs, tokens = (grown(report, f"gateway_{name}_total") for name in ("jobs", "tokens"))
+        # Timers of a busy machine are late, so the engine is slower than it was told to be. Above
+        # saturation waits depend on little else, so the simulation is given the speed it had.
+        late = (total - queue) / nominal.engine
+        timed = replace(engine, first_ms=engine.first_ms * late, token_ms=engine.token_ms * late)
+        found = Simulation(report.plan, speech, timed, tokens=1.0, limits=used).run()
+        print(f"nominal wait / engine of finals: {nominal.queue / nominal.engine:.3f}")
         rows: list[tuple[str, float, float]] = [
             ("captions a second", report.rates["captions"], found.captions_s),
             ("utterances refused", report.counts["refused"], found.refused),
@@ -110,6 +117,7 @@ def simulation(args: argparse.Namespace) -> None:
             ("grown p95, ms", report.times["grown"].p95, found.grown.p95),
         ]  # fmt: skip
         print(f"\nload {share:g}: {report.plan.rate:.2f} utterances a second; {ended:.0f} captions")
+        print(f"a job took {late:.3f} times as long as the engine was told to take")
         print(f"errors {report.errors}, partials off {report.counts['degraded']} times")
         cells: list[list[table.Cell]] = [
             [name, real, ours, ours / real if real else None] for name, real, ours in rows
