@@ -10,7 +10,7 @@ DATA   ?= build/data
 WORK   ?= build/training
 MODEL  ?= gateway/model
 
-.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts fleet journey audit test-vllm test-node test-browser bench instructions train evaluate clean
+.PHONY: run test lint types pure suite docs docs-pages fuzz search mutation soak cuts fleet journey audit test-vllm test-node test-browser test-clients bench instructions train evaluate clean
 
 run: $(RUN)
 	$(BIN)/gateway serve $(ARGS)
@@ -54,7 +54,7 @@ pure: $(TEST)
 
 # All other tests that need no GPU, Node.js or vLLM. The tests of `pure` are not run twice.
 suite: $(TEST)
-	$(PYTEST) -m 'not vllm and not node and not browser and not external' \
+	$(PYTEST) -m 'not vllm and not node and not browser and not clients and not external' \
 	  $(addprefix --ignore=,$(PURE_TESTS))
 
 # New examples for all property tests, ten times as many as in `make test`.
@@ -73,6 +73,13 @@ test-node: $(TEST)
 # The demo page in Chromium. Pictures of its screens are left in build/browser.
 test-browser: $(TEST)
 	$(BIN)/pytest -m browser
+
+# LiveKit and Pipecat with OpenAI's realtime sockets, in an environment of their own: they are large.
+test-clients:
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	.venv-clients/bin/python -m pip install -q --disable-pip-version-check -e . --group clients
+	.venv-clients/bin/python -m pytest -m clients
 
 # Tests with a real vLLM on the CPU, in an environment of their own, since vLLM brings PyTorch.
 test-vllm:

@@ -13,6 +13,7 @@ from typing import Any
 from gateway.errors import ClientFault
 from gateway.protocol.audio import Audio, AudioState
 from gateway.protocol.messages import (
+    AskStats,
     ClientMessage,
     Error,
     ServerMessage,
@@ -53,6 +54,7 @@ class Dialect(ABC):
         self._asked: dict[str, tuple[str, str | None]] = {}  # by ref: the request and its event id
         self._refs = 0
         self._audio_ref: str | None = None  # of the message that began the audio
+        self._end_ref = ""  # of the message that ended it
         self._welcome: Welcome | None = None
 
     def receive(self, frame: str | bytes) -> list[ClientMessage | bytes]:
@@ -142,10 +144,18 @@ class Dialect(ABC):
             ref=ref,
         )
 
-    def _end(self, ref: str) -> Audio:
-        """Return the message that ends the audio."""
-        self._on, self._half = False, b""
+    def _end(self, request: str, cause: str | None) -> Audio | AskStats:
+        """Return the message that ends the audio, if there is any. Its answer is told."""
+        ref = self._ask(request, cause)
+        if not self._on:
+            return AskStats(ref=ref)
+        self._on, self._half, self._end_ref = False, b"", ref
         return Audio(codec="none", ref=ref)
+
+    @property
+    def ending(self) -> bool:
+        """True until all of the audio that was ended is heard. New audio has to wait for that."""
+        return self._end_ref in self._asked
 
     def _append(self, audio: bytes) -> list[ClientMessage | bytes]:
         """Return the messages for a piece of audio."""

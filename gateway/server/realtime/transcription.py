@@ -111,12 +111,12 @@ class Transcription(Dialect):
             case Append():
                 return self._append(event.audio)
             case Commit():
-                return [self._end(self._ask(COMMIT, event.event_id))]
+                return [self._end(COMMIT, event.event_id)]
             case Clear():
                 self._clearing = True
                 heard = self._item.utterance if self._item is not None else None
                 cancel = [] if heard is None else [Cancel(id=heard)]
-                return [*cancel, self._end(self._ask(CLEAR, event.event_id))]
+                return [*cancel, self._end(CLEAR, event.event_id)]
             case _:
                 raise ClientFault(
                     ErrorCode.UNKNOWN_TYPE, "This event belongs to /v1/realtime/translations."

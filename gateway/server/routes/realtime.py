@@ -84,12 +84,14 @@ class _Translated:
         self._send = send
         self._frames: deque[str | bytes] = deque()
         self._pace: AudioPace | None = None
-        self._settled = asyncio.Event()
+        self._told = asyncio.Event()
         self._now = asyncio.get_running_loop().time
 
     async def receive(self) -> Message:
         """Return the next frame of the gateway's protocol that the client means."""
         while not self._frames:
+            while self._dialect.ending:
+                await self._news()
             message = await self._receive()
             if message["type"] != "websocket.receive":
                 return message
@@ -109,8 +111,10 @@ class _Translated:
             case "websocket.send":
                 event = _decode(message["text"])
                 self._note(event)
-                for told in self._dialect.events(event):
-                    await self._tell(told)
+                told = self._dialect.events(event)
+                self._told.set()
+                for one in told:
+                    await self._tell(one)
             case _:
                 await self._send(message)
 
@@ -129,8 +133,7 @@ class _Translated:
         if pace is None:  # the session refuses audio, and says why
             return
         while pace.full:
-            self._settled.clear()
-            await self._settled.wait()
+            await self._news()
         await asyncio.sleep(pace.wait(self._now()))
         pace.sent(seconds, self._now())
 
@@ -143,7 +146,11 @@ class _Translated:
                     self._pace.begin()
                 else:
                     self._pace.settled(event.seconds)
-                self._settled.set()
+
+    async def _news(self) -> None:
+        """Wait until the gateway has sent something."""
+        self._told.clear()
+        await self._told.wait()
 
     async def _tell(self, event: ServerEvent) -> None:
         await self._send({"type": "websocket.send", "text": msgspec.json.encode(event).decode()})

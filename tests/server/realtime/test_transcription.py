@@ -202,6 +202,9 @@ def test_a_commit_ends_the_audio_and_the_next_piece_continues_its_clock() -> Non
     client.send(APPEND, audio=PIECE)
     (end,) = client.send(COMMIT)
     assert isinstance(end, Audio) and end.codec == "none"
+    assert [client.dialect.ending] == [True]
+    client.told(ended(end.ref))
+    assert not client.dialect.ending
     begun, _ = client.send(APPEND, audio=PIECE)
     assert isinstance(begun, Audio) and begun.t0 == 0.01
 
@@ -249,6 +252,7 @@ def test_a_commit_after_the_gateway_has_ended_the_utterance_adds_no_item() -> No
 
 def test_clear_drops_what_was_heard_and_what_is_still_being_recognised() -> None:
     client = peer()
+    client.send(APPEND, audio=PIECE)
     client.told(heard("Scratch"))
     cancel, end = client.send(CLEAR)
     assert isinstance(cancel, Cancel) and isinstance(end, Audio)

@@ -17,7 +17,7 @@ from gateway.protocol.messages import Error, ServerMessage
 from gateway.server.realtime.transcription import Transcription
 from gateway.server.routes.realtime import RealtimeEndpoint
 from gateway.server.uvicorn.websocket import WRITER
-from tests.server.realtime.talk import PIECE, heard, stats, welcome
+from tests.server.realtime.talk import PIECE, ended, heard, stats, welcome
 
 INFO = AudioInfo(
     codecs=("pcm_s16le",), rates=(8000, 48_000), recogniser="x", rate=1e9, burst=1e9, window=0.02
@@ -117,7 +117,7 @@ async def test_an_event_that_cannot_be_read_is_answered_and_the_next_one_is_read
         await peer.client(type="response.create", event_id="mine")
         await peer.to_server.put({"type": "websocket.receive", "bytes": b"\xff", "text": None})
         await peer.client(type="input_audio_buffer.commit")
-        assert (await peer.asked())["codec"] == "none"
+        assert (await peer.asked())["type"] == "stats", "there is no audio to end"
         assert (await peer.told())["error"]["event_id"] == "mine"
         assert (await peer.told())["error"]["code"] == "bad_frame"
 
@@ -152,10 +152,22 @@ async def test_audio_beyond_the_window_waits_until_the_gateway_has_settled_some(
         state = AudioState(codec="pcm_s16le", rate=24_000, from_="en", seconds=0.02)
         await peer.gateway(state)
         assert await waiting == b"\x01\x02" * 240
-        await peer.client(type="input_audio_buffer.commit")
-        await peer.asked()
-        await peer.gateway(msgspec.structs.replace(state, codec="none"))
+
+
+async def test_new_audio_waits_until_all_before_a_commit_was_heard() -> None:
+    async with wire() as peer:
+        await peer.gateway(msgspec.structs.replace(welcome(), audio=INFO))
         for _ in range(2):
             await peer.client(type="input_audio_buffer.append", audio=PIECE)
+            await peer.client(type="input_audio_buffer.commit")
+        await peer.asked()  # `audio`
         await peer.asked()
-        assert await peer.asked() == await peer.asked()
+        end = await peer.asked()
+        assert end["codec"] == "none"
+        waiting = asyncio.create_task(peer.asked())
+        for _ in range(5):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+        await peer.gateway(ended(end["ref"]))
+        assert (await waiting)["codec"] == "pcm_s16le"
+        assert await peer.asked() == b"\x01\x02" * 240
