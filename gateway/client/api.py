@@ -18,17 +18,26 @@ socket is opened while the old one still works.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection
 
+from gateway.client.audio import AudioSender
 from gateway.client.reconnect import Notice
 from gateway.client.requests import RequestTracker
+from gateway.client.state.audio_backlog import (
+    OPUS,
+    AudioBacklog,
+    PcmPieces,
+    opus_seconds,
+    pcm_seconds,
+)
 from gateway.client.state.captions import KEPT
 from gateway.client.transport import Route
+from gateway.protocol.audio import Audio
 from gateway.protocol.messages import (
     Ack,
     AskStats,
@@ -235,6 +244,41 @@ class Client:
         )
         return (await self._ask(Ack, say)).id
 
+    async def send_audio(
+        self,
+        audio: bytes | AsyncIterable[bytes],
+        *,
+        codec: Literal["pcm_s16le", "opus"] = "pcm_s16le",
+        rate: int = 16_000,
+        source: str | None = None,
+        t0: float = 0.0,
+    ) -> None:
+        """Send speech, and return when all of it is recognised.
+
+        What is heard comes as events: ``heard`` with the growing text, and ``source``, ``delta``
+        and ``final`` as for `say`. A recording is sent as fast as the gateway allows. If the
+        connection breaks, what was not yet heard for good is sent again.
+
+        :param audio: the samples, or an iterator of pieces of them as they are recorded. PCM may
+            be cut anywhere; a piece of Opus is one packet
+        :param codec: ``pcm_s16le`` (16 bit, little endian, mono) or ``opus``
+        :param rate: samples per second of PCM, 8,000 to 48,000
+        :param source: BCP 47 tag of the language that is spoken, several with commas between them,
+            or ``auto``; default: the language of the connection
+        :param t0: time of the first sample in seconds of the speaker's clock
+
+        Raises `Refused` also while the audio is sent, if the gateway cannot read it. The event
+        ``error`` with the code ``audio_too_fast`` says that a live source was dropped for a while.
+
+        Example::
+
+            await client.send_audio(wave.readframes(wave.getnframes()), rate=wave.getframerate())
+        """
+        seconds = opus_seconds if codec == OPUS else pcm_seconds(rate)
+        begin = Audio(codec=codec, rate=rate, from_=source)
+        sender = AudioSender(self._tracker, begin, AudioBacklog(seconds, t0))
+        await sender.send(_pieces(audio, None if codec == OPUS else PcmPieces(rate)))
+
     async def cancel(self, id: str, lang: str | None = None) -> Cancelled:
         """Stop work on an utterance, in one language or in all.
 
@@ -371,3 +415,16 @@ class Client:
         `ConnectionLost`.
         """
         return await self._tracker.next()
+
+
+async def _pieces(
+    audio: bytes | AsyncIterable[bytes], pcm: PcmPieces | None
+) -> AsyncGenerator[bytes]:
+    """Yield the frames of audio; ``pcm`` cuts them if they may be cut anywhere."""
+    if isinstance(audio, bytes):
+        for frame in (audio,) if pcm is None else pcm.cut(audio):
+            yield frame
+        return
+    async for part in audio:
+        for frame in (part,) if pcm is None else pcm.cut(part):
+            yield frame

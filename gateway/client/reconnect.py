@@ -110,8 +110,11 @@ class ReconnectingConnection:
         """The ``welcome`` of the newest socket."""
         return self._transport.welcome
 
-    async def send(self, *requests: ClientMessage) -> None:
-        """Send frames on the newest socket. If it has ended, its reading task handles that."""
+    async def send(self, *requests: ClientMessage | bytes) -> None:
+        """Send frames on the newest socket; `bytes` are audio.
+
+        If it has ended, its reading task handles that.
+        """
         with suppress(websockets.ConnectionClosed):
             await self._transport.send(*requests)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -63,6 +63,8 @@ class RequestTracker:
         self._arrived, self._taken, self._ended = (asyncio.Event() for _ in range(3))
         self._endings: dict[tuple[str, str | None], Ending] = {}
         self._era = 0  # how often events were missed
+        self.watch: Callable[[ServerMessage | None], None] | None = None
+        """Function that is called with each new event, and with None if the socket has changed."""
         self.connection = ReconnectingConnection(
             route, transport, self, resume=resume, patience_s=patience_s, notice=notice
         )
@@ -74,10 +76,11 @@ class RequestTracker:
         self._asked += 1
         return f"r{self._asked}"
 
-    async def ask(self, kind: type[T], *requests: ClientMessage) -> T:
+    async def ask(self, kind: type[T], *requests: ClientMessage, patient: bool = False) -> T:
         """Send frames with the same ref, and return the first answer to it.
 
         :param kind: type of the answer
+        :param patient: wait without a limit, because the answer takes as long as a recognition
 
         Raises `Refused` if the answer is an error, `ConnectionLost` if the connection has ended for
         good, `TimeoutError` if there is no answer in time.
@@ -87,7 +90,7 @@ class RequestTracker:
         answer: asyncio.Future[ServerMessage | None]
         answer = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(self._answer_s):
+            async with asyncio.timeout(None if patient else self._answer_s):
                 while not self._can_send(requests[0]):
                     await self.connection.change()
                 if self.connection.lost is not None:
@@ -179,6 +182,8 @@ class RequestTracker:
         """
         if fresh:
             self._note(event)
+            if self.watch is not None:
+                self.watch(event)
         # The answer to a request may have been lost with the old socket, but not the durable event
         # that it caused.
         if replayed and (ref := self._pending.answered_by(event)) is not None:
@@ -204,6 +209,8 @@ class RequestTracker:
             self._era += 1
         self._queue(self.connection.welcome)
         self._ended.set()
+        if self.watch is not None:
+            self.watch(None)
 
     def unanswered(self) -> Iterable[tuple[ClientMessage, ...]]:
         """Return the requests that may be lost, which are sent again on another socket."""
@@ -215,6 +222,8 @@ class RequestTracker:
             self._resolve(ref, None)
         self._arrived.set()
         self._ended.set()
+        if self.watch is not None:
+            self.watch(None)
 
     def _note(self, event: ServerMessage) -> None:
         self._pending.record(event)

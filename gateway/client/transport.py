@@ -16,6 +16,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 from websockets.typing import Subprotocol
 
+from gateway.protocol.audio import AudioChunk
 from gateway.protocol.handshake import SOCKET_PATH
 from gateway.protocol.messages import EVENTS, ClientMessage, Error, ServerMessage, Welcome
 
@@ -95,11 +96,15 @@ class Transport:
         if first.resumed is not None and first.resumed.ok:
             self.replay = first.resumed.replayed
 
-    async def send(self, *requests: ClientMessage) -> None:
-        """Send frames. Raises `websockets.ConnectionClosed`."""
+    async def send(self, *requests: ClientMessage | bytes) -> None:
+        """Send frames; `bytes` are audio. Raises `websockets.ConnectionClosed`."""
+        as_text = self._wire is msgspec.json
         for request in requests:
-            frame = self._wire.encode(request)
-            await self.socket.send(frame, text=self._wire is msgspec.json)
+            if isinstance(request, bytes) and as_text:
+                await self.socket.send(request)
+                continue
+            message = AudioChunk(data=request) if isinstance(request, bytes) else request
+            await self.socket.send(self._wire.encode(message), text=as_text)
 
     def loss(self) -> ConnectionLost:
         """Return the reason for the end. The code is 1006 if the peer sent no close frame."""

@@ -67,6 +67,8 @@ class Hearing:
     script: Sequence[str] = ("We meet again.", "On Thursday.")
     info: AudioInfo | None = INFO
     refuse: ErrorCode | None = None
+    complain: Error | None = None
+    """Answer to each frame of audio."""
     cut_after: float | None = None
     """Seconds of audio after which the first socket is cut."""
     asked: list[ClientMessage] = field(default_factory=list)
@@ -150,6 +152,8 @@ class _Socket:
     async def _hear(self, frame: bytes) -> bool:
         assert self._audio is not None
         self._server.frames.append(frame)
+        if self._server.complain is not None:
+            await self._tell(self._server.complain)
         opus = self._audio.codec == "opus"
         self._seconds += 0.02 if opus else len(frame) / 2 / self._audio.rate
         after = self._server.cut_after
@@ -229,7 +233,7 @@ async def hearing(**options: object) -> AsyncIterator[Hearing]:
     task = asyncio.create_task(running._serve())
     try:
         await until(lambda: running.started or task.done())
-        port = running.servers[0].sockets[0].getsockname()[1]
+        port = next(iter(running.servers[0].sockets)).getsockname()[1]
         server.url = f"http://127.0.0.1:{port}"
         yield server
     finally:
