@@ -113,6 +113,33 @@ async def _converse(args: argparse.Namespace) -> None:
     )
 
 
+def _listen(args: argparse.Namespace) -> int:
+    from gateway.cli import listen
+
+    if args.source is None:
+        _complain(
+            f"Name a file, or - for a pipe. To send the microphone:\n  {listen.microphone()}", 2
+        )
+        return 2
+    to = tuple(languages.normalise(tag) for tag in args.to)
+    if args.save is not None:
+        listen.saved_format(args.save)
+    screen = listen.SpeechScreen(Screen(sys.stdout), several=len(to) > 1, complain=_fault)
+    try:
+        asyncio.run(
+            listen.listen(
+                args.source, args.url, to=to, spoken=args.spoken, room=args.room,
+                speaker=args.speaker, key=_shown(), listener=screen,
+            )
+        )  # fmt: skip
+    finally:  # after Ctrl-C too
+        if args.save is not None and screen.heard:
+            _note("saved " + ", ".join(map(str, screen.save(args.save, to))))
+    if not screen.heard:
+        _note("No speech was heard.")
+    return 1 if screen.failed else 0
+
+
 def _replay(args: argparse.Namespace) -> int:
     from gateway.cli.replay import command
 
@@ -274,6 +301,28 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--room", help="room to join; default: a new private room")
     chat.add_argument("--speaker", metavar="NAME", help="your name, shown to others in the room")
     chat.epilog = NEEDS_KEY
+
+    heard = command(
+        "listen", _listen, "Send speech to a running gateway, and show or save its captions."
+    )
+    heard.add_argument(
+        "source", nargs="?", metavar="FILE", help="file with sound or film, or - for a pipe"
+    )
+    heard.add_argument("--url", default=URL, help="address of the gateway; default: %(default)s")
+    heard.add_argument(
+        "--to", type=tags, default=(), metavar="LANG[,LANG]", help="languages to translate into"
+    )
+    heard.add_argument(
+        "--from", dest="spoken", metavar="LANG[,LANG]",
+        help="languages that are spoken; default: as the gateway detects",
+    )  # fmt: skip
+    heard.add_argument("--room", help="room that others read; default: a new private room")
+    heard.add_argument("--speaker", metavar="NAME", help="name that others in the room see")
+    heard.add_argument(
+        "--save", type=Path, metavar="FILE",
+        help="subtitles of what was said, as .vtt, .srt or .txt; each language beside it",
+    )  # fmt: skip
+    heard.epilog = NEEDS_KEY
 
     played = "Play a meeting from a file to a running gateway, and measure its captions."
     command("replay", _replay, played, _add_replay)

@@ -1,0 +1,257 @@
+"""Speech of a file, a pipe or a microphone, captioned by a running gateway.
+
+Owns: decoding with ffmpeg, the captions and the progress on the screen, subtitle files. Must not
+know: the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gateway.cli.console.terminal import Screen
+from gateway.client import Captions, Client, Refused, connect
+from gateway.core.history.event_log import LogEntry
+from gateway.protocol.audio import AudioState, HeardSpeech
+from gateway.protocol.messages import Error, Failed, Final, ServerMessage, Source
+from gateway.transcripts import formats
+from gateway.transcripts.formats import Format
+from gateway.transcripts.transcript import Transcript
+
+RATE = 16_000
+"""Samples per second that are sent, which are those that recognisers read."""
+READ = RATE // 10 * 2
+"""Bytes that are read from ffmpeg at once: a tenth of a second."""
+PARTING_S = 120.0
+"""Seconds to wait at the end for captions that are in flight."""
+BAR = 30
+"""Characters of the progress bar."""
+SAVED = (Format.VTT, Format.SRT, Format.TXT)
+"""Formats of subtitle files."""
+
+MICROPHONE = {
+    "darwin": "ffmpeg -f avfoundation -i :0",
+    "win32": 'ffmpeg -f dshow -i audio="NAME"',
+}
+"""Commands that record the microphone, by platform."""
+
+_DURATION = re.compile(rb"Duration: (\d+):(\d\d):(\d\d\.\d+)")
+
+
+class ListenFault(ValueError):
+    """Sound that cannot be decoded. The message is for people."""
+
+
+def saved_format(file: Path) -> Format:
+    """Return the format of a subtitle file. Raises `ValueError` for an unknown one."""
+    found = next((form for form in SAVED if file.suffix == f".{form.value}"), None)
+    if found is None:
+        raise ValueError(f"{file} cannot be saved: a name ends in .vtt, .srt or .txt.")
+    return found
+
+
+def microphone() -> str:
+    """Return a command line that sends the microphone of this machine."""
+    record = MICROPHONE.get(sys.platform, "ffmpeg -f pulse -i default")
+    return f"{record} -loglevel error -f wav - | gateway listen - --to de"
+
+
+async def listen(
+    source: str,
+    url: str,
+    *,
+    to: Iterable[str],
+    spoken: str | None,
+    room: str | None,
+    speaker: str | None,
+    key: str | None,
+    listener: SpeechScreen,
+) -> None:
+    """Send the sound of a file, or of the standard input if ``source`` is ``-``.
+
+    Raises `ListenFault` if the sound cannot be decoded, and what `gateway.client` raises.
+    """
+    try:
+        async with (
+            connect(
+                url, to=to, source=spoken, room=room, speaker=speaker, answer_s=PARTING_S, key=key
+            ) as client,
+            _decoded(source, listener) as sound,
+            asyncio.TaskGroup() as tasks,
+        ):  # fmt: skip
+            tasks.create_task(_send(client, sound))
+            async for event in client:
+                listener.note(event)
+    except ExceptionGroup as group:
+        expected = group.subgroup((OSError, Refused, ListenFault))
+        if expected is None:
+            raise
+        raise expected.exceptions[0] from None
+    finally:
+        listener.end()
+
+
+async def _send(client: Client, sound: AsyncIterator[bytes]) -> None:
+    await client.send_audio(sound, rate=RATE)
+    await client.bye()
+
+
+@asynccontextmanager
+async def _decoded(source: str, listener: SpeechScreen) -> AsyncGenerator[AsyncIterator[bytes]]:
+    """Yield the sound as PCM. Raises `ListenFault`."""
+    program = shutil.which("ffmpeg")
+    if program is None:
+        raise ListenFault(
+            "Audio is decoded with ffmpeg, which is not installed: apt install ffmpeg, or brew"
+            " install ffmpeg."
+        )
+    place = "pipe:0" if source == "-" else f"file:{source}"
+    # Without the two limits ffmpeg reads five seconds of a pipe before it begins.
+    quick = ("-probesize", "32768", "-analyzeduration", "0") if source == "-" else ()
+    ffmpeg = await asyncio.create_subprocess_exec(
+        program, "-hide_banner", "-nostats", *quick, "-i", place,
+        "-vn", "-f", "s16le", "-ac", "1", "-ar", str(RATE), "-",
+        stdin=None if source == "-" else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert ffmpeg.stdout is not None and ffmpeg.stderr is not None
+    said: deque[bytes] = deque(maxlen=20)
+    reading = asyncio.create_task(_watch(ffmpeg.stderr, said, listener))
+    try:
+        yield _sound(ffmpeg, reading, said, source)
+    finally:
+        with suppress(ProcessLookupError):
+            ffmpeg.kill()
+        await ffmpeg.wait()
+        await reading
+
+
+async def _sound(
+    ffmpeg: asyncio.subprocess.Process,
+    reading: asyncio.Task[None],
+    said: deque[bytes],
+    source: str,
+) -> AsyncGenerator[bytes]:
+    assert ffmpeg.stdout is not None
+    heard = False
+    while sound := await ffmpeg.stdout.read(READ):
+        heard = True
+        yield sound
+    await reading
+    if await ffmpeg.wait() and not heard:
+        why = said[-1].decode(errors="replace").strip() if said else "ffmpeg failed."
+        what = "The input" if source == "-" else source
+        raise ListenFault(f"{what} is no sound that ffmpeg can read: {why}")
+
+
+async def _watch(stderr: asyncio.StreamReader, said: deque[bytes], listener: SpeechScreen) -> None:
+    """Read what ffmpeg says: the length of the file, and why it cannot read it."""
+    while line := await stderr.readline():
+        if line.strip():
+            said.append(line)
+        if listener.total is None and (found := _DURATION.search(line)) is not None:
+            hours, minutes, seconds = map(float, found.groups())
+            listener.total = 3600 * hours + 60 * minutes + seconds
+
+
+class SpeechScreen:
+    """The captions of one speaker on the screen, kept for subtitle files.
+
+    :param several: captions are marked with their languages
+    :param complain: called with a line for each thing that went wrong
+    """
+
+    def __init__(self, screen: Screen, *, several: bool, complain: Callable[[str], object]) -> None:
+        self.total: float | None = None
+        """Seconds of the whole sound, if they are known."""
+        self.failed = 0
+        """Captions that could not be made."""
+        self._screen = screen
+        self._several = several
+        self._complain = complain
+        self._captions = Captions()
+        self._heard: dict[str, str] = {}  # growing originals, by id
+        self._own: set[str] = set()
+        self._entries: list[LogEntry] = []
+        self._settled = 0.0
+
+    @property
+    def heard(self) -> bool:
+        """True if there is anything to save."""
+        return bool(self._entries)
+
+    def note(self, event: ServerMessage) -> None:
+        """Show an event."""
+        self._captions.fold(event)
+        match event:
+            case HeardSpeech():
+                self._own.add(event.id)
+                self._heard[event.id] = event.text
+            case AudioState(codec=codec) if codec != "none":
+                self._settled = max(self._settled, event.seconds)
+            case Source():
+                self._heard.pop(event.id.partition(".")[0], None)
+                self._keep(event)
+                self._screen.finish(event.text)
+            case Final():
+                self._keep(event)
+                if event.by != "same":
+                    self._screen.finish(self._line(event.lang, event.text))
+            case Failed():
+                self._keep(event)
+                self.failed += 1
+                self._complain(f"[{event.lang}] not translated: {event.code}")
+            case Error(ref=None):
+                self._complain(f"{event.msg} {event.hint or ''}".strip())
+        self._screen.draw(self._growing())
+
+    def end(self) -> None:
+        """Clear what is growing."""
+        self._screen.draw([])
+
+    def save(self, file: Path, to: Iterable[str]) -> list[Path]:
+        """Write the original to ``file`` and each caption beside it, such as ``talk.de.vtt``.
+
+        Raises `OSError`. Returns the files.
+        """
+        write = {Format.VTT: formats.vtt, Format.SRT: formats.srt, Format.TXT: formats.txt}
+        form = write[saved_format(file)]
+        # In a room of others these are not the first events, but all of this speaker's.
+        transcript = replace(Transcript.of(self._entries), complete=True)
+        files: list[tuple[Path, str | None]] = [(file, None)]
+        files += [(file.with_suffix(f".{lang}{file.suffix}"), lang) for lang in to]
+        for path, lang in files:
+            path.write_text(form(transcript, (lang,)), encoding="utf-8")
+        return [path for path, _ in files]
+
+    def _keep(self, event: Source | Final | Failed) -> None:
+        if event.id.partition(".")[0] in self._own:
+            # The clock of a file is its own: an utterance counts as arrived when it has ended.
+            at = getattr(event, "t1", None)
+            self._entries.append(LogEntry(event, self._settled if at is None else at))
+
+    def _growing(self) -> list[str]:
+        lines = [text for text in self._heard.values() if text]
+        lines += [self._line(lang, one.text) for (_, lang), one in self._captions.growing()]
+        if self.total:
+            done = min(1.0, self._settled / self.total)
+            filled = round(BAR * done)
+            clock = f"{_clock(self._settled)} of {_clock(self.total)}"
+            lines.append(f"{'█' * filled}{'░' * (BAR - filled)} {done:4.0%}  {clock}")
+        return lines
+
+    def _line(self, lang: str, text: str) -> str:
+        return f"[{lang}] {text}" if self._several else text
+
+
+def _clock(seconds: float) -> str:
+    """Return minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
