@@ -68,7 +68,12 @@ const socket = new WebSocketConnection(() => address("v1/ws", settings.gateway),
 let connection = socket; // or an event stream, while sockets fail
 let failedSockets = 0; // before the first one succeeded
 const textInput = new TextInput({ say, cancel, language: () => from.value });
-const microphone = new Microphone({ say, language: () => from.value });
+const microphone = new Microphone({
+  say,
+  language: () => from.value,
+  send: (message) => connection.send(message),
+  sendAudio: (pcm) => socket.sendAudio(pcm),
+});
 const demo = new DemoControls({ say, cancel, onStart: onPlaybackStart });
 const key = new AccessKey(settings);
 const moderation = new ModerationPanel(settings, { key, send: (message) => connection.send(message) });
@@ -106,6 +111,7 @@ function onEvent(event) {
         pairs = pairsOf(event);
         offerLanguages(event.languages);
       }
+      microphone.onWelcome(event);
       showNotice("");
       if (event.resumed?.ok === false) showGapNotice(event.resumed);
       break;
@@ -114,9 +120,13 @@ function onEvent(event) {
       break;
     case "error":
       moderation.onError(event);
+      microphone.onError(event);
       if (event.code === "stale") textInput.onEnded(event.id);
       else if (event.code === "unauthenticated") key.ask(connect); // the key has expired
       else if (event.code !== "busy" || !event.id) showNotice([event.msg, event.hint].filter(Boolean).join(" "));
+      break;
+    case "heard":
+      if (event.text) dispatch({ ...event, type: "say" });
       break;
     case "cancelled":
       if (event.seq && !event.lang) textInput.onEnded(event.id);

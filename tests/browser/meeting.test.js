@@ -165,7 +165,7 @@ test("speech is captioned while it is spoken and when it is finished", async () 
     }),
   }));
   await page.getByRole("button", { name: "Speak" }).click();
-  await page.getByText("Listening (English)").waitFor();
+  await page.getByText("Listening (English). Your browser sends the sound to its own speech service.").waitFor();
   await picture(page, "speaking");
   await hasCaption(page, "de", "[de] We meet again on Thursday.");
   await page.getByRole("button", { name: "Mute the microphone" }).click();

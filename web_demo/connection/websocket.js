@@ -10,6 +10,7 @@ const PROTOCOL = "gw.v1.json";
 const HEARTBEAT_S = 15; // interval of the server's `tick`; browsers do not show pings to pages
 const SILENCE_S = 2.5 * HEARTBEAT_S; // without a frame for this long, the connection is dead
 const STABLE_S = 5; // a connection that lasts this long resets the backoff
+const MAX_WAITING_AUDIO = 96_000; // bytes that wait to be sent: three seconds at 16 kHz
 const LINGER_S = 5; // until the old socket is closed, after the next one has taken over
 
 /**
@@ -93,6 +94,11 @@ export class WebSocketConnection {
     }
     if (message.type === "cancel") this.#pending.remove(message.id);
     return this.#write(message);
+  }
+
+  /** Send a piece of live audio; drop it if the network is slow, since what is late would delay all that follows. */
+  sendAudio(pcm) {
+    if (this.isOpen && this.#current.socket.bufferedAmount < MAX_WAITING_AUDIO) this.#current.socket.send(pcm);
   }
 
   #write(message) {

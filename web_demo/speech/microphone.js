@@ -1,14 +1,19 @@
-// The microphone button: on, mute and push to talk.
+// The microphone button: on, mute and push to talk, and who recognises the speech.
 //
-// Owns: the button, its status text, and which utterance the recognised speech belongs to.
+// Owns: the button, its status text, its options, and which utterance the recognised speech belongs to.
 // Must not know: sockets, captions.
 
-import { icon } from "../page/dom.js";
-import { nameOf } from "../page/languages.js";
+import { element, icon } from "../page/dom.js";
+import { inLanguage, nameOf } from "../page/languages.js";
+import { GatewayRecognition, canStream } from "./gateway-recognition.js";
 import { ContinuousRecognition } from "./speech-recognition.js";
 import { newId } from "./utterance-ids.js";
 
 const HOLD_MS = 350; // a longer press is push to talk, a shorter one a switch
+const WHERE = {
+  browser: "Your browser sends the sound to its own speech service.",
+  gateway: "The sound goes to this gateway alone.",
+};
 const HOLD_HINT = "Hold the space bar or the microphone button while you speak.";
 
 /** The microphone button. */
@@ -16,7 +21,14 @@ export class Microphone {
   #button = document.querySelector("#mic");
   #status = document.querySelector("#mic-status");
   #pushToTalk = document.querySelector("#push-to-talk");
-  #recognition;
+  #level = document.querySelector("#mic-level");
+  #options = document.querySelector("#mic-options");
+  #device = document.querySelector("#mic-device");
+  #others = document.querySelector("#mic-languages");
+  #recognition; // the one in use
+  #browser;
+  #gateway;
+  #heard = null; // what the gateway hears: `audio` of its `welcome`
   #say;
   #language;
   #id = null; // of the growing utterance
@@ -25,16 +37,21 @@ export class Microphone {
   /**
    * @param {(message: object) => boolean} options.say sends { id, text, final, lang }
    * @param {() => string} options.language returns the tag of the spoken language
+   * @param {(message: object) => boolean} options.send sends a message
+   * @param {(pcm: ArrayBuffer) => void} options.sendAudio sends audio to the gateway
    */
-  constructor({ say, language }) {
+  constructor({ say, language, send, sendAudio }) {
     this.#say = say;
     this.#language = language;
-    this.#recognition = new ContinuousRecognition({
-      onText: (text, final, lang) => this.#send(text, final, lang),
-      onState: (state, reason) => this.#showState(state, reason),
-    });
+    const onState = (state, reason) => this.#showState(state, reason);
+    this.#browser = new ContinuousRecognition({ onText: (text, final, lang) => this.#send(text, final, lang), onState });
+    this.#gateway = new GatewayRecognition({ send, sendAudio, onState, onLevel: (level) => (this.#level.value = level) });
+    this.#recognition = this.#browser;
     this.#button.dataset.state = "off";
     this.#pushToTalk.closest("label").hidden = !this.#recognition.isSupported;
+    this.#device.addEventListener("change", () => this.#gateway.setDevice(this.#device.value));
+    this.#others.addEventListener("change", () => this.#gateway.setLanguage(this.#spoken()));
+    navigator.mediaDevices?.addEventListener("devicechange", () => this.#listDevices());
     this.#button.addEventListener("pointerdown", (event) => this.#onPress(event));
     this.#button.addEventListener("click", (event) => event.detail === 0 && this.#toggle()); // 0: by keyboard
     addEventListener("keydown", (event) => this.#onSpace(event, true));
@@ -47,7 +64,64 @@ export class Microphone {
 
   /** Recognise another language from now on. */
   setLanguage(lang) {
-    this.#recognition.setLanguage(lang);
+    this.#choose();
+    this.#recognition.setLanguage(this.#spoken(lang));
+  }
+
+  /** Use the recogniser of the gateway, if its `welcome` names one. */
+  onWelcome({ audio = null }) {
+    const before = this.#heard?.languages;
+    this.#heard = canStream() ? audio : null;
+    if (String(before) !== String(this.#heard?.languages)) this.#offerLanguages();
+    this.#choose();
+    this.#gateway.onConnected();
+  }
+
+  #offerLanguages() {
+    this.#others.replaceChildren(...(this.#heard?.languages ?? []).map((tag) => {
+      const label = inLanguage(element("label", "check"), tag);
+      const box = Object.assign(element("input"), { type: "checkbox", value: tag });
+      label.append(box, ` ${nameOf(tag)}`);
+      return label;
+    }));
+    this.#others.closest("fieldset").hidden = this.#others.childElementCount < 2;
+  }
+
+  /** Handle an `error` event. */
+  onError(event) {
+    this.#gateway.onError(event);
+  }
+
+  /** Choose who recognises, unless somebody is speaking: the gateway wherever it can. */
+  #choose() {
+    const { state } = this.#button.dataset;
+    if (this.#recognition !== this.#browser && (state === "listening" || state === "starting")) return;
+    const { languages = [] } = this.#heard ?? {};
+    const able = this.#heard && (!languages.length || languages.includes(this.#language()));
+    if (able && (state === "listening" || state === "starting")) this.#browser.stop();
+    this.#recognition = able ? this.#gateway : this.#browser;
+    this.#pushToTalk.closest("label").hidden = !this.#recognition.isSupported;
+    this.#options.hidden = this.#level.hidden = !able;
+  }
+
+  #start() {
+    this.#choose();
+    this.#recognition.start(this.#spoken());
+  }
+
+  /** Return the languages that may be spoken: the chosen one, and for the gateway those that are ticked. */
+  #spoken(lang = this.#language()) {
+    if (this.#recognition === this.#browser) return lang;
+    const ticked = Array.from(this.#others.querySelectorAll(":checked"), ({ value }) => value);
+    return [...new Set([lang, ...ticked])].join();
+  }
+
+  async #listDevices() {
+    const devices = (await navigator.mediaDevices.enumerateDevices()).filter(({ kind }) => kind === "audioinput");
+    const options = devices.map(({ deviceId, label }) => new Option(label || "Microphone", deviceId));
+    const { value } = this.#device;
+    this.#device.replaceChildren(new Option("The usual one", ""), ...options);
+    this.#device.value = devices.some(({ deviceId }) => deviceId === value) ? value : "";
   }
 
   #onPress({ button, pointerId }) {
@@ -55,7 +129,7 @@ export class Microphone {
     const before = this.#button.dataset.state;
     this.#pressedAt = performance.now();
     this.#button.setPointerCapture(pointerId);
-    if (before !== "listening") this.#recognition.start(this.#language());
+    if (before !== "listening") this.#start();
     this.#button.addEventListener("lostpointercapture", () => {
       const held = performance.now() - this.#pressedAt > HOLD_MS;
       if (held || this.#pushToTalk.checked) this.#recognition.stop();
@@ -65,7 +139,7 @@ export class Microphone {
 
   #toggle() {
     if (this.#button.dataset.state === "listening") this.#recognition.mute();
-    else this.#recognition.start(this.#language());
+    else this.#start();
   }
 
   /** Push to talk with the space bar, unless the focus is on something that uses it. */
@@ -74,7 +148,7 @@ export class Microphone {
     if (event.code !== "Space" || !this.#pushToTalk.checked || used) return;
     event.preventDefault();
     if (event.repeat) return;
-    if (down) this.#recognition.start(this.#language());
+    if (down) this.#start();
     else this.#recognition.stop();
   }
 
@@ -86,10 +160,11 @@ export class Microphone {
 
   #showState(state, reason) {
     const listening = state === "listening";
+    if (listening && this.#recognition === this.#gateway) this.#listDevices(); // their names are known now
     const status = {
       off: this.#pushToTalk.checked ? HOLD_HINT : "",
       starting: "Starting the microphone…",
-      listening: `Listening (${nameOf(this.#language())})`,
+      listening: `Listening (${nameOf(this.#language())}). ${this.#recognition === this.#browser ? WHERE.browser : WHERE.gateway}`,
       muted: "Microphone muted",
       waiting: reason,
       blocked: reason,
