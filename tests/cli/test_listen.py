@@ -18,7 +18,7 @@ from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, AudioState, HeardSpeech
 from gateway.protocol.messages import Error, Failed
 from tests.support.command import run
-from tests.support.hearing import Hearing, hearing
+from tests.support.speech_server import Hearing, hearing
 
 pytestmark = pytest.mark.usefixtures("bare")
 

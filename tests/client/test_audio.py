@@ -13,7 +13,7 @@ from gateway.client import Client, ConnectionLost, Refused, connect
 from gateway.errors import ErrorCode
 from gateway.protocol.audio import Audio, HeardSpeech
 from gateway.protocol.messages import Error, Final, Welcome
-from tests.support.hearing import INFO, hearing
+from tests.support.speech_server import INFO, hearing
 
 RATE = 16_000
 SECOND = bytes(2 * RATE)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.hearing import hearing
 from tests.support.live import until
+from tests.support.speech_server import hearing
 
 PIECE = bytes(4800)
 """A tenth of a second at 24 kHz, in which `hearing` hears a word."""
