@@ -29,6 +29,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     partial texts per second. A frame counts once more for every 4,096 characters in it."""
     burst: int = 100
     """Number of frames that one socket may send at once before ``limit_rate`` applies."""
+    audio_rate: float = 8.0
+    """Sustained amount of audio from one socket, in seconds of audio per second. A microphone sends
+    one; a recording may be sent faster."""
+    audio_burst: float = 10.0
+    """Seconds of audio that one socket may send at once before ``limit_audio_rate`` applies, such
+    as after a pause of its network."""
     bad_frames: int = 10
     """Number of unreadable frames in a row after which a socket is closed with 4400."""
     outbox_bytes: int = 1_048_576
@@ -118,23 +124,23 @@ class TokenBucket:
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
 
-    def __init__(self, rate: float, burst: int, now: float) -> None:
+    def __init__(self, rate: float, burst: float, now: float) -> None:
         """Create a full bucket at the time ``now``, in seconds of any clock."""
         self._rate = rate
         self._burst = burst
         self._tokens = float(burst)
         self._at = now
 
-    def take(self, now: float) -> float:
-        """Take one token if there is one and return 0, else return the seconds to wait for it."""
+    def take(self, now: float, tokens: float = 1.0) -> float:
+        """Take ``tokens`` if there are as many and return 0, else return the seconds to wait."""
         # Tokens are added when they are asked for, so that a bucket needs no timer.
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         # A clock that goes back and forth must not add tokens twice for the same time.
         self._at = max(self._at, now)
-        if self._tokens >= 1:
-            self._tokens -= 1
+        if self._tokens >= tokens:
+            self._tokens -= tokens
             return 0.0
-        return (1 - self._tokens) / self._rate
+        return (tokens - self._tokens) / self._rate
 
     def spend(self, tokens: float) -> None:
         """Consume ``tokens``, going into debt if needed."""

@@ -24,6 +24,11 @@ class Glossary:
         # Folded terms with their pairs. A term that folds to nothing would match everywhere.
         self._sought: list[tuple[str, tuple[str, str]]] | None = None
 
+    @property
+    def words(self) -> Iterable[str]:
+        """Terms without their translations."""
+        return self._terms
+
     def find(self, text: str) -> tuple[tuple[str, str], ...]:
         """Return the (term, translation) pairs whose term occurs in ``text``, in any case."""
         if self._sought is None:

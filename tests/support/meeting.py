@@ -21,6 +21,7 @@ from gateway.core.history.event_log import EventLog, StreamPosition
 from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Room
 from gateway.core.scheduling.scheduler import Scheduler, StartJob
+from gateway.core.session.audio_stream import SpeechService
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
 from gateway.core.session.log_reader import LogReader
@@ -146,6 +147,7 @@ class Meeting:
             log if log is not None else EventLog("epoch", self.limits, began=NOW),
             observe or self.observe,
         )
+        self.speech: SpeechService | None = None
         self.peers: list[Peer] = []
         self.behind: list[LogReader] = []
         self.lazy = lazy
@@ -205,7 +207,9 @@ class Meeting:
             room=self.place(),
             outbox=Outbox(codec, self.limits),
             lang=lang,
-            context=SessionContext(self.model, "by hand", self.limits, self.behind.append, detect),
+            context=SessionContext(
+                self.model, "by hand", self.limits, self.behind.append, detect, self.speech
+            ),
             now=self.now,
         )
         peer = Peer(self, session, codec)

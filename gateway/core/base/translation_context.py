@@ -15,6 +15,10 @@ NAMES = 100
 """Names of speakers that a room keeps."""
 
 
+HINTS = 100
+"""Names and terms that a recogniser is told. Whisper reads about as many words."""
+
+
 class TranslationContext:
     """The settings of one room. ``version`` rises with every change of them."""
 
@@ -32,6 +36,13 @@ class TranslationContext:
             self.names[name] = None
             if len(self.names) > NAMES:
                 del self.names[next(iter(self.names))]
+
+    def hints(self) -> tuple[str, tuple[str, ...]]:
+        """Return the topic, and the names and terms that a recogniser should know, `HINTS` at most.
+
+        Names come first: a glossary may be long, and recognisers take few words.
+        """
+        return self.topic, tuple(dict.fromkeys((*self.names, *self.glossary.words)))[:HINTS]
 
     def terms(self, text: str) -> Pairs:
         """Return the glossary's terms in ``text``, and the names in it, which stay as they are."""

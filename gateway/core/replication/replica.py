@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gateway.core.base.translation_context import TranslationContext
 from gateway.core.delivery.fanout import Encoder
 from gateway.core.history.event_log import EventLog
 from gateway.core.history.log_view import LogView
@@ -44,6 +45,7 @@ from gateway.core.replication.messages import (
     Wanted,
 )
 from gateway.core.replication.restored_log import as_written
+from gateway.core.room import restore
 from gateway.core.room.room import Request, Room
 from gateway.core.streaming import segmentation
 from gateway.errors import ClientFault, CloseCode, ErrorCode
@@ -146,6 +148,9 @@ class Replica:
         self.log = log
         self.subscribers = ReplicaSubscribers(targets, 0.0)
         self.log_view = LogView(log, self.subscribers)
+        self.translation_context = TranslationContext()
+        """Settings of the room, for the recognition of speech. Jobs are the authority's."""
+        restore.settings(log, self.translation_context)
         self.empty_since: float | None = None
         self.owner: str | None = None
         self.began = 0.0
@@ -198,6 +203,7 @@ class Replica:
         """Add a member, which reads nothing yet."""
         self.subscribers.join(member)
         self.empty_since = None
+        self.translation_context.add_speaker(member.speaker or "")
         self._requests[member.id] = _Requests()
         self._tell(Joined, self._state(member))
 
@@ -436,6 +442,7 @@ class Replica:
             log.originals.add(event.seq)
         log.next()
         log.append(event, log.began + message.at)
+        restore.learn(self.translation_context, event)
         self._growing.end(event)
         reply = None
         member = self.subscribers.members.get(message.member or "")

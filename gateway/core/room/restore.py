@@ -13,7 +13,16 @@ from gateway.core.history.event_log import EventLog
 from gateway.core.streaming import segmentation
 from gateway.core.streaming.options import StreamingOptions
 from gateway.core.utterances.utterance import Caption, Utterance
-from gateway.protocol.messages import Cancelled, Edited, Failed, Final, Retracted, Settings, Source
+from gateway.protocol.messages import (
+    Cancelled,
+    Edited,
+    Failed,
+    Final,
+    Retracted,
+    ServerMessage,
+    Settings,
+    Source,
+)
 from gateway.text import languages
 from gateway.text.glossary import Glossary
 
@@ -71,10 +80,15 @@ def settings(log: EventLog, context: TranslationContext) -> None:
     if log.settings is not None:
         _set(context, log.settings)
     for event, _ in log.entries():
-        if isinstance(event, Settings):
-            _set(context, event)
-        if isinstance(event, Settings | Source) and event.speaker:
-            context.add_speaker(event.speaker)
+        learn(context, event)
+
+
+def learn(context: TranslationContext, event: ServerMessage) -> None:
+    """Change the settings of a room as an event of its log says."""
+    if isinstance(event, Settings):
+        _set(context, event)
+    if isinstance(event, Settings | Source) and event.speaker:
+        context.add_speaker(event.speaker)
 
 
 def _root(utterance: Utterance, made: Mapping[str, Utterance]) -> str:

@@ -68,8 +68,7 @@ class Room:
     :param model: the languages that can be translated
     :param options: how growing text is treated
     :param observe: called with every durable event and the time at which it was decided
-    :param set_timer: called with the time of the next call of `on_timer`; each call replaces the
-        one before
+    :param set_timer: called with the time of the next `on_timer`, in place of any earlier one
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Room:
         )
         self.empty_since: float | None = None
         self.degraded: Degraded | None = None
-        """The state of the engine for those who join now; None if it works as usual."""
+        """State of the engine for those who join now; None if it works as usual."""
         self.temporary = False
         """True if nobody will come back to the room."""
         self.limits = limits
@@ -128,7 +127,8 @@ class Room:
         self._interrupted = restore.interrupted(
             log, self.utterances.by_id.values(), 2 * limits.job_s
         )
-        restore.settings(log, self.captioner.translation_context)
+        self.translation_context = self.captioner.translation_context
+        restore.settings(log, self.translation_context)
 
     def __repr__(self) -> str:
         return (
@@ -154,7 +154,7 @@ class Room:
         if before is not None:
             member.inflight = before.inflight
         if member.speaker is not None:
-            self.captioner.translation_context.add_speaker(member.speaker)
+            self.translation_context.add_speaker(member.speaker)
         self._announce(now)
 
     def leave(self, member: Member, now: float) -> None:
@@ -389,7 +389,7 @@ class Room:
 
     def change_settings(self, member: Member, change: Set, now: float) -> None:
         """Change the room's settings, and send everybody the new version."""
-        context = self.captioner.translation_context
+        context = self.translation_context
         if change.context is not None:
             context.topic = change.context
         if change.glossary is not None:

@@ -1,6 +1,7 @@
 """The parts of a gateway that all its sessions share.
 
-Owns: their types. Must not know: rooms, sockets, what a session does with them.
+Owns: their types, and the first frame of a session. Must not know: sockets, what a session does
+with the parts.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from gateway.core.base.model import Model
-from gateway.core.base.validation import Detect
+from gateway.core.base.validation import Detect, impossible
+from gateway.core.replication.replica import AnyRoom
+from gateway.core.session.audio_stream import SpeechService
 from gateway.core.session.log_reader import Defer
 from gateway.limits import Limits
-from gateway.protocol.messages import LimitsInfo
+from gateway.protocol.messages import VERSION, LimitsInfo, Resumed, Welcome
 
 
 class SessionContext(msgspec.Struct, frozen=True):
@@ -20,6 +23,7 @@ class SessionContext(msgspec.Struct, frozen=True):
     :param engine: name of the engine, for ``welcome``
     :param defer: called with a reader that is to go on soon, so that others come in between
     :param detect: tells the language of a text; None if the gateway cannot
+    :param speech: recognises speech; None if the gateway cannot
     """
 
     model: Model
@@ -27,14 +31,42 @@ class SessionContext(msgspec.Struct, frozen=True):
     limits: Limits
     defer: Defer
     detect: Detect | None = None
+    speech: SpeechService | None = None
 
-    def limits_info(self) -> LimitsInfo:
-        """Return the limits that clients are told."""
+    def welcome(
+        self,
+        session: str,
+        room: AnyRoom,
+        seq: int,
+        *,
+        token: str | None,
+        resumed: Resumed | None,
+        hint: str | None,
+    ) -> Welcome:
+        """Return the first frame of a session in a room.
+
+        :param seq: number of the last event before those that follow
+        :param token: with which another socket can continue the session
+        """
         limits = self.limits
-        return LimitsInfo(
-            frame=limits.frame,
-            text=limits.text,
-            inflight=limits.inflight,
-            targets=limits.targets,
-            rate=limits.rate,
+        return Welcome(
+            v=VERSION,
+            session=session,
+            room=room.name,
+            epoch=room.log.epoch,
+            seq=seq,
+            resume=token,
+            engine=self.engine,
+            languages=self.model.targets,
+            impossible=impossible(self.model) or None,
+            limits=LimitsInfo(
+                frame=limits.frame,
+                text=limits.text,
+                inflight=limits.inflight,
+                targets=limits.targets,
+                rate=limits.rate,
+            ),
+            audio=None if self.speech is None else self.speech.info(),
+            resumed=resumed,
+            hint=hint,
         )

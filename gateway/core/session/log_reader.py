@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from gateway.core.history.event_log import StreamPosition
 from gateway.core.members.member import CatchUp, Member
 from gateway.core.replication.replica import AnyRoom
-from gateway.errors import CloseCode
+from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import Limits
 from gateway.protocol.codec import Envelope
-from gateway.protocol.messages import PRIVATE, Resumed
+from gateway.protocol.messages import PRIVATE, Resumed, Sync, Synced
 
 PAGE = 500
 """Events of a log that are searched at once for one member."""
@@ -62,6 +62,36 @@ class LogReader:
         path = None if private else f"/v1/rooms/{self.room.name}/transcript.json"
         lost = Resumed(ok=False, replayed=len(recent), from_=log.oldest, transcript=path)
         return first, lost, recent
+
+    def sync(self, sync: Sync, now: float) -> float:
+        """Send again the events after a position; return the pages of the log that this takes.
+
+        Raises `ClientFault` (``busy``) during an earlier replay.
+        """
+        member, outbox, log = self.member, self.member.outbox, self.room.log
+        if member.catch_up is not None:
+            raise ClientFault(
+                ErrorCode.BUSY, "This socket is still being told what it missed before."
+            )
+        seq, resumed, recent = self.start(member.langs, StreamPosition(sync.epoch, sync.seq))
+        assert resumed is not None, "a position was asked for"
+        synced = Synced(
+            epoch=log.epoch,
+            seq=seq,
+            ok=resumed.ok,
+            replayed=resumed.replayed,
+            from_=resumed.from_,
+            transcript=resumed.transcript,
+            ref=sync.ref,
+        )
+        outbox.send(synced, now)
+        for envelope in recent:
+            outbox.push(envelope, now)
+        pages = (log.seq - seq) / PAGE if resumed.ok else 0.0
+        if not resumed.ok:
+            member.catch_up = CatchUp(log.seq)
+        self.advance(now)
+        return pages
 
     def advance(self, now: float) -> None:
         """Queue as many missed events as may wait; the next call follows when they were taken.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,21 +23,23 @@ from gateway.core.base.transitions import next_state
 from gateway.core.base.validation import AUTO
 from gateway.core.delivery.outbox import Outbox
 from gateway.core.history.event_log import StreamPosition
-from gateway.core.members.member import CatchUp, Member
+from gateway.core.members.member import Member
 from gateway.core.replication.replica import AnyRoom
 from gateway.core.room.room import Request
+from gateway.core.session.audio import SocketAudio
+from gateway.core.session.audio_format import NONE
 from gateway.core.session.connect_request import ConnectRequest
 from gateway.core.session.context import SessionContext
-from gateway.core.session.log_reader import PAGE, LogReader
+from gateway.core.session.faults import closing, error
+from gateway.core.session.log_reader import LogReader
 from gateway.core.session.quota import Account
 from gateway.core.session.state import SESSION_TRANSITIONS, SessionEvent, SessionState
 from gateway.errors import ClientFault, CloseCode, ErrorCode
 from gateway.limits import TokenBucket
 from gateway.protocol.audio import Audio, AudioChunk
-from gateway.protocol.codec import decode, reference
+from gateway.protocol.codec import Codec, decode, reference
 from gateway.protocol.help import HELP
 from gateway.protocol.messages import (
-    VERSION,
     AskHelp,
     AskStats,
     Auth,
@@ -45,7 +48,6 @@ from gateway.protocol.messages import (
     Cancel,
     ClientMessage,
     Edit,
-    Error,
     Get,
     Help,
     Resumed,
@@ -54,10 +56,8 @@ from gateway.protocol.messages import (
     Set,
     Stats,
     Sync,
-    Synced,
     Tick,
     Want,
-    Welcome,
 )
 from gateway.text import languages
 
@@ -75,6 +75,7 @@ class Session:
     """
 
     __slots__ = (
+        "_audio",
         "_bad",
         "_bucket",
         "_bye",
@@ -128,7 +129,8 @@ class Session:
         self._context = context
         self._bucket = TokenBucket(context.limits.rate, context.limits.burst, now)
         self._bad = 0  # unreadable frames in a row
-        self._bye: str | None = None  # `ref` of the first `bye`
+        self._bye: Bye | None = None
+        self._audio: SocketAudio | None = None  # once the client has asked for it
         self._released = False
         self._detected = validation.usual(context.model)
         self._opened = now
@@ -160,20 +162,7 @@ class Session:
         self.room.join(self.member, now)
         seq, resumed, recent = self.reader.start(self._known(langs), since)
         self.outbox.send(
-            Welcome(
-                v=VERSION,
-                session=self.id,
-                room=self.room.name,
-                epoch=self.room.log.epoch,
-                seq=seq,
-                resume=token,
-                engine=self._context.engine,
-                languages=self._context.model.targets,
-                impossible=validation.impossible(self._context.model) or None,
-                limits=self._context.limits_info(),
-                resumed=resumed,
-                hint=hint,
-            ),
+            self._context.welcome(self.id, self.room, seq, token=token, resumed=resumed, hint=hint),
             now,
         )
         if self.room.degraded is not None:
@@ -190,7 +179,7 @@ class Session:
         self.member.welcomed = True
         self.reader.advance(now)
         if refused is not None:
-            self._refuse(refused, now)
+            self.report(refused, now)
         return resumed
 
     def close(self, now: float, *, lost: bool = False) -> None:
@@ -200,9 +189,13 @@ class Session:
         which the client may come back.
         """
         if self.state is not SessionState.CLOSED:
-            self._move(SessionEvent.CLOSE)
             # A client that said `bye` does not come back, however its socket was lost.
-            if lost and self._bye is None:
+            lost = lost and self._bye is None
+            if self._audio is not None:
+                self._audio.close(now, lost=lost)
+                self._audio = None
+            self._move(SessionEvent.CLOSE)
+            if lost:
                 self.room.disconnect(self.member, now)
             else:
                 self.room.leave(self.member, now)
@@ -214,6 +207,8 @@ class Session:
     def drain(self) -> None:
         """Accept nothing new: the server is about to stop. The socket is closed with its room."""
         self._move(SessionEvent.DRAIN)
+        if self._audio is not None:
+            self._audio.finish()
 
     def dismiss(self) -> None:
         """Change the room no more: it was released and may continue in another process."""
@@ -229,12 +224,12 @@ class Session:
         """Close the socket after ``bye`` once nothing is in flight and the member is up to date."""
         leaving = self.state is SessionState.LEAVING
         if leaving and not self.member.inflight and self.member.catch_up is None:
-            self.outbox.send(self.stats(now, self._bye or None), now)
+            self.outbox.send(self.stats(now, None if self._bye is None else self._bye.ref), now)
             self.outbox.close(CloseCode.DONE)
 
     def refuse(self, fault: ClientFault, code: CloseCode, now: float) -> None:
         """Send a fatal ``error``, and close the socket: its permissions have ended."""
-        self._refuse(fault, now, fatal=True)
+        self.report(fault, now, fatal=True)
         self.outbox.close(code, str(fault))
 
     def tick(self, now: float) -> None:
@@ -251,12 +246,15 @@ class Session:
             return
         limits = self._context.limits
         self.frames_in += 1
+        # Frames of MessagePack are binary too, so audio is inside of messages there.
+        audio = None if self.outbox.codec is Codec.MSGPACK else self._audio
+        if audio is not None and isinstance(frame, bytes):
+            audio.receive(frame, now)
+            return
         wait = self._bucket.take(now)
         if wait:
-            fault = ClientFault(
-                ErrorCode.RATE, f"More than {limits.rate:g} frames a second; it was not read."
-            )
-            self._refuse(fault, now, retry_ms=math.ceil(wait * 1000))
+            why = f"More than {limits.rate:g} frames a second; it was not read."
+            self.report(ClientFault(ErrorCode.RATE, why, retry_ms=math.ceil(wait * 1000)), now)
             return
         self._bucket.spend(len(frame) // WEIGHT)
         try:
@@ -266,7 +264,7 @@ class Session:
             # Unknown types are no sign of a broken client: it may speak a newer protocol.
             self._bad = self._bad + 1 if fault.code is ErrorCode.BAD_FRAME else 0
             fatal = self._bad >= limits.bad_frames
-            self._refuse(fault, now, ref=ref, id=id, fatal=fatal)
+            self.report(fault, now, ref=ref, id=id, fatal=fatal)
             if fatal:
                 self.outbox.close(
                     CloseCode.PROTOCOL_ERROR, f"{self._bad} unreadable frames in a row."
@@ -277,7 +275,7 @@ class Session:
             self._do(message, now)
         except ClientFault as fault:
             id = getattr(message, "id", None)
-            self._refuse(fault, now, ref=message.ref, id=id, retry_ms=fault.retry_ms)
+            self.report(fault, now, ref=message.ref, id=id)
 
     def _do(self, message: ClientMessage, now: float) -> None:
         # Reading and leaving are still possible, since they change nothing in the room.
@@ -289,13 +287,13 @@ class Session:
             case Say():
                 self._say(message, now)
             case Audio() | AudioChunk():
-                raise ClientFault(
-                    ErrorCode.AUDIO_UNAVAILABLE, "This gateway does not recognise speech."
-                )
+                self._listen(message, now)
             case Cancel():
                 langs = message.langs
                 if langs is not None:
                     langs = validation.named(langs, self._context.limits.targets)
+                if self._audio is not None and not langs:
+                    self._audio.cancel(message.id)
                 self._request(replace(message, langs=langs), now)
             case Want():
                 self._want(message, now)
@@ -312,7 +310,7 @@ class Session:
             case Get():
                 self._request(message, now)
             case Sync():
-                self._sync(message, now)
+                self._bucket.spend(self.reader.sync(message, now))
             case Auth():
                 self._authenticate(message, now)
             case AskStats():
@@ -320,11 +318,25 @@ class Session:
             case AskHelp():
                 self.outbox.send(Help(types=HELP, ref=message.ref), now)
             case Bye():  # pragma: no branch: there is no other
-                if self._bye is None:
-                    self._bye = message.ref or ""
-                self._move(SessionEvent.BYE)
-                self._request(message, now)
-                self.ended(now)
+                self._bye = self._bye or message
+                if self._audio is not None:
+                    self._audio.finish()
+                self._leave(self._bye, now)
+
+    @property
+    def _leaving(self) -> bool:
+        return self.state is not SessionState.OPEN or self._bye is not None
+
+    @property
+    def hearing(self) -> bool:
+        """True while audio of this socket is not recognised to its end."""
+        return self._audio is not None and not self._audio.idle
+
+    def _leave(self, bye: Bye, now: float) -> None:
+        if not self.hearing:
+            self._move(SessionEvent.BYE)
+            self._request(bye, now)
+            self.ended(now)
 
     def _request(self, message: Request, now: float) -> None:
         self.room.request(self.member, message, now, self.grant.langs)
@@ -332,13 +344,41 @@ class Session:
     def _say(self, say: Say, now: float) -> None:
         self._may_speak("say")
         # An utterance that was accepted may be completed; only new ones are refused.
-        if self.state is not SessionState.OPEN and not self.room.knows(self.member, say.id):
-            raise ClientFault(ErrorCode.BUSY, "This socket is about to close; open a new one.")
+        if self._leaving and not self.room.knows(self.member, say.id):
+            raise closing()
+        self.say(say, now)
+
+    def say(self, say: Say, now: float) -> None:
+        """Say a text of a client, or one that was heard in its audio. Raises `ClientFault`."""
+        if self._released:
+            raise closing()
         text = validation.said(say.text, self._context.limits.text)
-        lang = self._spoken(say.lang, text)
+        lang = self.spoken(say.lang, text)
         speaker = validation.clean(say.speaker or "") or self.member.speaker
         self._request(replace(say, speaker=speaker, text=text, lang=lang), now)
         self.sayings += 1
+
+    def _listen(self, message: Audio | AudioChunk, now: float) -> None:
+        """Begin or end the audio of this socket, or take a piece of it."""
+        if self._audio is None:
+            self._audio = SocketAudio(self, self._context.speech, self._context.limits, now)
+        self._may_speak("send audio")
+        if isinstance(message, AudioChunk):
+            self._bucket.spend(-1 - len(message.data) // WEIGHT)  # audio has limits of its own
+            self._audio.receive(message.data, now)
+        elif message.codec == NONE:
+            self._audio.end(message.ref)
+        elif self._leaving:
+            raise closing()
+        else:
+            tags = self.lang if message.from_ is None else message.from_
+            # A recogniser needs no detector of text for `auto`.
+            self._audio.begin(message, tags if tags == AUTO else self._speakable(tags), now)
+
+    def audio_ended(self, now: float) -> None:
+        """Go on with `bye`, since everything was heard."""
+        if self._bye is not None:
+            self._leave(self._bye, now)
 
     def _want(self, want: Want, now: float) -> None:
         langs, fault = self._readable(want.langs)
@@ -346,35 +386,6 @@ class Session:
             self.room.want(self.member, langs, want.view, now, most=want.backfill)
         if fault is not None:
             raise fault
-
-    def _sync(self, sync: Sync, now: float) -> None:
-        """Send again the events after a position."""
-        if self.member.catch_up is not None:
-            raise ClientFault(
-                ErrorCode.BUSY, "This socket is still being told what it missed before."
-            )
-        since = StreamPosition(sync.epoch, sync.seq)
-        seq, resumed, recent = self.reader.start(self._known(self.member.langs), since)
-        assert resumed is not None, "a position was asked for"
-        if resumed.ok:  # a replay costs as much as frames, one for each page
-            self._bucket.spend((self.room.log.seq - seq) / PAGE)
-        self.outbox.send(
-            Synced(
-                epoch=self.room.log.epoch,
-                seq=seq,
-                ok=resumed.ok,
-                replayed=resumed.replayed,
-                from_=resumed.from_,
-                transcript=resumed.transcript,
-                ref=sync.ref,
-            ),
-            now,
-        )
-        for envelope in recent:
-            self.outbox.push(envelope, now)
-        if not resumed.ok:
-            self.member.catch_up = CatchUp(self.room.log.seq)
-        self.reader.advance(now)
 
     def _authenticate(self, auth: Auth, now: float) -> None:
         """Replace the permissions of this socket. Raises `ClientFault`; then the old ones stay.
@@ -440,30 +451,10 @@ class Session:
             ref=ref,
         )
 
-    def _refuse(
-        self,
-        fault: ClientFault,
-        now: float,
-        *,
-        ref: str | None = None,
-        id: str | None = None,
-        retry_ms: int | None = None,
-        fatal: bool = False,
-    ) -> None:
+    def report(self, fault: ClientFault, now: float, **fields: Any) -> None:
+        """Send an ``error``. ``fields`` are further fields of it."""
         self.errors += 1
-        self.outbox.send(
-            Error(
-                code=fault.code.value,
-                fatal=fatal,
-                retry=fault.code.retry,
-                retry_ms=retry_ms,
-                id=id,
-                ref=ref,
-                msg=str(fault),
-                hint=fault.hint,
-            ),
-            now,
-        )
+        self.outbox.send(error(fault, **fields), now)
 
     # --- checks -----------------------------------------------------------------------------------
 
@@ -479,7 +470,8 @@ class Session:
         """Return a language that can be spoken, normalised, or `AUTO`. Raises `ClientFault`."""
         return validation.speakable(tag, self._context.model, self._context.detect)
 
-    def _spoken(self, tag: str | None, text: str) -> str:
+    def spoken(self, tag: str | None, text: str) -> str:
+        """Return the language of a text, of several ``tag`` names the likeliest."""
         lang = self.lang if tag is None else self._speakable(tag)
         if lang != AUTO and "," not in lang:
             return lang

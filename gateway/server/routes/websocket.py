@@ -25,12 +25,12 @@ from msgspec.structs import replace
 from starlette.datastructures import Headers, QueryParams
 from starlette.types import Receive, Scope, Send
 
+from gateway.core.session.faults import error
 from gateway.core.session.session import Session
 from gateway.eager import run_eagerly
 from gateway.errors import ClientFault, CloseCode, ErrorCode, redacted
 from gateway.protocol import frames
 from gateway.protocol.codec import Codec, negotiate
-from gateway.protocol.messages import Error
 from gateway.server.access.authenticator import Authenticator, accepted_subprotocol
 from gateway.server.routes.query_parameters import default_codec, read_query
 from gateway.server.runtime.credentials import CLOSE
@@ -330,15 +330,7 @@ class Connection:
 
 async def _refuse(send: Send, codec: Codec, fault: ClientFault, phase: HubPhase) -> None:
     """Send the reason on the open socket and close it. Browsers cannot read an HTTP status."""
-    error = Error(
-        code=fault.code.value,
-        fatal=True,
-        retry=fault.code.retry,
-        retry_ms=fault.retry_ms,
-        msg=str(fault),
-        hint=fault.hint,
-    )
-    wire = codec.wire(error)
+    wire = codec.wire(error(fault, fatal=True))
     assert wire is not None, "every codec encodes errors"
     try:
         await send(_asgi_message(wire))

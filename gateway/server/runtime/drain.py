@@ -93,7 +93,8 @@ class Drain:
             nonlocal last
             now = self._now()
             rooms = self._rooms()
-            new = {name for name, room in rooms.items() if room.settled} - settled
+            heard = {one.room.name for one in self._sessions.values() if one.hearing}
+            new = {name for name, room in rooms.items() if room.settled} - settled - heard
             self._release(new)
             settled.update(new)
             # A private room ends with its process: there is no next socket to wait for.

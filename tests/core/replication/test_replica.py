@@ -68,6 +68,15 @@ def test_every_request_works_from_another_gateway() -> None:
     assert speaker.session.outbox.closing is CloseCode.DONE
 
 
+def test_every_gateway_knows_names_and_terms_for_the_recognition_of_speech() -> None:
+    room = fleet()
+    speaker = room.enter("de", gateway="g1")
+    speaker.send("set", context="a stand-up", glossary={"Kubernetes": "K8s"}, speaker="Ada")
+    other = room.enter("de", gateway="g2", speaker="Bo")
+    hints = other.session.room.translation_context.hints()
+    assert hints == ("a stand-up", ("Ada", "Bo", "Kubernetes"))
+
+
 def test_an_edited_original_is_everybodys() -> None:
     room = fleet()
     speaker, reader = room.enter("de", gateway="g1"), room.enter("fr", gateway="g2")

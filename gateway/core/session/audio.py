@@ -1,0 +1,154 @@
+"""The audio that one socket sends.
+
+Owns: which frames are accepted, and the errors of the others. Must not know: sockets, how audio is
+decoded and recognised, what becomes of a text in a room.
+
+Bounds: `Limits.audio_rate` and `Limits.audio_burst` seconds of audio; as many seconds that are not
+decoded; one stream that is heard, and one before it that comes to its end.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gateway.core.base.validation import AUTO, unsupported
+from gateway.core.session.audio_format import chosen
+from gateway.core.session.audio_stream import AudioListener, AudioStream, SpeechService
+from gateway.errors import ClientFault, ErrorCode
+from gateway.limits import Limits, TokenBucket
+from gateway.protocol.audio import Audio
+from gateway.text import languages
+
+LEAST_S = 0.002
+"""Seconds of audio that the smallest frame counts as. A frame of a browser has 2.7 ms."""
+
+
+class SocketAudio:
+    """The audio of a socket that has sent ``audio``.
+
+    :param listener: session of the socket
+    :param service: the recogniser; None if the gateway has none
+    """
+
+    def __init__(
+        self, listener: AudioListener, service: SpeechService | None, limits: Limits, now: float
+    ) -> None:
+        self._listener = listener
+        self._service = service
+        self._limits = limits
+        self._bucket = TokenBucket(limits.audio_rate, limits.audio_burst, now)
+        self._stream: AudioStream | None = None  # that frames belong to
+        self._ending: AudioStream | None = None  # the one before, of which the rest is heard
+        self._dropping: ErrorCode | None = None  # why frames are dropped, as the client was told
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing more will be heard."""
+        return self._stream is None and (self._ending is None or self._ending.over)
+
+    def begin(self, message: Audio, tags: str, now: float) -> None:
+        """Begin a stream, and let the one before come to its end.
+
+        Raises `ClientFault` (``audio_unavailable``, ``audio_unsupported``, ``lang_unsupported``,
+        ``engine_unavailable``); then frames are dropped until the next call.
+
+        :param tags: languages of the speaker, normalised, or `AUTO`
+        """
+        self._finish(None)
+        self._dropping = None
+        if self._service is None:
+            raise ClientFault(
+                ErrorCode.AUDIO_UNAVAILABLE,
+                "This gateway does not recognise speech.",
+                "Send text with `say`, or start the gateway with --recogniser.",
+            )
+        info = self._service.info()
+        format = chosen(message, info.codecs, info.rates)
+        langs = info.languages if tags == AUTO else tuple(tags.split(","))
+        if info.languages:
+            strange = [lang for lang in langs if languages.match(lang, info.languages) is None]
+            if strange:
+                raise unsupported(strange, info.languages)
+        stream = AudioStream(self._service, self._listener, format, langs, tags=tags, t0=message.t0)
+        self._stream = stream
+        self._listener.outbox.send(stream.state(message.ref), now)
+
+    def end(self, ref: str | None) -> None:
+        """End the audio. The client is answered when all of it was heard.
+
+        Raises `ClientFault` (``audio_off``) if there is none.
+        """
+        if self._stream is None:
+            raise ClientFault(ErrorCode.AUDIO_OFF, "There is no audio to end.")
+        self._finish((ref,))
+
+    def finish(self) -> None:
+        """End the audio, if there is any, because the socket will be closed."""
+        self._finish(None)
+
+    def receive(self, frame: bytes, now: float) -> None:
+        """Accept a frame, or drop it and say why, once for frames dropped in a row."""
+        try:
+            self._accept(frame, now)
+        except ClientFault as fault:
+            if fault.code is not self._dropping:
+                self._dropping = fault.code
+                self._listener.report(fault, now)
+        else:
+            self._dropping = None
+
+    def cancel(self, id: str) -> None:
+        """Drop what is being said if ``id`` is its utterance."""
+        for stream in self._streams():
+            stream.cancel(id)
+
+    def close(self, now: float, *, lost: bool) -> None:
+        """Stop all work at once.
+
+        :param lost: the socket was lost, and what was heard until then is complete
+        """
+        for stream in self._streams():
+            if lost:
+                stream.cut(now)
+            stream.close()
+        self._stream = self._ending = None
+
+    def _streams(self) -> list[AudioStream]:
+        streams = (self._ending, self._stream)
+        return [stream for stream in streams if stream is not None and not stream.over]
+
+    def _finish(self, answer: tuple[str | None] | None) -> None:
+        """Let the rest of the stream be heard.
+
+        :param answer: ``ref`` of the request that is answered then
+        """
+        if self._stream is None:
+            return
+        if self._ending is not None:  # a client that changes the format all the time
+            self._ending.close()
+        self._ending, self._stream = self._stream, None
+        self._ending.end(answer)
+
+    def _accept(self, frame: bytes, now: float) -> None:
+        """Pass a frame on. Raises `ClientFault`."""
+        stream = self._stream
+        if stream is None:
+            raise ClientFault(
+                ErrorCode.AUDIO_OFF,
+                "A frame of audio came without an accepted `audio` before it.",
+                'Send {"type":"audio","codec":"pcm_s16le","rate":16000} first.',
+            )
+        seconds = stream.format.seconds(frame)
+        wait = self._bucket.take(now, max(seconds, LEAST_S))
+        # The decoder is late only if the whole machine is.
+        if not wait and stream.waiting > self._limits.audio_burst:
+            wait = 1.0
+        if wait:
+            stream.skip(seconds)
+            raise ClientFault(
+                ErrorCode.AUDIO_TOO_FAST,
+                f"More than {self._limits.audio_rate:g} seconds of audio per second, or more than "
+                f"{self._limits.audio_burst:g} at once; it is dropped.",
+                retry_ms=math.ceil(wait * 1000),
+            )
+        stream.feed(frame, seconds, now)

@@ -1,0 +1,341 @@
+"""The audio of a socket from one ``audio`` message to the next.
+
+Owns: the utterances that are heard in it, their ids and times, and what becomes of a text that the
+room refuses. Must not know: frames of a socket, limits, codecs, recognisers, tasks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from gateway.auth.permissions import Permissions
+from gateway.core.base.validation import AUTO, clean
+from gateway.core.delivery.outbox import Outbox
+from gateway.core.members.member import Member
+from gateway.core.recognition.stream import Decisions, Heard, SpeechStream
+from gateway.core.replication.replica import AnyRoom
+from gateway.core.session.audio_format import NONE, AudioFormat
+from gateway.errors import ClientFault, ErrorCode
+from gateway.job import Recognised, RecognitionJob
+from gateway.protocol.audio import AudioInfo, AudioState, HeardSpeech
+from gateway.protocol.messages import Cancel, Say
+from gateway.text import languages
+
+PROGRESS_S = 5.0
+"""Seconds of settled audio between two reports of progress."""
+OWED = 8
+"""Final texts that are kept while the room refuses them because it is busy."""
+STEP_S = 0.1
+"""Seconds of audio between two arrivals that are remembered, to measure delays."""
+
+
+class AudioWorker(Protocol):
+    """The decoding and the recognition of one stream, done elsewhere.
+
+    It calls `AudioStream.decoded`, `drained`, `recognised` and `failed`, until it is closed.
+    """
+
+    @property
+    def id(self) -> str:
+        """Unique name of the stream."""
+
+    @property
+    def waiting(self) -> float:
+        """Seconds of audio that are not decoded."""
+
+    def feed(self, frame: bytes, seconds: float) -> None:
+        """Decode a frame that takes ``seconds``."""
+
+    def finish(self) -> None:
+        """Call `AudioStream.drained` after the last frame."""
+
+    def recognise(self, job: RecognitionJob) -> None:
+        """Give a job to the recogniser. There is one at a time."""
+
+    def abort(self) -> None:
+        """Stop the job, if there is one. Its end is not reported."""
+
+    def measure(self, words: int, delay: float) -> None:
+        """Count a final text.
+
+        :param delay: seconds since its last word arrived as audio
+        """
+
+    def close(self) -> None:
+        """Stop all work. Idempotent."""
+
+
+class SpeechService(Protocol):
+    """The recogniser and the decoders, as sessions see them."""
+
+    def info(self) -> AudioInfo:
+        """Return the codecs, languages and limits that a client is told."""
+
+    def open(self, stream: AudioStream) -> AudioWorker:
+        """Return the worker of a new stream. Raises `ClientFault` (``engine_unavailable``)."""
+
+
+class AudioListener(Protocol):
+    """The one listener of a stream: its session."""
+
+    @property
+    def room(self) -> AnyRoom:
+        """Room that the texts are said in."""
+
+    @property
+    def member(self) -> Member:
+        """Speaker."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """Outbox of the speaker."""
+
+    @property
+    def grant(self) -> Permissions:
+        """Permissions of the speaker."""
+
+    def say(self, say: Say, now: float) -> None:
+        """Say a text that was heard. Raises `ClientFault`."""
+
+    def spoken(self, tag: str | None, text: str) -> str:
+        """Return the language of a text, of several the likeliest. Raises `ClientFault`."""
+
+    def report(self, fault: ClientFault, now: float, **fields: Any) -> None:
+        """Send an error to the socket."""
+
+    def audio_ended(self, now: float) -> None:
+        """Note that everything was heard."""
+
+
+class AudioStream:
+    """Speech in one format, from its first sample on.
+
+    :param langs: languages that may be spoken, as the recogniser has them; empty for any
+    :param tags: the same as the client named them
+    :param t0: the speaker's own clock at the first sample, in seconds
+
+    Raises `ClientFault` (``engine_unavailable``).
+    """
+
+    def __init__(
+        self,
+        service: SpeechService,
+        listener: AudioListener,
+        format: AudioFormat,
+        langs: tuple[str, ...],
+        *,
+        tags: str,
+        t0: float,
+    ) -> None:
+        self.format = format
+        self.tags = tags
+        self.over = False
+        """True if nothing more will be heard."""
+        self._listener = listener
+        self._worker = service.open(self)
+        self._speech = SpeechStream(
+            self._worker.id, langs, room=listener.room.name, tenant=listener.grant.tenant
+        )
+        self._received = 0.0  # seconds of audio that were accepted
+        self._arrivals: deque[tuple[float, float]] = deque()  # of audio: its end, and when
+        self._offsets = deque([(0.0, t0)])  # from which second of audio on which clock
+        self._told = 0.0
+        self._utterance, self._rev, self._t0 = 0, 0, 0.0  # of the last utterance
+        self._growing: str | None = None  # its id
+        self._owed: deque[Say] = deque()
+        self._ending = False
+        self._answer: tuple[str | None] | None = None  # ``ref`` of the request to end
+
+    def __repr__(self) -> str:
+        return f"<AudioStream {self._worker.id}, {self._speech.settled:.1f} s settled>"
+
+    @property
+    def waiting(self) -> float:
+        """Seconds of audio that wait to be decoded."""
+        return self._worker.waiting
+
+    def state(self, ref: str | None = None) -> AudioState:
+        """Return the event that tells a client how far the audio is heard."""
+        return AudioState(
+            codec=NONE if self.over else self.format.codec,
+            rate=self.format.rate,
+            from_=self.tags,
+            seconds=round(self._speech.settled, 3),
+            ref=ref,
+        )
+
+    # --- audio ------------------------------------------------------------------------------------
+
+    def feed(self, frame: bytes, seconds: float, now: float) -> None:
+        """Accept a frame."""
+        self._received += seconds
+        if not self._arrivals or self._received - self._arrivals[-1][0] >= STEP_S:
+            self._arrivals.append((self._received, now))
+        self._worker.feed(frame, seconds)
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass over audio that was dropped."""
+        begin, clock = self._offsets[-1]
+        if begin == self._received:
+            self._offsets[-1] = (begin, clock + seconds)
+        else:
+            self._offsets.append((self._received, clock + seconds))
+
+    def end(self, ref: tuple[str | None] | None) -> None:
+        """Accept no more frames, and hear the rest.
+
+        :param ref: of the request to end, which is answered when all is heard; None: nobody asks
+        """
+        self._answer, self._ending = ref, True
+        self._worker.finish()
+
+    def cancel(self, id: str) -> None:
+        """Drop what is being said if ``id`` is its utterance. The room is told by the caller."""
+        if id == self._growing:
+            self._growing = None
+            self._speech.reset()
+            self._worker.abort()
+
+    def cut(self, now: float) -> None:
+        """End every utterance with the words that were heard: the socket is lost."""
+        self.close()
+        for heard in self._speech.stop().heard:
+            self._say(heard, now)
+        for say in self._owed:
+            self._offer(say, now)
+
+    def close(self) -> None:
+        """Stop all work; nobody is interested in what is still said."""
+        self.over = True
+        self._worker.close()
+
+    # --- the worker -------------------------------------------------------------------------------
+
+    def decoded(self, pcm: bytes, voice: list[float], now: float) -> None:
+        """Take decoded audio.
+
+        :param pcm: samples as in `RecognitionJob.audio`
+        :param voice: probability of voice in each of its frames, see `SpeechStream.feed`
+        """
+        if not self.over:
+            self._speech.prompt, self._speech.hotwords = (
+                self._listener.room.translation_context.hints()
+            )
+            self._act(self._speech.feed(pcm, voice), now)
+
+    def broken(self, now: float) -> None:
+        """Note that a frame could not be decoded."""
+        fault = ClientFault(
+            ErrorCode.AUDIO_BROKEN,
+            f"A frame is no audio in the codec {self.format.codec}.",
+            "It counts as silence.",
+        )
+        self._listener.report(fault, now)
+
+    def drained(self, now: float) -> None:
+        """Note that the last frame was decoded."""
+        if not self.over:
+            self._act(self._speech.end(), now)
+
+    def recognised(self, result: Recognised, now: float) -> None:
+        """Take the result of the job."""
+        if not self.over:
+            self._act(self._speech.result(result), now)
+
+    def failed(self, now: float) -> None:
+        """Take notice that the job has failed."""
+        if not self.over:
+            self._act(self._speech.failed(), now)
+
+    def retry(self, now: float) -> None:
+        """Say again the final texts that the room had no time for."""
+        for _ in range(len(self._owed)):
+            self._offer(self._owed.popleft(), now)
+        self._end_if_heard(now)
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def _act(self, decisions: Decisions, now: float) -> None:
+        for heard in decisions.heard:
+            self._say(heard, now)
+        if decisions.job is not None:
+            self._worker.recognise(decisions.job)
+        settled = self._speech.settled
+        while len(self._offsets) > 1 and self._offsets[1][0] <= settled:
+            self._offsets.popleft()
+        while self._arrivals and self._arrivals[0][0] < settled:
+            self._arrivals.popleft()
+        if settled - self._told >= PROGRESS_S and not self._ending:
+            self._told = settled
+            self._listener.outbox.send(self.state(), now)
+        self._end_if_heard(now)
+
+    def _end_if_heard(self, now: float) -> None:
+        """End the stream once everything was heard and said."""
+        if self.over or not self._ending or self._worker.waiting:
+            return
+        if self._speech.idle and not self._owed:
+            self.close()
+            if self._answer is not None:
+                self._listener.outbox.send(self.state(self._answer[0]), now)
+            self._listener.audio_ended(now)
+
+    def _say(self, heard: Heard, now: float) -> None:
+        """Say the newest text of an utterance."""
+        if heard.utterance != self._utterance:
+            self._utterance, self._rev = heard.utterance, 0
+        id = f"{self._worker.id}-{heard.utterance}"
+        self._growing = None if heard.final else id
+        if heard.final:
+            self._worker.measure(len(heard.words), self._delay(heard.t1, now))
+        text = clean(heard.text)
+        if not text:
+            if heard.final and self._rev:
+                self._listener.room.request(self._listener.member, Cancel(id=id), now)
+            return
+        self._rev += 1
+        try:
+            lang = self._listener.spoken(self._tag(heard.lang), text)
+        except ClientFault as fault:
+            if heard.final:
+                self._listener.report(fault, now, id=id)
+            return
+        if self._rev == 1:
+            self._t0 = self._clock(heard.t0)
+        rev, t0, t1, final = self._rev, self._t0, self._clock(heard.t1), heard.final
+        shown = HeardSpeech(id=id, rev=rev, lang=lang, text=text, t0=t0, t1=t1, final=final)
+        self._listener.outbox.send(shown, now)
+        self._offer(Say(id=id, rev=rev, lang=lang, text=text, t0=t0, t1=t1, final=final), now)
+
+    def _offer(self, say: Say, now: float) -> None:
+        """Say a text in the room. A final one that the room is too busy for is kept."""
+        try:
+            self._listener.say(say, now)
+        except ClientFault as fault:
+            # The next revision of a growing text takes its place.
+            if not say.final:
+                return
+            if fault.code is ErrorCode.BUSY and len(self._owed) < OWED and not self.over:
+                self._owed.append(say)
+            elif fault.code is not ErrorCode.STALE:  # else somebody has cancelled it
+                self._listener.report(fault, now, id=say.id)
+
+    def _tag(self, lang: str) -> str:
+        """Return a language as the client names it, or all that it names."""
+        if not lang or self.tags == AUTO:
+            return lang or self.tags
+        return languages.match(lang, self.tags.split(",")) or lang
+
+    def _clock(self, second: float) -> float:
+        """Return the speaker's time of a second of the audio."""
+        clock = next(
+            (c for begin, c in reversed(self._offsets) if begin <= second), self._offsets[0][1]
+        )
+        return round(clock + second, 3)
+
+    def _delay(self, second: float, now: float) -> float:
+        """Return the time since a second of the audio arrived."""
+        while len(self._arrivals) > 1 and self._arrivals[0][0] < second:
+            self._arrivals.popleft()
+        return now - self._arrivals[0][1] if self._arrivals else 0.0
