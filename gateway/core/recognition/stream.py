@@ -29,7 +29,7 @@ from gateway.core.recognition.timing import FRAME_BYTES, SpeechTiming, frames, s
 from gateway.job import Recognised, RecognitionJob, Word
 
 PROMPT = 200
-"""Characters of the text before a cut that the next hypothesis continues."""
+"""Characters of the text before the audio that a hypothesis continues."""
 
 TRIES = 2
 """Recognitions of the last words of an utterance, if the first one fails or is in doubt."""
@@ -152,6 +152,7 @@ class SpeechStream:
         self._asked: tuple[_Turn, int, int] | None = None  # turn, and frames, of the job
         self._jobs, self._utterances = count(1), count(1)
         self._lang = ""  # of the last utterance
+        self._said = ""  # text of the last utterance
         self._heard: list[Heard] = []
         self._heard_until = 0.0  # end of the last word of the last utterance
 
@@ -226,6 +227,7 @@ class SpeechStream:
                     msgspec.structs.replace(turn.shown, text="", words=(), final=True)
                 )
         self._turns.clear()
+        self._said = ""
         return self._decide()
 
     # Audio
@@ -276,7 +278,6 @@ class SpeechStream:
         self._finish(turn)
         if unfinished:  # the speech goes on as another utterance
             self._begin(self._audio.end)
-        self._audio.drop(self._turns[0].begin)
 
     def _until(self, turn: _Turn) -> int:
         """Return the number of the frame behind the last one of an utterance so far."""
@@ -324,7 +325,11 @@ class SpeechStream:
         turn.asked = until
         self._asked = (turn, turn.begin, until)
         self._ask = next_state(ASK_TRANSITIONS, self._ask, AskEvent.ASK)
-        before = text_of(turn.hypotheses.settled)[-PROMPT:]
+        before = text_of(turn.hypotheses.settled)
+        # The utterance before tells style, names and topic, unless it was in another language.
+        if not before and turn.language.decided in ("", self._lang):
+            before = self._said
+        before = before[-PROMPT:]
         return RecognitionJob(
             id=f"{self.id}-{next(self._jobs)}",
             room=self.room,
@@ -485,4 +490,4 @@ class SpeechStream:
         self._heard.append(turn.shown)
         if final:
             self._heard_until = max(self._heard_until, t1)
-            self._lang = lang or self._lang
+            self._lang, self._said = lang or self._lang, text

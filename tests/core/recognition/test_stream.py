@@ -126,6 +126,16 @@ def test_a_click_is_no_speech() -> None:
     for _ in range(50):
         one.feed([1.0] * 4 + [0.0] * 40)
     assert (one.jobs, one.heard, one.stream.idle) == ([], [], True)
+    one.feed([1.0] * 4)
+    one.feed([0.0] * 10)
+    assert one.jobs == []
+
+
+def test_speech_without_sentences_is_not_settled_before_it_must_be() -> None:
+    one = speaker("en")
+    one.say(TIMING.window + 2)
+    one.answer("we meet again")
+    assert one.stream.settled == 0
 
 
 def test_several_utterances_wait_for_a_late_recogniser_in_order() -> None:
@@ -295,14 +305,23 @@ def test_a_very_long_utterance_ends_at_a_cut_and_the_rest_is_another_one() -> No
 
 
 def test_too_much_waiting_audio_ends_the_utterance_with_what_it_has() -> None:
+    for late in (lambda one: one.answer("too late"), Speaker.fail):
+        one = speaker("en")
+        one.say(1.0)
+        one.answer("we meet")
+        one.say(1.0)
+        one.say(100.0)
+        assert one.finals == ["we meet"]
+        assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
+        late(one)  # the job is of the utterance that has ended
+        assert one.texts == 2 * ["we meet"] and one.job is not None
+
+
+def test_audio_that_waited_too_long_may_be_silent_when_its_utterance_ends() -> None:
     one = speaker("en")
-    one.say(1.0)
-    one.answer("we meet")
-    one.say(100.0)
-    assert one.finals == ["we meet"]
-    assert one.stream.buffered <= TIMING.backlog * 32_000 + FRAME_BYTES
-    one.answer("too late")  # of the utterance that has ended
-    assert one.finals == ["we meet"] and one.job is not None
+    one.say(4.0)
+    one.hush(100.0)
+    assert one.stream.idle and one.finals == []
 
 
 def test_too_much_waiting_audio_drops_the_oldest_utterance_first() -> None:
@@ -370,3 +389,25 @@ def test_an_answer_without_a_job_is_an_error() -> None:
 
 def test_every_state_of_the_job_has_a_row() -> None:
     assert set(ASK_TRANSITIONS) == set(AskState)
+
+
+def test_a_job_is_told_the_utterance_before_unless_it_was_in_another_language() -> None:
+    for lang, prompt in (("en", "A meeting. We meet again."), ("de", "A meeting.")):
+        one = speaker("en")
+        one.stream.prompt = "A meeting."
+        one.say(1.0)
+        one.answer("We meet")
+        finish(one, "We meet again.")
+        one.stream.langs = (lang,)
+        one.say(1.0)
+        assert one.jobs[-1].prompt == prompt
+
+
+def test_after_a_reset_no_job_is_told_what_was_said_before() -> None:
+    one = speaker("en")
+    one.say(1.0)
+    one.answer("We meet")
+    finish(one, "We meet again.")
+    one.note(one.stream.reset())
+    one.say(1.0)
+    assert one.jobs[-1].prompt == ""

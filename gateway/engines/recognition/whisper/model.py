@@ -22,8 +22,9 @@ from gateway.text import languages
 
 _FRAME_RATE = 100
 """Feature frames in a second."""
-_CONTEXT = 2 * _FRAME_RATE
-"""Feature frames of silence that the encoder sees behind the audio."""
+_CONTEXT = 4 * _FRAME_RATE
+"""Feature frames of silence that the encoder sees behind the audio. With two seconds the model
+begins to repeat the last words; with 26 seconds it needs three times the CPU."""
 _STEP = 2 * _FRAME_RATE
 """The context is a multiple of this many feature frames."""
 _MOST = 30 * _FRAME_RATE

@@ -1,0 +1,32 @@
+"""Audio that is still needed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.recognition.audio_buffer import AudioBuffer
+from gateway.core.recognition.timing import FRAME_BYTES
+
+
+@given(
+    st.lists(st.booleans(), max_size=30),
+    st.lists(st.integers(-2, 40), max_size=3),
+    st.integers(-2, 40),
+    st.integers(-2, 40),
+)
+def test_frames_keep_their_numbers_whatever_was_dropped(
+    voice: list[bool], drops: list[int], start: int, end: int
+) -> None:
+    buffer = AudioBuffer()
+    for n, voiced in enumerate(voice):
+        buffer.append(bytes([n]) * FRAME_BYTES, voiced)
+    for before in drops:
+        buffer.drop(before)
+    first = min(max([0, *drops]), len(voice))
+    assert (buffer.begin, buffer.end) == (first, len(voice))
+    kept = [n for n in range(start, end) if first <= n < len(voice)]
+    assert buffer.pcm(start, end) == b"".join(bytes([n]) * FRAME_BYTES for n in kept)
+    assert buffer.voiced(start, end) == sum(voice[n] for n in kept)
+    last = max((n + 1 for n in kept if voice[n]), default=start)
+    assert buffer.voice_end(start, end) == last

@@ -1,0 +1,94 @@
+"""Words that nobody spoke."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.core.recognition.guards import COPIES, credible, without_repetitions
+from gateway.job import Recognised
+from tests.core.recognition.speech import words
+
+
+def heard(text: str, voice: float = 3.0, **doubts: float) -> str:
+    """Return the text that is believed, of words that were spoken during the whole audio."""
+    pace = voice / max(1, len(text.split()))
+    result = replace(Recognised(words=words(text, per_word=pace)), **doubts)
+    return "".join(word.text for word in credible(result, voice, voice)).strip()
+
+
+def test_plain_words_are_believed() -> None:
+    for text in (
+        "We meet again on Monday.",
+        "我们星期一在大房间见面",
+        "また月曜日に会いましょう",
+        "다시 만나요",
+    ):
+        assert heard(text) == text
+
+
+def test_likely_silence_with_doubtful_words_is_void() -> None:
+    assert heard("we meet", no_speech=0.7, log_probability=-1.1) == ""
+    assert heard("we meet", no_speech=0.7, log_probability=-0.2) == "we meet"
+    assert heard("we meet", no_speech=0.1, log_probability=-1.1) == "we meet"
+
+
+def test_hopeless_words_are_void() -> None:
+    assert heard("we meet", log_probability=-2.0) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks for watching!",
+        "Subtitles by the Amara.org community",
+        "Untertitelung des ZDF, 2020",
+        "Sous-titres réalisés para la communauté d’Amara.org",
+        "Merci d’avoir regardé cette vidéo",
+        "ご視聴ありがとうございました",
+        "请不吝点赞 订阅 转发 打赏支持明镜与点点栏目",
+        "Gracias por ver el video.",
+    ],
+)
+def test_the_ends_of_films_are_void(text: str) -> None:
+    assert heard(text) == ""
+
+
+def test_a_long_text_may_name_such_a_phrase() -> None:
+    text = "Whisper often invents thanks for watching at the end of a recording without any speech"
+    assert heard(text, 6.0) == text
+
+
+def test_short_answers_need_clear_voice() -> None:
+    assert heard("Thank you.", 1.0) == "Thank you."
+    assert heard("Thank you.", 0.2) == ""
+    assert heard("Thank you.", 1.0, log_probability=-0.9) == ""
+
+
+def test_more_words_than_a_mouth_can_speak_are_void() -> None:
+    assert heard("this sentence is much too long for the voice", 0.3) == ""
+    assert heard("这个句子对于声音来说太长了", 0.3) == ""
+    assert heard("Yes.", 0.2) == "Yes."
+
+
+def test_words_behind_the_last_voice_are_dropped() -> None:
+    result = Recognised(words=words("we meet again today"))
+    assert len(credible(result, 0.8, 0.5)) == 3
+
+
+def test_punctuation_alone_is_void() -> None:
+    assert heard("... - !") == ""
+    assert heard("") == ""
+
+
+def test_a_phrase_that_is_repeated_again_and_again_is_kept_once() -> None:
+    said = words("so it was " + "the worst of times " * (COPIES + 1))
+    assert len(without_repetitions(said)) == 3 + 4
+    few = words("so " + "no " * COPIES)
+    assert without_repetitions(few) == few
+
+
+def test_repetitions_are_looked_for_in_repetitive_results_only() -> None:
+    text = "no " * 10
+    assert heard(text, compression=1.2) == text.strip()
+    assert heard(text, compression=3.0) == "no"
